@@ -1,4 +1,4 @@
 """A simulated subnet: SMAs that enforce M_Keys, switches that route, faults, and a clock of its own.
 
-`ibkeys.sim.subnet.Subnet` is the way in. Nothing here knows umad or a command line, and sockets only the server does.
+Begin with `ibkeys.sim.subnet.Subnet`. Nothing here uses umad or a command line; only the server uses sockets.
 """

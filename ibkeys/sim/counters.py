@@ -14,7 +14,7 @@ class SimCounters:
         self.basic, self.extended = bytearray(basic), bytearray(extended)
 
     def add(self, name: str, count: int = 1) -> None:
-        """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`; it sticks at its largest value."""
+        """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`; it stops at its largest value."""
         for buffer, rows in ((self.basic, PortCounters.rows), (self.extended, PortCountersExtended.rows)):
             if name in rows:
                 rows[name].patch(buffer, min(rows[name].decode(buffer) + count, rows[name].max))

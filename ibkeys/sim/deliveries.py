@@ -6,7 +6,7 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 LATENCY: Final = 0.0
-"""Seconds from a request to its reply when nothing delays it: time passes only where somebody waits for it."""
+"""Seconds from a request to its reply when nothing delays it: time passes only where a program waits for it."""
 
 
 class Delivery(NamedTuple):
@@ -18,7 +18,7 @@ class Delivery(NamedTuple):
 
 
 class Drop(Enum):
-    """Why a MAD got no answer. The value says it in words."""
+    """Why a MAD got no answer. The value is the reason in words."""
 
     MALFORMED = "malformed"
     NO_ROUTE = "no route"
@@ -26,17 +26,17 @@ class Drop(Enum):
     SILENT = "silent"
     """The node answers nothing: a test made it silent."""
     FAULT = "fault"
-    """Lost on the way, by chance or by order (see `ibkeys.sim.faults`)."""
+    """Lost on its route, by chance or by order (see `ibkeys.sim.faults`)."""
     M_KEY = "m_key"
     """The port refused the M_Key."""
     CLASS_KEY = "class key"
-    """The agent of a class with a key of its own sends no reply: a wrong key, or nothing that it knows."""
+    """The agent of a class with a key of its own sends no reply: for a wrong key, or an unknown MAD."""
     SM_KEY = "sm_key"
     """The SA ignores a requester with a wrong SM_Key."""
     NOT_ANSWERED = "not answered"
-    """The agent takes a MAD of this method and sends no reply."""
+    """The agent accepts a MAD of this method and sends no reply."""
     NO_P_KEY = "no P_Key"
-    """There is no P_Key at the index that the sender's program gave."""
+    """There is no P_Key at the sender's index."""
     P_KEY = "p_key"
     """A switch or the receiver dropped it: no entry of its table matches the P_Key."""
     NO_SM = "no SM"
@@ -46,4 +46,4 @@ class Drop(Enum):
 
 
 DeliveryOutcome = list[Delivery] | Drop
-"""What comes back to the sender of a MAD, or why nothing does. Empty: a program has it now, or it needs no answer."""
+"""The replies to the sender of a MAD, or why there are none. Empty: a program has it now, or it needs no answer."""

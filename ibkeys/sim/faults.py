@@ -16,7 +16,7 @@ LossDirection = Literal["request", "reply"]
 
 @dataclass(slots=True)
 class _Order:
-    """Lose the next ``count`` MADs that fit; None fits all."""
+    """An order to lose the next ``count`` matching MADs; None matches all."""
 
     direction: LossDirection
     node: SimNode | None
@@ -26,7 +26,7 @@ class _Order:
 
 
 class _Share:
-    """A probability of `Faults`. Where one is written, ``active`` follows, which is read for every MAD."""
+    """A probability of `Faults`. Setting it updates ``active``, which is read for every MAD."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -40,11 +40,11 @@ class _Share:
 
 
 class Faults:
-    """Probabilities (0 to 1) for requests, replies and traps, and single losses to order. Equal seeds give equal
+    """Probabilities (0 to 1) for requests, replies and traps, and orders for single losses. Equal seeds give equal
     faults.
 
-    ``drop`` loses the request or the reply, each as likely, ``duplicate`` delivers a reply twice, ``corrupt`` flips
-    one bit of it, ``delay`` holds it back for up to ``delay_seconds``. ``active``: whether anything can go wrong.
+    ``drop`` loses the request or the reply, each as likely, ``duplicate`` delivers a reply twice, ``corrupt`` flips one
+    bit of it, ``delay`` delays it by up to ``delay_seconds``. ``active``: whether any fault can occur.
     """
 
     drop = _Share()
@@ -60,7 +60,7 @@ class Faults:
         self._orders: list[_Order] = []
 
     def set_active(self) -> None:
-        """Find out anew whether anything can go wrong."""
+        """Compute ``active`` again."""
         self.active = bool(self._orders) or any(self.shares.values())
 
     def lose_next(
@@ -85,7 +85,7 @@ class Faults:
         self.set_active()
 
     def loses(self, direction: LossDirection, node: SimNode, request: bytes) -> bool:
-        """Decide about one request on its way to *node*, or about the reply to it."""
+        """Return whether a request on its route to *node*, or the reply to it, is lost."""
         method, attribute = request[at.METHOD], int.from_bytes(request[at.ATTRIBUTE_ID])
         for order in self._orders:
             if (
@@ -99,12 +99,12 @@ class Faults:
                     self._orders.remove(order)
                     self.set_active()
                 return True
-        # Two throws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
+        # Two draws for each exchange, so that `drop` is the share of exchanges lost, not of single packets.
         lost = self.drop > 0 and self.random.random() < 1 - (1 - self.drop) ** 0.5
         return lost and not (self.drop < 1 and is_local(request))
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:
-        """Return what arrives of *reply* as (extra seconds, bytes)."""
+        """Return the packets that arrive of *reply*, as (extra seconds, bytes)."""
         arriving = [(self._extra(), self._corrupted(reply))]
         if self.duplicate and self.random.random() < self.duplicate:
             arriving.append((self._extra(), self._corrupted(reply)))
@@ -126,5 +126,5 @@ class Faults:
 
 
 def is_local(mad: bytes) -> bool:
-    """Whether a program asks its own port: that is on no wire where SMPs get lost. At 100 % it suffers as all do."""
+    """Return whether a program queries its own port: such SMPs use no link, so they are lost at 100 % only."""
     return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0

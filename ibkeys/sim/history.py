@@ -1,6 +1,6 @@
-"""What has happened in a simulated subnet so far: its clock, its events, and what differs from the start.
+"""The past of a simulated subnet: its clock, its events, and the nodes and ports that differ from the start.
 
-Nodes and ports write into it, so it knows them only by their places: the index of a node and the number of a port.
+Nodes and ports write to it, so it identifies them only by the index of a node and the number of a port.
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ MAX_EVENTS: Final = 20_000
 
 
 def earliest(times: Iterable[float | None]) -> float | None:
-    """Return the first of *times*, None standing for never."""
+    """Return the first of *times*, where None means never."""
     return min((time for time in times if time is not None), default=None)
 
 
 class SimEvent(NamedTuple):
-    """Something that happened: time, what, where, and more in ``detail``. No event holds an M_Key."""
+    """One event: its time, kind, place, and further values in ``detail``. No event holds an M_Key."""
 
     time: float
     kind: str
@@ -31,10 +31,10 @@ class SimEvent(NamedTuple):
 class SimHistory:
     """The past of one subnet.
 
-    ``events``: what happened, the last ones only (see `MAX_EVENTS`); ``changes``: a count that grows with each change;
-    ``touches``: a count that grows with each write to a node or port: what was worked out before it may be wrong now;
-    ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): what may differ from the start;
-    ``fresh_ports`` and ``fresh_nodes``: those of them that may differ from what `forget_fresh` was called for last.
+    ``events``: the last events only (see `MAX_EVENTS`); ``changes``: a count that grows with each change; ``touches``:
+    a count that grows with each write to a node or port: values computed before may be outdated; ``touched_ports``
+    (index of the node, port number) and ``touched_nodes`` (index): those that may differ from the start;
+    ``fresh_ports`` and ``fresh_nodes``: those that may have changed since the last `forget_fresh`.
     """
 
     def __init__(self) -> None:
@@ -56,7 +56,7 @@ class SimHistory:
         return self._now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Raises UsageError for less than none."""
+        """Let time pass. Raises UsageError for a negative number."""
         if seconds < 0:
             raise UsageError(f"time does not go back ({seconds} s)")
         self._now = self.now + seconds
@@ -66,24 +66,24 @@ class SimHistory:
         self._clock = clock
 
     def touch_port(self, index: int, number: int) -> None:
-        """Note that a port may have changed."""
+        """Record that a port may have changed."""
         self.touches += 1
         self.touched_ports.add((index, number))
         self.fresh_ports.add((index, number))
 
     def touch_node(self, index: int) -> None:
-        """Note that a node itself may have changed."""
+        """Record that a node itself may have changed."""
         self.touches += 1
         self.touched_nodes.add(index)
         self.fresh_nodes.add(index)
 
     def forget_fresh(self) -> None:
-        """Note that all changes up to now are kept somewhere."""
+        """Record that all changes up to now are saved."""
         self.fresh_ports.clear()
         self.fresh_nodes.clear()
 
     def record(self, kind: str, node: str, port: int, detail: dict[str, Any]) -> None:
-        """Note an event, which is a change too."""
+        """Record an event, which counts as a change too."""
         self.changes += 1
         if len(self.events) >= MAX_EVENTS:
             del self.events[: MAX_EVENTS // 2]

@@ -1,6 +1,7 @@
 """Carrying MADs through a simulated subnet: by LID or directed route to an agent, an SA or a program, and back.
 
-256 bytes in at a port, what comes back out and when. No I/O and no clock, so that everything repeats exactly.
+Input is 256 bytes at a port; output are the replies and their times. No I/O and no clock, so that everything repeats
+exactly.
 """
 
 from __future__ import annotations
@@ -55,8 +56,8 @@ _DIRECTED_HEAD: Final = at.reader(
 class MadCarrier:
     """Carries the MADs of one subnet, with its *faults*, *history*, *receivers*, *traps* and subnet *managers*.
 
-    ``sa_data_limit``: the longest answer of an SA in bytes, longer ones are refused for lack of resources.
-    ``class_rules``: by MgmtClass what ports do with MADs of classes with keys of their own.
+    ``sa_data_limit``: the longest answer of an SA in bytes, longer answers are refused for lack of resources.
+    ``class_rules``: by MgmtClass the behaviour of ports for MADs of classes with keys of their own.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class MadCarrier:
         traps.to_sm = self._trap_to_sa
 
     def send(self, mad: bytes, origin: SimPort, dlid: int = PERMISSIVE_LID) -> DeliveryOutcome:
-        """Do what `ibkeys.sim.subnet.Subnet.send` says."""
+        """Send *mad*; see `ibkeys.sim.subnet.Subnet.send`."""
         if len(mad) != MAD_SIZE or mad[at.BASE_VERSION] != 1:
             return Drop.MALFORMED
         mgmt_class = mad[at.MGMT_CLASS]
@@ -97,8 +98,8 @@ class MadCarrier:
         return self._reply(lid_routed_reply(mad, *answer), mad, node, slid)
 
     def gmp(self, mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
-        """A MAD to QP1: the PMA, the SA of a master and agents of classes with keys answer theirs, all else goes to
-        programs there (IBA 13.5)."""
+        """Send a MAD to QP1: the PMA, the SA of a master and agents of classes with keys answer theirs, all others are
+        for programs (IBA 13.5)."""
         _, end = routing.hops(origin, dlid)
         if end is None:
             return Drop.NO_ROUTE
@@ -162,7 +163,7 @@ class MadCarrier:
         return self._reply(directed_route_reply(arrived_mad, status, data), mad, node, PERMISSIVE_LID)
 
     def _directed_response(self, mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
-        """A response (D = 1) goes back along ReturnPath, last entry first."""
+        """Send a response (D = 1) back along ReturnPath, last entry first."""
         hops = mad[at.HOP_COUNT]
         entries = mad[at.RETURN_PATH][1 : hops + 1]
         walked = self._routes.walk(origin.node, origin.number, bytes(reversed(entries)))
@@ -172,7 +173,7 @@ class MadCarrier:
         return self._hand_over(arriving, walked[0], walked[1], PERMISSIVE_LID)
 
     def ask(self, mad: bytes, node: SimNode, ingress: int, slid: int) -> SmpAnswer | DeliveryOutcome:
-        """Return status and attribute that a node answers; where its SMA answers nothing, what happens to the SMP."""
+        """Return the status and attribute of a node's answer; if its SMA does not answer, the outcome for the SMP."""
         if node.silent:
             return Drop.SILENT
         if self._faults.active and self._faults.loses("request", node, mad):
@@ -183,7 +184,7 @@ class MadCarrier:
                 self._history.changes += 1
             return answer
         if answer is not Drop.M_KEY:
-            # the agent looks first, then the program whose trap it may answer (mad.c)
+            # the agent processes it first, then the program whose trap it may answer (mad.c)
             if mad[at.METHOD] == TRAP_REPRESS:
                 self._traps.repress(node.arrival_port(ingress), mad)
             if self._receivers:
@@ -196,7 +197,7 @@ class MadCarrier:
         return self._spoiled(reply, request, node, slid) or Drop.FAULT
 
     def _spoiled(self, reply: bytes, request: bytes, node: SimNode, slid: int) -> list[Delivery]:
-        """Return what arrives of *reply*: nothing where it is lost, more where it is duplicated."""
+        """Return the deliveries of *reply* with faults: none if it is lost, two if it is duplicated."""
         faults = self._faults
         if not faults.active:
             return [Delivery(LATENCY, reply, slid)]
@@ -209,7 +210,7 @@ class MadCarrier:
         return [] if taken else Drop.NOBODY_THERE
 
     def run_sa_timers(self) -> None:
-        """Let every SA send again what its requester did not acknowledge in time."""
+        """Let every SA send again the segments that were not acknowledged in time."""
         for home, requester, mad in self._managers.resend():
             self._send_by_sa(home, requester, mad)
 
@@ -219,9 +220,10 @@ class MadCarrier:
                 self._receivers.deliver(requester, delivery)
 
     def _trap_to_sa(self, end: SimPort, mad: bytes, source: SimPort) -> bool:
-        """Let the SA at *end* tell its subscribers of a trap; returns whether it has any, and so answered the trap.
+        """Let the SA at *end* send Reports of a trap; return whether it has subscribers, in which case it answered the
+        trap.
 
-        Without any the trap is left to a program there, which may play the SM itself.
+        Without subscribers the trap is left to a program there, which may be the SM.
         """
         sa = self._managers.sa_at(end)
         if sa is None or end.node.silent or not sa.subscriptions:

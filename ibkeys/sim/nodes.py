@@ -1,4 +1,4 @@
-"""The state of a simulated subnet: nodes and ports, as small as they can be, with what a test wants to look at.
+"""The state of a simulated subnet: nodes and ports, as small as possible, with the values that a test reads.
 
 A port's PortInfo is the 64 bytes that an SMA would answer, so a Get copies them. Tables that most ports never have
 (P_Keys other than the default, further GUIDs) are created when first written.
@@ -59,8 +59,11 @@ class _Number:
 
 @dataclass(slots=True)
 class ClassAgent:
-    """The key of one management class at one end port: ``info`` its KeyInfo, 16 bytes; ``capability_mask`` that of its
-    ClassPortInfo; ``deadline`` when its lease runs out, None while the timer stands still."""
+    """The key of one management class at one end port.
+
+    ``info``: its KeyInfo, 16 bytes; ``capability_mask``: that of its ClassPortInfo; ``deadline``: the time at which its
+    lease runs out, None while the timer is stopped.
+    """
 
     info: bytearray
     capability_mask: int = 0
@@ -69,12 +72,12 @@ class ClassAgent:
 
 @dataclass(slots=True, eq=False)
 class SimPort:
-    """One port. Its attributes are the physical state: what is, not what an SMP may see.
+    """One port. Its attributes are its true state, not only the part that an SMP may read.
 
     ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
-    at which the M_Key lease runs out, None while the timer stands still, ``counters`` what the PMA counts here, None
-    while that is nothing, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`),
-    ``virtualization`` VirtualizationInfo, None where there are no virtual ports.
+    at which the M_Key lease runs out, None while the timer is stopped, ``counters`` the PMA's counters, None while all
+    are 0, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`), ``virtualization``
+    VirtualizationInfo, None where there are no virtual ports.
     """
 
     node: SimNode
@@ -114,7 +117,7 @@ class SimPort:
 
     @property
     def m_key(self) -> int:
-        """The M_Key that guards this port: for an external port of a switch that of port 0. May be set to an MKey."""
+        """The M_Key that protects this port: for an external port of a switch that of port 0. May be set to an MKey."""
         return int.from_bytes(self.guard.info[KEY])
 
     @m_key.setter
@@ -125,7 +128,7 @@ class SimPort:
 
     @property
     def guard(self) -> SimPort:
-        """The port whose M_Key decides about SMPs to this one (IBA 14.2.4: port 0 of a switch guards all of it)."""
+        """The port whose M_Key decides about SMPs to this port (IBA 14.2.4: port 0 of a switch protects all of it)."""
         return self.node.ports[0] if self.node.is_switch else self
 
     @property
@@ -182,7 +185,7 @@ class SimPort:
         return self._p_keys
 
     def resize_p_keys(self) -> None:
-        """Fit the table to a new capacity: what lies past it is gone."""
+        """Fit the table to a new capacity; entries beyond it are dropped."""
         if self._p_keys is not None:
             size = BLOCK_SIZE * -(-self.p_key_capacity // P_KEYS_PER_BLOCK)
             self._p_keys = bytearray(bytes(self._p_keys[: 2 * self.p_key_capacity]).ljust(size, b"\0"))
@@ -190,7 +193,7 @@ class SimPort:
 
     @property
     def p_key_bytes(self) -> bytes | None:
-        """The table as stored, None while it is the one of power-up."""
+        """The table as stored, None while it is that of power-up."""
         return None if self._p_keys is None else bytes(self._p_keys)
 
     @p_key_bytes.setter
@@ -208,12 +211,12 @@ class SimPort:
         return struct.pack(">8Q", *values)
 
     def covers(self, lid: int) -> bool:
-        """Whether *lid* is one of the LIDs of this end port."""
+        """Return whether *lid* is one of the LIDs of this end port."""
         base = int.from_bytes(self.info[LID])
         return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
     def up_peer(self) -> SimPort | None:
-        """Return the port at the other end of the cable where SMPs pass it: both ends are at least Initialize."""
+        """Return the port at the other end of the cable if SMPs pass it: both ends are at least Initialize."""
         peer = self.peer
         if (
             peer is None
@@ -229,7 +232,7 @@ class SimPort:
         return self.up_peer() is not None
 
     def set_states(self, state: int, physical_state: int) -> None:
-        """Write PortState and PortPhysicalState, as the link does by itself."""
+        """Write PortState and PortPhysicalState, as the link itself does."""
         self.state, self.physical_state = state, physical_state
 
     def count(self, name: str, number: int = 1) -> None:
@@ -244,15 +247,15 @@ class SimPort:
         return int(PortCounters.rows[name].decode(self.counters.basic)) if self.counters is not None else 0
 
     def touch(self) -> None:
-        """Note that this port may differ from what it was: whoever writes ``info`` or ``peer`` calls this.
+        """Record that this port may have changed: code that writes ``info`` or ``peer`` has to call this.
 
-        The saved state and the routes that are kept go by it.
+        The saved state and cached routes depend on it.
         """
         node = self.node
         node.history.touch_port(node.index, self.number)
 
     def record(self, kind: str, **detail: Any) -> None:
-        """Note that something happened at this port."""
+        """Record an event at this port."""
         self.node.history.record(kind, self.node.description, self.number, detail)
 
     def __str__(self) -> str:
@@ -264,7 +267,7 @@ class SimPort:
 
 @dataclass(slots=True, eq=False)
 class SimSubnetManager:
-    """What a node that runs a subnet manager answers to SMInfo."""
+    """The SMInfo values of a node's subnet manager."""
 
     port: SimPort
     state: int
@@ -278,7 +281,7 @@ class SimNode:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
     ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either. ``history`` and
-    ``first_routes`` are those of the subnet: what has happened in it, and what works out the forwarding table that a
+    ``first_routes`` are those of the subnet: its past, and the function that computes the forwarding table that a
     switch starts with.
     """
 
@@ -324,11 +327,11 @@ class SimNode:
         return self.ports if self.is_switch else self.ports[1:]
 
     def arrival_port(self, ingress: int) -> SimPort:
-        """Return the port that has what came in by port *ingress* and ends here: port 0 of a switch, else that port."""
+        """Return the port at which a packet that came in by port *ingress* ends: port 0 of a switch, else that port."""
         return self.ports[0 if self.is_switch else ingress]
 
     def keep_table(self, place: tuple[int, int], data: bytes) -> None:
-        """Store 64 bytes that are not interpreted. *place*: the attribute, and which of its tables it is."""
+        """Store 64 bytes that are not interpreted. *place*: the attribute, and the number of its table."""
         if self.tables is None:
             self.tables = {}
         self.tables[place] = data
@@ -350,7 +353,7 @@ class SimNode:
         )
 
     def touch(self) -> None:
-        """Note that this node may differ from what it was: whoever writes to it calls this, as `SimPort.touch` says."""
+        """Record that this node may have changed: code that writes to it has to call this, as for `SimPort.touch`."""
         self.history.touch_node(self.index)
 
     def __repr__(self) -> str:

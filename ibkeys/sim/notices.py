@@ -1,4 +1,4 @@
-"""What the traps of a simulated SMA say: the Notice of each (IBA 13.4.8, 14.2.5.1)."""
+"""The Notice of each trap that a simulated SMA sends (IBA 13.4.8, 14.2.5.1)."""
 
 from __future__ import annotations
 
@@ -51,13 +51,13 @@ def link_state_change(port: SimPort) -> Notice:
 
 
 def local_change(port: SimPort, **flags: int) -> Notice:
-    """Return trap 144: something about *port* changed. *flags*: what, where it is not the CapabilityMask."""
+    """Return trap 144 for a change of *port*. *flags*: the change, unless it is that of the CapabilityMask."""
     details = CapabilityChangeDetails.new(lid_addr=port.lid, capability_mask=port.capability_mask, **flags)
     return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
 
 
 class Packet(NamedTuple):
-    """What a security trap says about a packet: its ends, its keys, SL and QPs."""
+    """The data about a packet in a security trap: its ends, its keys, SL and QPs."""
 
     source: SimPort
     destination: SimPort
@@ -69,13 +69,13 @@ class Packet(NamedTuple):
 
 
 def bad_p_key(port: SimPort, packet: Packet) -> Notice:
-    """Return trap 257: the end port *port* got a packet with a P_Key that matches nothing in its table."""
+    """Return trap 257: the end port *port* received a packet whose P_Key matches no entry of its table."""
     details = BadPKeyDetails.new(key=packet.p_key, **_ends(packet))
     return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_P_KEY).with_details(details)
 
 
 def bad_q_key(port: SimPort, packet: Packet) -> Notice:
-    """Return trap 258: the end port *port* got a packet with a wrong Q_Key."""
+    """Return trap 258: the end port *port* received a packet with a wrong Q_Key."""
     details = BadQKeyDetails.new(key=packet.q_key or 0, **_ends(packet))
     return _notice(port, NoticeType.SECURITY, TrapNumber.BAD_Q_KEY).with_details(details)
 
@@ -107,5 +107,5 @@ def _notice(port: SimPort, kind: NoticeType, number: TrapNumber) -> Notice:
 
 
 def as_mad(notice: Notice, transaction_id: int) -> bytes:
-    """Return the SMP that carries *notice*."""
+    """Return the SMP with *notice*."""
     return build_smp(Method.TRAP, AttributeID.NOTICE, data=notice.raw, transaction_id=transaction_id)

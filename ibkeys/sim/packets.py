@@ -1,11 +1,11 @@
 """Simulating a data packet: partition enforcement by the switches on its route, then the receiver's P_Key and Q_Key
 checks.
 
-IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks what its cable brings, one
-with PartitionEnforcementOutbound what it is about to send, each against its own P_Key table, as far as SwitchInfo says
-that the switch can. What the inbound check makes of memberships is one of two readings (see
-`ibkeys.keys.pkey.InboundCheck`). The receiver checks against the table of its end port, then the Q_Key. A drop is
-counted where it happens, and that port (or its switch) sends a trap.
+IBA 10.9 and 14.2.5: an external port of a switch with PartitionEnforcementInbound checks packets from its cable, a port
+with PartitionEnforcementOutbound packets that it sends, each against its own P_Key table, if the switch supports this
+by SwitchInfo. There are two readings of the inbound check for memberships (see `ibkeys.keys.pkey.InboundCheck`). The
+receiver checks against the table of its end port, then the Q_Key. A drop is counted where it happens, and that port (or
+its switch) sends a trap.
 """
 
 from __future__ import annotations
@@ -22,16 +22,18 @@ from ibkeys.sim.notices import Packet
 from ibkeys.sim.traps import Traps
 
 WORDS: Final = 72
-"""The size of a packet as PortXmitData counts it (words of four octets): that of one that carries a MAD."""
+"""The size of a packet as PortXmitData counts it (words of four octets): that of a packet with a MAD."""
 Direction = tuple[NumberRow, NumberRow]
-"""The bit of PortInfo that tells a port to check packets, and the bit of SwitchInfo which says that the switch can."""
+"""The bit of PortInfo that makes a port check packets, and the bit of SwitchInfo for the capability of the switch."""
 INBOUND: Final = PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap
 OUTBOUND: Final = PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap
 
 
 class Passage(NamedTuple):
-    """What became of a packet: in words, and by which entry of its P_Key table the receiver took it, None if it was
-    dropped."""
+    """The outcome for a packet in words, and the entry of its P_Key table by which the receiver accepted it.
+
+    None if it was dropped.
+    """
 
     text: str
     entry: int | None = None
@@ -45,10 +47,10 @@ def carry(
     *,
     is_counted: bool = True,
 ) -> Passage:
-    """Send *packet* along its route, update counters, send traps.
+    """Send *packet* along its route, update counters, send traps, and return the outcome.
 
-    Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken for right.
-    *is_counted*: the ports on its way count it, not only where it is dropped.
+    Without *expected_q_key*, the Q_Key of the receiving QP, the packet's own is taken as correct.
+    *is_counted*: the ports on its route count it; a drop is always counted.
     """
     source, destination = packet.source, packet.destination
     passed, end = routing.hops(source, destination.lid)
@@ -82,13 +84,14 @@ def carry(
 
 
 def allows(port: SimPort, p_key: int) -> bool:
-    """Whether an entry of the port's P_Key table matches: equal bases, not 0, and one of the two full (IBA 10.9.3)."""
+    """Return whether an entry of the port's P_Key table matches: equal bases, not 0, one of the two full (IBA
+    10.9.3)."""
     return match_in_table(p_key, port.p_keys) is not None
 
 
 def enforces(port: SimPort, direction: Direction) -> bool:
-    """Whether an external port of a switch checks packets in *direction*: it is told to, and its switch has
-    tables for its ports and can."""
+    """Return whether an external port of a switch checks packets in *direction*: the bit is set, and its switch has
+    tables for its ports and the capability."""
     node, (told, can) = port.node, direction
     if node.switch_info is None or not told.decode(port.info):
         return False

@@ -8,13 +8,13 @@ from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.nodes import SimPort
 
 Receiver = Callable[[Delivery], bool | None]
-"""Takes what arrives at its port; returns False when it is for none of its programs."""
+"""A function that receives the MADs at its port; it returns False for a MAD that is for none of its programs."""
 
 
 class Receivers:
     """The receivers at each port, in the order in which they were attached. False while there are none at all.
 
-    What nobody asked for goes to one program of a port only: the one that claimed the class and method first (Linux
+    An unsolicited MAD goes to one program of a port only: the program that claimed the class and method first (Linux
     mad.c: method_in_use).
     """
 
@@ -23,7 +23,7 @@ class Receivers:
         self._owners: dict[tuple[SimPort, int, int], Receiver] = {}
 
     def claim(self, port: SimPort, owner: Receiver, mgmt_class: int, methods: Iterable[int]) -> bool:
-        """Let *owner* have what comes unasked with these methods; returns False where one has an owner already."""
+        """Give *owner* the unsolicited MADs with these methods; return False if one has an owner already."""
         keys = [(port, mgmt_class, method) for method in methods]
         if any(key in self._owners for key in keys):
             return False
@@ -34,7 +34,7 @@ class Receivers:
         return bool(self._at)
 
     def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:
-        """Let *receiver* have what arrives at *port*; returns the function that ends this."""
+        """Attach *receiver* at *port*; return the function that detaches it."""
         self._at.setdefault(port, []).append(receiver)
 
         def detach() -> None:
@@ -48,6 +48,6 @@ class Receivers:
         return detach
 
     def deliver(self, port: SimPort, delivery: Delivery) -> bool:
-        """Give *delivery* to every receiver at *port*; returns whether one took it."""
+        """Give *delivery* to every receiver at *port*; return whether one accepted it."""
         took = [receiver(delivery) for receiver in list(self._at.get(port, ()))]
         return any(each is not False for each in took)

@@ -1,4 +1,4 @@
-"""How a MAD finds its way: directed routes port by port, LID routes by the switches' own forwarding tables."""
+"""The routes of MADs: directed routes port by port, LID routes by the switches' own forwarding tables."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.sim.nodes import NO_ROUTE, SimNode, SimPort
 MAX_LID_HOPS: Final = 64
 FORWARDS_NOTHING: Final = 2
 MAX_WALKED: Final = 4096
-"""Directed routes that are kept: 1 MiB or so."""
+"""The most directed routes in the cache: about 1 MiB."""
 
 
 def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, bytes] | None:
@@ -40,9 +40,9 @@ def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, b
 
 
 class DirectedRoutes:
-    """Where directed routes lead. What was walked is kept until a node or port of the subnet is written to.
+    """A cache of the ends of directed routes. It is valid until a node or port of the subnet is written to.
 
-    A program asks one node many things: to walk there costs a tenth of all that an SMP costs.
+    A program sends many SMPs to one node: computing the route costs a tenth of the whole SMP.
     """
 
     def __init__(self, history: SimHistory) -> None:
@@ -51,7 +51,7 @@ class DirectedRoutes:
         self._walked: dict[tuple[SimNode, int, bytes], tuple[SimNode, int, bytes]] = {}
 
     def walk(self, start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, bytes] | None:
-        """Return what `directed` does."""
+        """Return the result of `directed`, from the cache if possible."""
         walked = self._walked
         if self._touches != self._history.touches:
             walked.clear()
@@ -69,7 +69,7 @@ class DirectedRoutes:
 def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
     """Follow *lid* from *port* to the end port that has it. Returns the node and its ingress port, or None.
 
-    This is the way of an SMP, which passes every link that is at least Initialize.
+    This is the route of an SMP, which passes every link that is at least Initialize.
     """
     node, ingress = port.node, port.number
     if not node.is_switch:
@@ -95,8 +95,8 @@ def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
 def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort]], SimPort | None]:
     """Follow *lid* from *port* as a packet that is not an SMP. Returns the links (egress, ingress) and the end port.
 
-    Such a packet passes a link only when the port that sends is Active and the one that receives Armed or Active
-    (IBA 7.2.7). The end port is None where the packet is lost; the links are those it got over.
+    Such a packet passes a link only when the port that sends is Active and the port that receives Armed or Active (IBA
+    7.2.7). The end port is None where the packet is lost; the links are those it passed.
     """
     passed: list[tuple[SimPort, SimPort]] = []
     if port.covers(lid):
@@ -124,7 +124,7 @@ def _egress(switch: SimNode, lid: int) -> SimPort | None:
 
 
 def forwarding_table(node: SimNode) -> bytearray:
-    """Return the switch's linear forwarding table; the one it starts with until somebody sets it."""
+    """Return the switch's linear forwarding table: the one that was set, else that of the start."""
     if node.routes is None:
         node.routes = node.first_routes(node)
     return node.routes

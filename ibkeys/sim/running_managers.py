@@ -1,4 +1,4 @@
-"""Which nodes of a simulated subnet run a subnet manager, and the subnet administration of each master."""
+"""The nodes of a simulated subnet that run a subnet manager, and the subnet administration of each master."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class Managers:
         self._sas: dict[SimNode, SubnetAdministration] = {}
 
     def place(self, node: SimNode, manager: SimSubnetManager | None) -> None:
-        """Let *node* have this subnet manager, with an SA when it is a master, and change nothing else.
+        """Give *node* this subnet manager, with an SA if it is a master, and change nothing else.
 
-        A master that takes the place of another one at the same port keeps its SA, with keys and groups.
+        A master that replaces another one at the same port keeps its SA, with keys and groups.
         """
         node.sm = manager
         before = self._sas.pop(node, None)
@@ -31,7 +31,7 @@ class Managers:
             self._sas[node] = before
 
     def sa_of(self, node: SimNode) -> SubnetAdministration:
-        """Return the SA of a node whose subnet manager was placed as a master: UsageError where there is none."""
+        """Return the SA of a node whose subnet manager was placed as a master. Raises UsageError if there is none."""
         sa = self._sas.get(node)
         if sa is None:
             raise UsageError(f"{node.description} has no SA: no master subnet manager runs there")
@@ -47,7 +47,7 @@ class Managers:
         return earliest(sa.next_timer() for sa in self._sas.values()) if self._sas else None
 
     def resend(self) -> Iterator[tuple[SimPort, SimPort, bytes]]:
-        """Yield what was not acknowledged in time and goes out again: the SA's port, the requester's, the MAD."""
+        """Yield the MADs that were not acknowledged in time: the SA's port, the requester's, the MAD."""
         for sa in self._sas.values():
             for requester, mad in sa.resend():
                 yield sa.home, requester, mad

@@ -20,7 +20,8 @@ _TELLS_OF_ITS_NAME: Final = _TELLS_OF_CAPABILITIES | int(CapabilityMask.IS_OTHER
 
 
 class Software:
-    """The software on *nodes*. *traps* tells the SM what it changed, *managers* is who runs a subnet manager."""
+    """The software on *nodes*. *traps* reports its changes to the SM, *managers* has the nodes with a subnet
+    manager."""
 
     def __init__(self, nodes: Sequence[SimNode], managers: Managers, traps: Traps) -> None:
         self._nodes = nodes
@@ -28,7 +29,7 @@ class Software:
         self._traps = traps
 
     def start_sm(self, home: SimPort, state: int, priority: int = 0, sm_key: int = 0) -> None:
-        """Let a subnet manager run at *home*, in place of one on that node. Raises UsageError.
+        """Start a subnet manager at *home*, in place of one on that node. Raises UsageError.
 
         A master's LID becomes MasterSMLID of all end ports.
         """
@@ -51,11 +52,11 @@ class Software:
         node.touch()
 
     def set_is_sm(self, port: SimPort, on: bool) -> None:
-        """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 says so."""
+        """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 is sent."""
         self.set_capability(port, _IS_SM, on)
 
     def set_capability(self, port: SimPort, bits: int, on: bool) -> None:
-        """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 says so."""
+        """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 is sent."""
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
             port.capability_mask = mask
@@ -63,7 +64,7 @@ class Software:
                 self._traps.send(port, notices.local_change(port))
 
     def set_description(self, node: SimNode, text: str) -> None:
-        """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
+        """Change NodeDescription, as software on the node does; trap 144 with its flag is sent. Raises UsageError."""
         raw = text.encode("utf-8", "replace")
         if len(raw) > NodeDescription.size:
             raise UsageError(f"a NodeDescription of {len(raw)} bytes; {NodeDescription.size} is the maximum")

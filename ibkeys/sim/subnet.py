@@ -1,7 +1,7 @@
-"""A subnet in memory: its parts, and what may be done to it by the name of a node, without SMPs.
+"""A subnet in memory: its parts, and changes to it by the name of a node, without SMPs.
 
-`Subnet.send` takes 256 bytes in at a port (`ibkeys.sim.mad_carrier`) and returns what comes back out and when. It does
-no I/O and reads no clock but its own, so everything repeats exactly under a seed. Not thread-safe.
+`Subnet.send` takes 256 bytes at a port (`ibkeys.sim.mad_carrier`) and returns the replies with their times. It does no
+I/O and reads no clock but its own, so everything repeats exactly under a seed. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ from ibkeys.similar_names import did_you_mean, did_you_mean_one_of, near_nodes
 class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
-    ``nodes`` in the order of the file; ``history`` its clock, what happened and what changed; ``faults`` what goes
-    wrong; ``receivers`` the programs at its ports; ``traps`` what its agents tell the SM; ``managers`` who runs a
-    subnet manager; ``software`` what programs set on their nodes; ``cables`` the cables; ``carrier`` the way of each
-    MAD; ``inbound_check`` what its switches check of memberships where they enforce inbound; ``fingerprint`` the same
-    for subnets of the same net file; ``assumed`` what the file does not say.
+    ``nodes`` in the order of the file; ``history`` its clock, events and changes; ``faults`` the injected faults;
+    ``receivers`` the programs at its ports; ``traps`` the traps of its agents; ``managers`` the subnet managers;
+    ``software`` the settings by programs on their nodes; ``cables`` the cables; ``carrier`` carries each MAD;
+    ``inbound_check`` the reading of memberships by its switches where they enforce inbound; ``fingerprint`` equal for
+    subnets of the same net file; ``assumed`` the values that the file does not have.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Subnet:
     def from_text(
         cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
     ) -> Self:
-        """As `from_file`, from the text of a net file."""
+        """Build a subnet from the text of a net file, as `from_file` does."""
         return cls(parse_net_text(text), port_guids, seed, links)
 
     # Looking at it
@@ -118,7 +118,7 @@ class Subnet:
         raise AddressError(f"no node has the GUID 0x{key:016x}")
 
     def _guid(self, key: str) -> int:
-        """Return *key*, which is not an id or description, as a GUID. Raises AddressError, with names that are near."""
+        """Return *key*, which is not an id or description, as a GUID. Raises AddressError, with similar names."""
         if not re.fullmatch("[0-9a-fA-F]{1,16}", key) and not is_spelled_as_guid(key):
             known = [node.description for node in self.nodes]
             near = did_you_mean_one_of(near_nodes(key, known)) or did_you_mean(key, self._by_id)
@@ -130,24 +130,24 @@ class Subnet:
             raise AddressError(str(error)) from None
 
     def port(self, node: SimNode | str | int, number: int) -> SimPort:
-        """Return a port: its physical state, to look at and to set without SMPs. Raises AddressError."""
+        """Return a port, whose physical state can be read and set without SMPs. Raises AddressError."""
         found = self.node(node)
         if not (0 if found.is_switch else 1) <= number <= found.num_ports:
             raise AddressError(f"{found.description} has no port {number}")
         return found.ports[number]
 
     def attach_port(self, node: SimNode | str | int) -> SimPort:
-        """Return the port that a program on *node* uses unless told: port 0 of a switch, else the first with a link."""
+        """Return the default port of a program on *node*: port 0 of a switch, else the first with a link."""
         found = self.node(node)
         if found.is_switch:
             return found.ports[0]
         return next((port for port in found.end_ports if port.is_up), found.ports[1])
 
-    # What has happened
+    # Its past
 
     @property
     def events(self) -> list[SimEvent]:
-        """What happened: the last events only, oldest first."""
+        """The events: the last ones only, oldest first."""
         return self.history.events
 
     @property
@@ -169,7 +169,7 @@ class Subnet:
         port: int | None = None,
         sm_key: int = 0,
     ) -> None:
-        """Let a node run a subnet manager: it answers SMInfo and shows IsSM. *state* None ends it.
+        """Start a subnet manager on a node: it answers SMInfo and sets IsSM. *state* None ends it.
 
         A master's LID becomes MasterSMLID of all end ports, and an SA answers there (`sa_of`). *port* is the first with
         a link unless given.
@@ -181,15 +181,15 @@ class Subnet:
             self.software.start_sm(home, state, priority, sm_key)
 
     def sa_of(self, node: SimNode | str | int) -> SubnetAdministration:
-        """Return the SA of a node that `set_sm` made a master: its keys and groups are there to set."""
+        """Return the SA of a node that `set_sm` made a master, whose keys and groups can be set."""
         return self.managers.sa_of(self.node(node))
 
     def set_description(self, node: SimNode | str | int, text: str) -> None:
-        """Change NodeDescription, as software on the node does; trap 144 with its flag says so. Raises UsageError."""
+        """Change NodeDescription, as software on the node does; trap 144 with its flag is sent. Raises UsageError."""
         self.software.set_description(self.node(node), text)
 
     def reset(self, node: SimNode | str | int, p_key: int = DEFAULT_FULL) -> None:
-        """Switch a node off and on: what is volatile returns to its state of power-up (`ibkeys.sim.physical.power`).
+        """Switch a node off and on: volatile state returns to that of power-up (`ibkeys.sim.physical.power`).
 
         *p_key*: the one entry of its P_Key tables then, unless they are in NV-RAM.
         """
@@ -205,7 +205,7 @@ class Subnet:
         return passage.text
 
     def silence(self, node: SimNode | str | int, on: bool = True, *, forwards: bool = True) -> None:
-        """Make a node answer nothing; with *forwards* False it forwards nothing either."""
+        """Make a node answer no MAD; with *forwards* False it forwards none either."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
         found.touch()
@@ -222,34 +222,35 @@ class Subnet:
     # MADs
 
     def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:
-        """Let *receiver* have what arrives at *port* and no SMA answers: traps, SMInfo for its SM, responses, GMPs,
-        and each TrapRepress that passed the M_Key check, also those for the SMA.
+        """Attach *receiver* at *port*, for MADs that no SMA answers: traps, SMInfo for its SM, responses, GMPs, and
+        each TrapRepress that passed the M_Key check, including those for the SMA.
 
-        Returns the function that ends this.
+        Returns the function that detaches it.
         """
         return self.receivers.attach(port, receiver)
 
     def process(self, mad: bytes, node: SimNode | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
-        """As `send`, from a port of *node*, for those who do not ask why: a MAD that is dropped gives an empty list."""
+        """Send as `send` does, from a port of *node*, and return an empty list for a MAD that is dropped."""
         outcome = self.send(mad, self.port(node, port), dlid)
         return [] if isinstance(outcome, Drop) else outcome
 
     def send(self, mad: bytes, origin: SimPort, dlid: int = PERMISSIVE_LID) -> DeliveryOutcome:
-        """Send *mad* from *origin* and return what comes back to it: one reply, with faults more, or why there is none.
+        """Send *mad* from *origin* and return the replies to it: one, with faults more, or the reason why there is
+        none.
 
-        *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped.
-        What is forwarded to a program attached elsewhere goes to its receiver; then the list is empty.
+        *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped. A
+        MAD for a program that is attached elsewhere is given to its receiver; then the list is empty.
         """
         return self.carrier.send(mad, origin, dlid)
 
-    # What happens by itself
+    # Timers
 
     def next_timer(self) -> float | None:
         """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
         return earliest((self.traps.repeats.next_time(), self.managers.next_timer()))
 
     def run_timers(self) -> None:
-        """Do what is due: repeat traps and segments. A server in real time calls it; other callers need not."""
+        """Repeat the traps and segments that are due. A server in real time calls it; other callers need not."""
         self.traps.repeat_due(self.now)
         self.carrier.run_sa_timers()
 

@@ -21,9 +21,9 @@ from ibkeys.sim.receivers import Receivers
 class Traps:
     """Sends the traps of all ports of a subnet, and sends each again until a TrapRepress comes (see `Repeats`).
 
-    *faults* may lose a trap on its way, *receivers* are the programs it is for. ``to_sm`` is asked before them, with
-    the port where a trap arrived, the trap and the port that sent it: whether a subnet manager that the subnet plays
-    itself is there and has answered it.
+    *faults* may lose a trap on its route, *receivers* are the programs it is for. ``to_sm`` is called before them, with
+    the port where a trap arrived, the trap and the port that sent it; it returns whether a subnet manager of the
+    simulation itself has answered it.
     """
 
     def __init__(self, faults: Faults, receivers: Receivers) -> None:
@@ -48,8 +48,7 @@ class Traps:
             self._carry(port, mad)
 
     def send_once(self, port: SimPort, number: int, mad: bytes) -> None:
-        """Send the trap *mad* of another class than subnet management to the SM, as the link state allows, and no
-        second time."""
+        """Send the trap *mad* of another class than subnet management to the SM, once, if the link state allows it."""
         if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
             return
         port.record("class-trap", number=number, to=port.sm_lid)
@@ -58,19 +57,20 @@ class Traps:
             self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
 
     def send_bad_m_key(self, port: SimPort, mad: bytes) -> None:
-        """Send trap 256 from *port*, which refused the SMP *mad*, as far as the spacing of traps allows."""
+        """Send trap 256 from *port*, which refused the SMP *mad*, if the spacing of traps allows it."""
         if self._may_send(port, TrapNumber.BAD_M_KEY):
             self.send(port, notices.bad_m_key(port, mad))
 
     def send_security(self, port: SimPort, notice: Notice) -> None:
-        """Send trap 257, 258 or 259 from the end port *port*, as far as the spacing of traps allows."""
+        """Send trap 257, 258 or 259 from the end port *port*, if the spacing of traps allows it."""
         if self._may_send(port, notice.trap_number):
             self.send(port, notice)
 
     def _may_send(self, port: SimPort, number: int) -> bool:
-        """Whether *port* may send trap *number* now: link Active, and not sooner than SubnetTimeOut after the last one.
+        """Return whether *port* may send trap *number* now: link Active, and not sooner than SubnetTimeOut after the
+        last.
 
-        The spacing holds for security traps only: those a stranger can provoke without end.
+        The spacing is for security traps only, because an attacker can provoke these without end.
         """
         if port.state != PortState.ACTIVE:
             return False
@@ -93,19 +93,20 @@ class Traps:
         self._receivers.deliver(end, Delivery(LATENCY, mad, port.lid))
 
     def repress(self, port: SimPort, mad: bytes) -> None:
-        """Take the TrapRepress *mad*, which passed the M_Key check of *port*: what it answers is not repeated."""
+        """Process the TrapRepress *mad*, which passed the M_Key check of *port*: the trap that it answers is not
+        repeated."""
         if self.repeats.repress(port, mad):
             port.record("trap-repressed", number=_number(mad))
 
     def repeat_due(self, now: float) -> None:
-        """Send again what is due."""
+        """Send the traps again that are due."""
         for port, mad in self.repeats.due(now):
             port.record("trap-repeated", number=_number(mad), to=port.sm_lid)
             self._carry(port, mad)
 
 
 def spacing(port: SimPort) -> float:
-    """Return the seconds that lie between two traps of *port*: SubnetTimeOut (IBA 14.2.5.6)."""
+    """Return the seconds between two traps of *port*: SubnetTimeOut (IBA 14.2.5.6)."""
     return 4.096e-6 * (1 << port.subnet_timeout)
 
 
@@ -119,11 +120,10 @@ def _answers(repress: bytes, trap: bytes) -> bool:
 
 
 class Repeats:
-    """Traps that nobody has answered with TrapRepress yet, and when each goes out again (IBA 13.4.9).
+    """Traps that no TrapRepress has answered yet, and the time when each is sent again (IBA 13.4.9).
 
-    One for each port and TrapNumber: a newer trap takes the place of an older one. A trap is repeated each
-    SubnetTimeOut (but not faster than `SHORTEST`), at most `MOST` times and for `LONGEST` seconds; after that the SM is
-    taken for dead.
+    One for each port and TrapNumber: a newer trap replaces an older one. A trap is repeated each SubnetTimeOut (but not
+    faster than `SHORTEST`), at most `MOST` times and for `LONGEST` seconds; after that the SM is taken for dead.
     """
 
     SHORTEST: Final = 0.01
@@ -136,7 +136,7 @@ class Repeats:
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """How many traps wait for a TrapRepress now."""
+        """Return how many traps wait for a TrapRepress now."""
         return len(self._waiting)
 
     def add(self, port: SimPort, number: int, mad: bytes, now: float) -> None:
@@ -146,16 +146,16 @@ class Repeats:
         if waiting is None:
             waiting = self._waiting[port, number] = _Waiting(port, number, mad, due, now + self.LONGEST, self.MOST)
             self._set_timer(waiting)
-        else:  # its timer stands, and finds the later time when it fires
+        else:  # its timer is already set, and finds the later time when it fires
             waiting.mad, waiting.due, waiting.until, waiting.left = mad, due, now + self.LONGEST, self.MOST
 
     def _set_timer(self, waiting: _Waiting) -> None:
         heapq.heappush(self._timers, (waiting.due, next(self._order), waiting))
 
     def repress(self, port: SimPort, mad: bytes) -> bool:
-        """Stop what the TrapRepress *mad* answers; returns whether that was repeated here.
+        """Stop the trap that the TrapRepress *mad* answers; return whether it was repeated here.
 
-        It carries the trap's data and TransactionID, of which the upper half may belong to somebody else's kernel.
+        It has the trap's data and TransactionID, of which the upper half may be that of another kernel.
         """
         key = port, _number(mad)
         waiting = self._waiting.get(key)
@@ -170,13 +170,13 @@ class Repeats:
             del self._waiting[key]
 
     def next_time(self) -> float | None:
-        """Return the time at which `due` has something to say, None when nothing is repeated."""
+        """Return the time at which `due` returns a trap, None when no trap is repeated."""
         while self._timers and not self._still_waits(self._timers[0][2]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
     def _still_waits(self, waiting: _Waiting) -> bool:
-        """Return whether the trap that *waiting* is the timer of still waits to be repressed."""
+        """Return whether the trap of the timer *waiting* still waits to be repressed."""
         return self._waiting.get((waiting.port, waiting.number)) is waiting
 
     def due(self, now: float) -> list[tuple[SimPort, bytes]]:
@@ -211,5 +211,5 @@ class _Waiting:
     repeated: bool = False
 
     def is_over(self, now: float) -> bool:
-        """Whether it was sent often or long enough."""
+        """Return whether it was sent often or long enough."""
         return self.left == 0 or (now >= self.until and self.repeated)

@@ -1,7 +1,8 @@
 """The agents of classes with keys of their own: congestion control, baseboard, and two vendor classes.
 
-No port has one until a test or `sim ctl classkey` gives it one. Only the check of B_Key is known, from a running agent;
-what the others do is guessed, and each guess is a field of `ClassRules`, so that a reader can be tried against both.
+No port has such an agent until a test or `sim ctl classkey` adds one. Only the check of B_Key is known, from a running
+agent; the behaviour of the others is guessed, and each guess is a field of `ClassRules`, so that a reader can be tested
+against both.
 """
 
 from __future__ import annotations
@@ -45,19 +46,19 @@ _BAD_KEY: Final[Mapping[MgmtClass, tuple[int, type[DataDetails], str]]] = {
     MgmtClass.VENDOR_VS: (BAD_VENDOR_KEY, BadVendorKeyDetails, "key"),
     MgmtClass.VENDOR_N2N: (BAD_VENDOR_KEY, BadVendorKeyDetails, "key"),
 }
-"""The trap of a wrong key: its number, its details, and the field of these with the key."""
+"""The trap for a wrong key: its number, its details, and the field of these with the key."""
 _GENERIC: Final = frozenset({MgmtClass.CONGESTION, MgmtClass.BASEBOARD})
-"""The classes whose traps are generic notices; those of the vendor classes are a vendor's."""
+"""The classes whose traps are generic notices; those of the vendor classes are vendor-specific."""
 
 
 @dataclass(slots=True)
 class ClassRules:
-    """What is a guess of one class, for all ports of a subnet.
+    """The guessed behaviour of one class, for all ports of a subnet.
 
-    ``absent``: what a port without the class does. ``version``: what one does with another class version, and
-    ``others`` with another attribute. ``gets``: what the protect bit does to a Get without the key. ``portinfo``:
-    whether ClassPortInfo is checked as KeyInfo is. ``violations``: whether a Set with 0 clears them. ``lease``: whether
-    a right key stops the timer. ``traps``: whether the SM is told of a wrong key.
+    ``absent``: reaction of a port without the class. ``version``: reaction to another class version, and ``others`` to
+    another attribute. ``gets``: effect of the protect bit on a Get without the key. ``portinfo``: whether ClassPortInfo
+    is checked as KeyInfo is. ``violations``: whether a Set with 0 clears them. ``lease``: whether a right key stops the
+    timer. ``traps``: whether a trap is sent to the SM for a wrong key.
     """
 
     absent: Literal["silence", "status"] = "silence"
@@ -73,7 +74,7 @@ class ClassRules:
 CHOICES: Final[Mapping[str, tuple[str, str]]] = {
     name: get_args(choices) for name, choices in get_type_hints(ClassRules).items()
 }
-"""What each field of `ClassRules` may be."""
+"""The possible values of each field of `ClassRules`."""
 
 
 def first_rules() -> dict[int, ClassRules]:
@@ -86,8 +87,10 @@ def first_rules() -> dict[int, ClassRules]:
 
 
 def place(port: SimPort, of: KeyClass, **settings: int) -> ClassAgent:
-    """Let *port* have the class *of*, with the key and the rest of *settings*, by their names in `KeySettings`; what is
-    not given is 0. Returns its state, which a test may look at and set."""
+    """Add the class *of* to *port*, with *settings* by their names in `KeySettings`; others are 0.
+
+    Returns its state, which a test may read and set.
+    """
     agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), of.capability)
     if port.class_agents is None:
         port.class_agents = {}
@@ -97,7 +100,7 @@ def place(port: SimPort, of: KeyClass, **settings: int) -> ClassAgent:
 
 
 def remove(port: SimPort, of: KeyClass) -> None:
-    """Let *port* have the class *of* no more."""
+    """Remove the class *of* from *port*."""
     (port.class_agents or {}).pop(int(of.mgmt_class), None)
     port.touch()
 
@@ -112,12 +115,12 @@ def expire(port: SimPort, agent: ClassAgent) -> None:
 
 
 def is_answered(port: SimPort, of: KeyClass, rules: ClassRules) -> bool:
-    """Whether a MAD of the class *of* is for an agent of *port*, rather than for a program there."""
+    """Return whether a MAD of the class *of* is for an agent of *port*, rather than for a program there."""
     return int(of.mgmt_class) in (port.class_agents or {}) or rules.absent == "status"
 
 
 def answer(port: SimPort, of: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
-    """Return the reply of *port* to a MAD of the class *of*; None where it sends none."""
+    """Return the reply of *port* to a MAD of the class *of*; None if it sends none."""
     agent = (port.class_agents or {}).get(int(of.mgmt_class))
     method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
     if agent is None:
@@ -152,7 +155,10 @@ def answer(port: SimPort, of: KeyClass, rules: ClassRules, mad: bytes, traps: Tr
 
 
 def _set(port: SimPort, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
-    """Store a KeyInfo. Violations are cleared by 0 and kept by all else, or kept always; what lies behind them too."""
+    """Store a KeyInfo.
+
+    The violations are set to 0 by a 0 and otherwise unchanged, or never changed; nor are the bytes after them.
+    """
     violations = KeySettings.violations
     clears = rules.violations == "cleared" and not violations.decode(data)
     agent.info[: violations.byte] = data[: violations.byte]
@@ -176,7 +182,7 @@ def _violation(port: SimPort, of: KeyClass, rules: ClassRules, agent: ClassAgent
 
 
 def _notice(port: SimPort, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
-    """Return the trap of a wrong key, and its number. The GID would be the offender's: it is not known here."""
+    """Return the trap for a wrong key, and its number. The GID would be the offender's: it is not known here."""
     asked = ClassKeyHeader(mad[: ClassKeyHeader.size])
     number, layout, key_field = _BAD_KEY[of.mgmt_class]
     details = layout.new(
@@ -205,11 +211,11 @@ def _class_port_info(of: KeyClass, agent: ClassAgent) -> bytes:
 
 
 def _reply(of: KeyClass, mad: bytes, data: bytes) -> bytes:
-    """Return the GetResp that carries *data*, all else of the data zero."""
+    """Return the GetResp with *data*, all else of the data zero."""
     start = of.data_offset
     return lid_routed_reply(mad[:start] + data.ljust(MAD_SIZE - start, b"\0"), MadStatus.OK, b"")
 
 
 def _with_status(mad: bytes, status: int) -> bytes:
-    """Return the GetResp of an agent, or of a kernel in its place, that does not know this: all else is an echo."""
+    """Return the GetResp with which an agent, or a kernel in its place, rejects an unknown MAD: all else is an echo."""
     return lid_routed_reply(mad, status, b"")

@@ -1,7 +1,7 @@
-"""The vendor's ExtendedPortInfo (attribute 0xFF90), which says whether a link runs at FDR10.
+"""The vendor's ExtendedPortInfo (attribute 0xFF90), which shows whether a link runs at FDR10.
 
-No part of the standard, but libibnetdisc, ibportstate and OpenSM ask each port for it whose vendor and device ids are
-known to have it, and take a refusal for a failure. ibsim answers it too.
+It is no part of the standard, but libibnetdisc, ibportstate and OpenSM query it at each port whose vendor and device
+ids are known to have it, and take a refusal for a failure. ibsim answers it too.
 """
 
 from __future__ import annotations
@@ -30,18 +30,18 @@ class ExtendedPortInfo(Layout):
 
 
 def run_at_fdr10(port: SimPort) -> None:
-    """Let *port* say that its link runs at FDR10."""
+    """Set the FDR10 bit of *port*, as for a link that runs at FDR10."""
     info = ExtendedPortInfo.new(link_speed_supported=_FDR10, link_speed_enabled=_FDR10, link_speed_active=_FDR10)
     port.node.keep_table((ATTRIBUTE, port.number), info.raw)
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return what there is of the port that the modifier names."""
+    """Return the ExtendedPortInfo of the port in the modifier."""
     return OK, _kept(request.named_port())
 
 
 def set_info(request: AgentRequest) -> SmpAnswer:
-    """Apply a Set and return what is there now: StateChangeEnable is kept, the speeds stay as the link is."""
+    """Apply a Set and return the result: StateChangeEnable is stored, the speeds stay as the link is."""
     port = request.named_port()
     info = bytearray(_kept(port))
     ExtendedPortInfo.state_change_enable.copy(request.data, info)

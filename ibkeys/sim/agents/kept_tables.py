@@ -16,7 +16,8 @@ _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(
 
 
 def _place(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
-    """Return where a table that this simulator does not interpret is stored, and its content after power-up."""
+    """Return the key under which a table that this simulator does not interpret is stored, and its content after
+    power-up."""
     node, modifier = request.node, request.modifier
     attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
     if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
@@ -34,18 +35,18 @@ def _place(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
     capacity = SwitchInfo.multicast_fdb_cap.decode(request.switch_info())
     if (modifier & 0x1FF) * 32 >= capacity or (modifier >> 28) * 16 > node.num_ports:
         raise SmpRefused(INVALID)
-    # The bits between position and block are reserved: they name no table of their own.
+    # The bits between position and block are reserved: they select no other table.
     return (attribute, modifier & 0xF000_01FF), EMPTY_BLOCK
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return one block, as it was set or as it is after power-up."""
+    """Return one block, as it was set, or else its content after power-up."""
     place, start = _place(request)
     return OK, (request.node.tables or {}).get(place, start)
 
 
 def set_block(request: AgentRequest) -> SmpAnswer:
-    """Keep one block."""
+    """Store one block."""
     request.node.keep_table(_place(request)[0], request.data)
     request.node.touch()
     return OK, request.data

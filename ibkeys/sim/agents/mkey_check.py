@@ -23,7 +23,7 @@ _SHOW_KEYS: Final = frozenset({AttributeID.PORT_INFO, AttributeID.SM_INFO})
 
 
 def check(port: SimPort, mad: bytes, traps: Traps) -> int:
-    """Decide about one Get, Set or TrapRepress at *port* and do what follows from it."""
+    """Check the M_Key of one Get, Set or TrapRepress at *port*, apply the consequences, and return the verdict."""
     info = port.info
     key = info[KEY]
     if key == _NO_KEY or key == mad[at.M_KEY]:
@@ -38,7 +38,7 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
         method, attribute, protect_bits, int.from_bytes(key), int.from_bytes(mad[at.M_KEY]), port.lease_period
     )
     if verdict.accepted:
-        # At level 1 SM_Key is masked as M_Key is.
+        # At level 1 SM_Key reads as 0, as M_Key does.
         hidden = attribute in _SHOW_KEYS and method == GET and protect_bits == 1 and key != mad[at.M_KEY]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
@@ -47,7 +47,7 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
 
 
 def expire(port: SimPort) -> None:
-    """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now counts."""
+    """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now has run out."""
     if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
         port.protect_bits = 0

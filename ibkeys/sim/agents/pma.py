@@ -1,8 +1,8 @@
 """The performance management agent of every node (IBA 16.1): PortCounters, PortCountersExtended, ClassPortInfo.
 
-No M_Key guards it (M_Keys are for SMPs), and here no P_Key does: a GMP is accepted whatever the tables say, where a
-real port compares it with its P_Key table (the sender's P_Key is not part of what ibsim's protocol carries).
-MADs themselves are not counted as traffic, only the packets of ``packet`` events; what goes wrong is counted always.
+No M_Key protects it (M_Keys are for SMPs), and here no P_Key does: a GMP is accepted whatever the tables contain, while
+a real port compares it with its P_Key table (ibsim's protocol does not carry the sender's P_Key). MADs themselves are
+not counted as traffic, only the packets of ``packet`` events; errors are always counted.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PmaAnswer = tuple[int, bytes]
 
 
 def answer(node: SimNode, mad: bytes) -> PmaAnswer:
-    """Return status and the 192 data bytes that the agent of *node* answers to a Get or Set, or what else it says."""
+    """Return the status and the 192 data bytes with which the agent of *node* answers a Get, Set or other MAD."""
     asked = Mad(mad)
     attribute, method = asked.attribute_id, asked.method
     data = mad[DATA_OFFSET:]
@@ -82,5 +82,5 @@ def _shown(port: SimPort, extended: bool) -> bytes:
         shown = bytearray(DATA_SIZE)
     else:
         shown = bytearray((port.counters.extended if extended else port.counters.basic).ljust(DATA_SIZE, b"\0"))
-    PortCounters.port_select.patch(shown, port.number)  # in the same place in both
+    PortCounters.port_select.patch(shown, port.number)  # at the same offset in both
     return bytes(shown)

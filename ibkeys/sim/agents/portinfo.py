@@ -1,7 +1,7 @@
-"""Set(PortInfo): what each field of it does to a port (IBA 14.2.5.6).
+"""Set(PortInfo): the effect of each of its fields on a port (IBA 14.2.5.6).
 
-Valid fields are applied even when another one is invalid; the reply then has status 0x1C and shows what the port has
-become (Linux qib SMA). Which fields belong to end ports and which to external ports of switches: IBA table of PortInfo.
+Valid fields are applied even when another field is invalid; the reply then has status 0x1C and the resulting PortInfo
+(Linux qib SMA). Which fields belong to end ports and which to external ports of switches: IBA table of PortInfo.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _ALL_EXTENDED: Final = 31
 _ALL_WIDTHS: Final = 0xFF
 _ALL_SPEEDS: Final = 0x0F
 _TAKEN_OVER: Final = (PortInfo.vl_high_limit, PortInfo.local_phy_errors, PortInfo.overrun_errors)
-"""What every port takes from a Set as it is."""
+"""The fields that every port stores from a Set without a check."""
 _TAKEN_OVER_BY_END_PORTS: Final = (
     PortInfo.m_key,
     PortInfo.gid_prefix,
@@ -51,7 +51,7 @@ def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
         for told, can in ENFORCEMENT:
             told.patch(info, told.decode(data) & can.decode(node.switch_info))
     elif node.node_type == NodeType.ROUTER and any(told.decode(info) for told in _ENFORCED_BY_ROUTERS):
-        # No field says whether a router can enforce; one of which a port does is taken for one that can.
+        # No field shows whether a router can enforce; a port of it that enforces is taken for one that can.
         for told in _ENFORCED_BY_ROUTERS:
             told.copy(data, info)
     valid &= _states(port, wanted, traps)
@@ -100,7 +100,7 @@ def _link_fields(port: SimPort, wanted: PortInfo) -> bool:
 
 
 def _take(port: SimPort, wanted: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
-    """Let *port* take *rows* from a Set where they are valid; returns whether they are."""
+    """Store the fields *rows* of a Set in *port* where they are valid; return whether they are."""
     if is_valid:
         for row in rows:
             row.copy(wanted.raw, port.info)
@@ -108,7 +108,7 @@ def _take(port: SimPort, wanted: PortInfo, is_valid: bool, *rows: NumberRow) -> 
 
 
 def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all_of_them: int) -> bool:
-    """Write the widths or speeds that are to be enabled; 0 changes nothing. Returns whether the port has them."""
+    """Write the widths or speeds to enable; 0 changes nothing. Returns whether the port supports them."""
     if value == all_of_them:
         value = supported
     if value & ~supported:
@@ -132,7 +132,10 @@ def _extended_speed(info: bytearray, value: int, supported: int) -> bool:
 
 
 def _states(port: SimPort, asked: PortInfo, traps: Traps) -> bool:
-    """PortState and PortPhysicalState. Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set."""
+    """Apply PortState and PortPhysicalState, and return whether they are valid.
+
+    Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set.
+    """
     wanted, physical, now = asked.port_state, asked.port_physical_state, port.state
     if wanted > PortState.ACTIVE or wanted == PortState.INITIALIZE:
         return False
@@ -141,7 +144,7 @@ def _states(port: SimPort, asked: PortInfo, traps: Traps) -> bool:
     if port.node.is_switch and port.number == 0:
         return True  # port 0 has no link: it is always Active
     if wanted in (PortState.ARMED, PortState.ACTIVE):
-        # One step up from Initialize, or a state that is there already.
+        # One step up from Initialize, or the current state.
         if now == PortState.DOWN or wanted - now not in (0, 1):
             return False
         port.state = wanted
@@ -152,7 +155,7 @@ def _states(port: SimPort, asked: PortInfo, traps: Traps) -> bool:
 
 
 def _relink(port: SimPort, physical: int, traps: Traps) -> None:
-    """Take the link down; unless it is told to stay there, hardware trains it again up to Initialize."""
+    """Take the link down; unless the new state keeps it down, hardware trains it again up to Initialize."""
     target = physical or port.physical_state
     if target not in (PortPhysicalState.SLEEP, PortPhysicalState.DISABLED):
         target = PortPhysicalState.POLLING

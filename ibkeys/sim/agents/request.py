@@ -1,4 +1,4 @@
-"""One SMP at its destination, and what a handler of an attribute answers to it (IBA 14.2.5)."""
+"""One SMP at its destination, and the answer of an attribute's handler to it (IBA 14.2.5)."""
 
 from __future__ import annotations
 
@@ -30,8 +30,11 @@ class SmpRefused(Exception):
 
 @dataclass(slots=True)
 class AgentRequest:
-    """One SMP at its destination. ``ingress`` is the port it came in by, 0 on a switch asked from itself. ``traps``
-    sends the traps that follow: of a wrong M_Key, of a link that changes."""
+    """One SMP at its destination.
+
+    ``ingress`` is the port it came in by, 0 on a switch queried from itself. ``traps`` sends the resulting traps: for a
+    wrong M_Key, for a link that changes.
+    """
 
     node: SimNode
     ingress: int
@@ -47,22 +50,22 @@ class AgentRequest:
 
     @property
     def port(self) -> SimPort:
-        """The port that a request means which cannot name one: the ingress port; port 0 of a switch."""
+        """The port of a request that cannot name one: the ingress port; port 0 of a switch."""
         return self.node.arrival_port(self.ingress)
 
     def named_port(self) -> SimPort:
-        """Return the port that the modifier names: 0 on a CA is the ingress port. Refused where there is none."""
+        """Return the port in the modifier: 0 on a CA is the ingress port. Raises Refused if it does not exist."""
         number = self.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
         if number > self.node.num_ports:
             raise SmpRefused(INVALID)
         return self.node.ports[number if number or self.node.is_switch else self.ingress]
 
     def switch_info(self) -> bytearray:
-        """Return the SwitchInfo of the node. Refused by one that is no switch."""
+        """Return the SwitchInfo of the node. Raises Refused if it is no switch."""
         if self.node.switch_info is None:
             raise SmpRefused(BAD_ATTRIBUTE)
         return self.node.switch_info
 
 
 Handler = Callable[[AgentRequest], SmpAnswer]
-"""Does what an SMP asks and returns status and attribute. Raises Refused."""
+"""A function that executes an SMP and returns status and attribute. Raises Refused."""

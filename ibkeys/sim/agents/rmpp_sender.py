@@ -13,9 +13,7 @@ RETRIES: Final = 7
 
 
 class Transfer:
-    """One answer on its way to one requester. Every method returns the MADs to be sent; ``due`` is None when it is
-    over.
-    """
+    """One answer on its way to one requester. Every method returns the MADs to send; ``due`` is None at the end."""
 
     def __init__(self, mad: bytes, data: bytes, now: float) -> None:
         """*mad*: the answer's header; *data*: all of its records."""
@@ -28,18 +26,19 @@ class Transfer:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was acknowledged, or one of the two gave up."""
+        """Whether everything was acknowledged, or either end gave up."""
         return self.due is None
 
     def send(self, now: float) -> list[bytes]:
-        """Send what the window allows."""
+        """Return the segments that the window allows."""
         batch = self._segments[self._sent : self._window_last]
         self._sent += len(batch)
         self.due = now + RESEND_AFTER
         return batch
 
     def resend(self, now: float) -> list[bytes]:
-        """Nothing was acknowledged until `due`: send again from the first segment that was not, or give up."""
+        """Return the segments from the first unacknowledged one, or give up, after no acknowledgement came until
+        `due`."""
         if not self._retries_left:
             self.due = None
             return [self._end(RmppType.ABORT, RmppStatus.TOO_MANY_RETRIES)]
@@ -48,7 +47,7 @@ class Transfer:
         return self.send(now)
 
     def take(self, mad: bytes, now: float) -> list[bytes]:
-        """Take an ACK, STOP or ABORT of the receiver."""
+        """Process an ACK, STOP or ABORT of the receiver."""
         header = SaHeader(mad[:SA_HEADER_SIZE])
         # The second number of an ACK is NewWindowLast, where DATA has its PayloadLength.
         kind, number, window_last = header.rmpp_type, header.segment_number, header.payload_length
@@ -60,7 +59,7 @@ class Transfer:
             status = RmppStatus.BAD_SEGMENT_NUMBER if number > len(self._segments) else RmppStatus.WINDOW_TOO_SMALL
             return [self._end(RmppType.ABORT, status)]
         if number < self._acknowledged or window_last < self._window_last:
-            return []  # an old one
+            return []  # an outdated ACK
         if number > self._acknowledged:
             self._retries_left = RETRIES
         self._acknowledged, self._window_last = number, window_last

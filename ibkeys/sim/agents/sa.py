@@ -1,10 +1,10 @@
 """The subnet administration (SA) of the master subnet manager of a simulated subnet (IBA 15), a small subset.
 
 It answers Get and GetTable of NodeRecord, PortInfoRecord, LinkRecord, P_KeyTableRecord and MCMemberRecord, and Get of
-ClassPortInfo, and it trusts as OpenSM does: a non-zero SM_Key that is not its own is dropped without an answer; with
-SM_Key 0 the requester is untrusted, sees no M_Key, no group members, and gets P_KeyTableRecords refused with 0x0200.
-Tables are sent with RMPP. Set(InformInfo) makes and ends subscriptions, and the traps that come to its port go out as
-Reports (`ibkeys.sim.agents.subscriptions`).
+ClassPortInfo, and it trusts as OpenSM does: a request with a wrong non-zero SM_Key is dropped without an answer; with
+SM_Key 0 the requester is untrusted: M_Keys and group members are hidden from it, and P_KeyTableRecords are refused with
+0x0200. Tables are sent with RMPP. Set(InformInfo) makes and ends subscriptions, and the traps that come to its port are
+sent on as Reports (`ibkeys.sim.agents.subscriptions`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
 _CLASS_PORT_INFO_ID: Final = 0x0001
 _PORT_LIDS: Final = frozenset({"LID", "EndportLID", "FromLID"})
-"""The components that say whose a record is: with one of them the SA need not look through all ports."""
+"""The components that identify the port of a record: with one of them the SA need not search all ports."""
 _KEY: Final = PortInfoRecord.rows["m_key"].span
 _CLASS_PORT_INFO: Final = ClassPortInfo.new(
     base_version=1, class_version=SA_CLASS_VERSION, capability_mask=0x0100, resp_time_value=16
@@ -59,7 +59,7 @@ class SubnetAdministration:
         return self._source.groups
 
     def take(self, mad: bytes, requester: SimPort, limit: int | None = None) -> list[bytes] | None:
-        """Take a request, or a word of the receiver of an answer; returns what is to be sent to the requester now.
+        """Process a request, or an acknowledgement for an answer; return the MADs to send to the requester now.
 
         Returns None for a request that is dropped because its SM_Key is wrong. *limit* is the longest answer in bytes.
         """
@@ -73,7 +73,7 @@ class SubnetAdministration:
                 del self._transfers[key]
             return answers
         if key in self._transfers:
-            return []  # the same request again, while its answer is on its way
+            return []  # the same request again, while its answer is being sent
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.sm_key not in (0, self.sa_key):
             self.home.record("sm-key-dropped", requester=str(requester))
@@ -96,11 +96,11 @@ class SubnetAdministration:
         return transfer.send(now)
 
     def next_timer(self) -> float | None:
-        """Return the time at which `resend` has something to do, None when nothing is on its way."""
+        """Return the time at which `resend` has something to do, None when no answer is being sent."""
         return earliest((*(transfer.due for transfer in self._transfers.values()), self.subscriptions.next_timer()))
 
     def resend(self) -> list[tuple[SimPort, bytes]]:
-        """Return what is due to be sent again, and to which port."""
+        """Return the MADs that are due to be sent again, each with its port."""
         now = self._history.now
         again = list(self.subscriptions.resend(now))
         for key, transfer in list(self._transfers.items()):
@@ -111,7 +111,7 @@ class SubnetAdministration:
         return again
 
     def _answer(self, header: SaHeader, query: bytes, requester: SimPort, limit: int | None) -> tuple[int, int, bytes]:
-        """Return status, distance of the records and their data."""
+        """Return the status, the distance between records, and their data."""
         method, attribute = header.method, header.attribute_id
         trusted = header.sm_key != 0
         if header.class_version != SA_CLASS_VERSION:
@@ -156,7 +156,7 @@ class SubnetAdministration:
 
 
 def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[FieldRow[Any], object]]:
-    """Return the fields that the ComponentMask names, with the values asked for."""
+    """Return the fields that the ComponentMask names, with the requested values."""
     components = dict(layout.components)
     if layout is PortInfoRecord:
         components["m_key"] = 3  # compared for untrusted requesters too, as OpenSM does

@@ -37,8 +37,10 @@ class MulticastGroup:
 
 
 class Record(NamedTuple):
-    """A record, and whose it is: a requester sees only ports with which it shares a P_Key (None: nobody's), and groups
-    of whose partition, ``p_key``, it has a P_Key. A link is that of two ports: ``other`` is the second one.
+    """A record, and its owner, which decides who may see it.
+
+    A requester sees only ports with which it shares a P_Key (None: no port's record), and groups of whose partition,
+    ``p_key``, it has a P_Key. A link has two ports: ``other`` is the second.
     """
 
     raw: bytes
@@ -48,7 +50,7 @@ class Record(NamedTuple):
 
 
 class RecordSource:
-    """What records are made from: the nodes as they are now, and the multicast groups."""
+    """The data for records: the current nodes and the multicast groups."""
 
     def __init__(self, nodes: Sequence[SimNode]) -> None:
         self.nodes = nodes
@@ -56,18 +58,18 @@ class RecordSource:
         self._by_lid: dict[int, list[SimPort]] = {}
 
     def end_ports(self, lid: int | None) -> Iterator[SimPort]:
-        """Return the end ports that have a LID, of those with base LID *lid* only where the query names one."""
+        """Return the end ports that have a LID, or only those with base LID *lid* if the query names one."""
         if lid is None:
             return (port for node in self.nodes for port in node.end_ports if port.lid)
         return iter(self._with_lid(lid))
 
     def all_ports(self, lid: int | None) -> Iterator[SimPort]:
-        """Yield the ports behind `end_ports`: those of a switch come with its port 0."""
+        """Yield the ports of `end_ports`, with all ports of a switch for its port 0."""
         for port in self.end_ports(lid):
             yield from port.node.all_ports if port.node.is_switch else (port,)
 
     def _with_lid(self, lid: int) -> list[SimPort]:
-        """Return the end ports with that base LID, without looking through all of them each time."""
+        """Return the end ports with that base LID from an index of all LIDs."""
         ports = self._by_lid.get(lid)
         if ports is None or any(port.lid != lid for port in ports):
             self._by_lid = gathered((port.lid, port) for node in self.nodes for port in node.end_ports)
@@ -75,8 +77,8 @@ class RecordSource:
 
 
 Maker = Callable[[RecordSource, bool, int | None], Iterator[Record]]
-"""Makes the records for (source, whether the requester is trusted, the LID that the query names for the port, if any).
-"""
+"""A function that makes the records for (source, whether the requester is trusted, the port's LID in the query or
+None)."""
 
 
 def _padded(record: SaRecord) -> bytes:
@@ -84,7 +86,7 @@ def _padded(record: SaRecord) -> bytes:
 
 
 _NODE_INFO: Final = slice(0, NodeInfo.vendor_id.stop)
-"""What a NodeRecord has of a NodeInfo: all of it but the padding of an SMP."""
+"""The part of NodeInfo in a NodeRecord: all of it except the padding of an SMP."""
 
 
 def _nodes(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
@@ -101,7 +103,7 @@ def _port_infos(source: RecordSource, _trusted: bool, lid: int | None) -> Iterat
 
 
 def _links(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
-    """A link that is not Active is not in the table: the SM has not swept since it came up."""
+    """Yield the LinkRecords. A link that is not Active has none, because the SM has not swept since it came up."""
     for port in source.all_ports(lid):
         peer = port.peer
         if peer is not None and port.number and port.state == PortState.ACTIVE and peer.guard.lid:
@@ -141,11 +143,11 @@ MAKERS: Final[dict[int, tuple[type[SaRecord], Maker]]] = {
 
 
 def has_partition(requester: SimPort, p_key: int) -> bool:
-    """Whether *requester* has a P_Key of the partition of *p_key*, full or limited."""
+    """Return whether *requester* has a P_Key of the partition of *p_key*, full or limited."""
     return any((key ^ p_key) & 0x7FFF == 0 for key in requester.p_keys)
 
 
 def shares_p_key(requester: SimPort, port: SimPort) -> bool:
-    """Whether some P_Key of the two tables match: equal bases, one of the two full (IBA 10.9.3)."""
+    """Return whether some P_Keys of the two tables match: equal bases, one of the two full (IBA 10.9.3)."""
     theirs = port.p_keys
     return any(key & 0x7FFF and match_in_table(key, theirs) is not None for key in requester.p_keys)

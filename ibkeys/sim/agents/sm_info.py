@@ -1,4 +1,4 @@
-"""SMInfo: what the subnet manager of a node answers, and how another one controls it (IBA 14.4.1)."""
+"""SMInfo: the answer of a node's subnet manager, and its control by another one (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _manager(request: AgentRequest) -> SimSubnetManager:
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return what the subnet manager behind the port answers."""
+    """Return the SMInfo of the subnet manager at the port."""
     sm = _manager(request)
     if request.modifier:
         raise SmpRefused(INVALID)
@@ -47,7 +47,7 @@ _SM_CONTROL: Final = {
 
 
 def set_state(request: AgentRequest) -> SmpAnswer:
-    """Let the AttributeModifier of a Set control the subnet manager."""
+    """Change the state of the subnet manager by the AttributeModifier of a Set."""
     sm = _manager(request)
     before, after = _SM_CONTROL.get(request.modifier, ((), None))
     status = OK if sm.state in before else INVALID

@@ -1,7 +1,7 @@
-"""The subnet management agent of every node: one table from (method, attribute) to what is answered (IBA 14.2.5).
+"""The subnet management agent of every node: one table from (method, attribute) to the handler (IBA 14.2.5).
 
 A handler gets a `AgentRequest` and returns (status, 64 bytes). `answer` calls it after the M_Key check of the port that
-the SMP arrived on; the route and the reply are those of `ibkeys.sim.mad_carrier`.
+the SMP arrived on; the route and the reply are made by `ibkeys.sim.mad_carrier`.
 """
 
 from __future__ import annotations
@@ -75,15 +75,17 @@ _LOCAL_PORT_NUM: Final = PortInfo.local_port_num.byte
 
 def _port_info_bytes(request: AgentRequest, port: SimPort, key_hidden: bool) -> bytes:
     info = bytearray(port.info)
-    info[_LOCAL_PORT_NUM] = request.ingress  # the port the SMP came in by, not the one it asks about
+    info[_LOCAL_PORT_NUM] = request.ingress  # the port the SMP came in by, not the port in the modifier
     if key_hidden:
         info[KEY] = bytes(8)
     return bytes(info)
 
 
 def _verdict_of_other(request: AgentRequest, port: SimPort) -> int | None:
-    """Return what the M_Key check of *port* says where it is another port of a CA than the SMP came in by; else None.
-    Refused with a wrong key."""
+    """Return the result of the M_Key check of *port* if it is another port of a CA than the ingress port; else None.
+
+    Raises Refused for a wrong key.
+    """
     if request.node.is_switch or port.number == request.ingress:
         return None
     verdict = mkey_check.check(port, request.mad, request.traps)
@@ -102,11 +104,11 @@ def _get_port_info(request: AgentRequest) -> SmpAnswer:
 def _set_port_info(request: AgentRequest) -> SmpAnswer:
     port = request.named_port()
     if _verdict_of_other(request, port) is not None:
-        return OK, _port_info_bytes(request, port, False)  # another port of a CA is not set but shown (qib, hfi1)
+        return OK, _port_info_bytes(request, port, False)  # another port of a CA is not set, only returned (qib, hfi1)
     valid = portinfo.apply(port, request.data, request.traps)
     shown = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
-        PortInfo.client_reregister.copy(request.data, shown)  # it comes back and is not stored
+        PortInfo.client_reregister.copy(request.data, shown)  # it is echoed and not stored
     return OK if valid else INVALID, bytes(shown)
 
 
@@ -154,7 +156,7 @@ def _set_guid_info(request: AgentRequest) -> SmpAnswer:
 
 
 def _get_virtualization(request: AgentRequest) -> SmpAnswer:
-    """How the virtual ports behind it are asked is not publicly known: of them there is this much."""
+    """Return VirtualizationInfo. No query for the virtual ports themselves is publicly known, so there is no more."""
     known = request.port.virtualization
     if known is None or request.modifier:
         raise SmpRefused(BAD_ATTRIBUTE if known is None else INVALID)
@@ -220,7 +222,7 @@ _NOT_ANSWERED: Final = frozenset(map(int, (Method.SEND, Method.TRAP, Method.REPO
 
 
 def answer(node: SimNode, ingress: int, mad: bytes, traps: Traps) -> SmpAnswer | Drop:
-    """Return status and attribute that *node* answers to the SMP *mad*, or why it answers nothing.
+    """Return the status and attribute with which *node* answers the SMP *mad*, or the reason why it does not answer.
 
     Order as in the Linux software SMAs: class version, M_Key, method, attribute.
     """
@@ -234,7 +236,7 @@ def answer(node: SimNode, ingress: int, mad: bytes, traps: Traps) -> SmpAnswer |
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
-                mkey_check.check(node.ports[other], mad, traps)  # counts there too when it fails there as well (qib)
+                mkey_check.check(node.ports[other], mad, traps)  # counted there too when it fails there as well (qib)
             return Drop.M_KEY
     handlers = _HANDLERS.get(method)
     if handlers is None:

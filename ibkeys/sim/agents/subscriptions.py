@@ -1,8 +1,8 @@
 """Subscriptions to traps, and the Reports to subscribers, by the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
 
-Source: osm_sa_informinfo.c, osm_inform.c. OpenSM wants an SM_Key for traps 256 to 259 only where they are named by
-number: it accepts a wildcard from an untrusted requester and sends it all of them. ``refuses_wildcards`` is an SA that
-does not. A Report is sent again until a ReportResp comes, as the kernel under OpenSM does it with OpenSM's default
+Source: osm_sa_informinfo.c, osm_inform.c. OpenSM requires an SM_Key for traps 256 to 259 only where they are named by
+number: it accepts a wildcard from an untrusted requester and sends it all of them. ``refuses_wildcards`` is for an SA
+that does not. A Report is sent again until a ReportResp comes, as the kernel under OpenSM does with OpenSM's default
 options.
 """
 
@@ -29,7 +29,7 @@ _FIRST_ID: Final = 0x0000_0002_02DA_B001
 
 @dataclass(slots=True)
 class _Sent:
-    """A Report on its way to *subscriber*, and when it goes out again."""
+    """A Report that waits for the response of *subscriber*, and when it is sent again."""
 
     subscriber: SimPort
     mad: bytes
@@ -52,7 +52,7 @@ class Subscriptions:
         return len(self._all)
 
     def set(self, info: InformInfo, requester: SimPort, trusted: bool) -> int:
-        """Do what Set(InformInfo) of *requester* wants, and return the status."""
+        """Execute Set(InformInfo) of *requester*, and return the status."""
         if info.subscribe > 1:
             return SaStatus.REQUEST_INVALID
         wanted = requester, info.replace(subscribe=1, resp_time_value=0)
@@ -64,13 +64,14 @@ class Subscriptions:
         needs_trust = info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
         if (needs_trust and not trusted) or not self._may_hear_of(requester, info):
             return SaStatus.REQUEST_INVALID
-        wanted = requester, wanted[1].replace(qpn=GSI_QP)  # that of the MAD counts, not what it says
+        wanted = requester, wanted[1].replace(qpn=GSI_QP)  # the QP of the MAD counts, not the one in the InformInfo
         if wanted not in self._all:
             self._all.append(wanted)
         return MadStatus.OK
 
     def _may_hear_of(self, requester: SimPort, info: InformInfo) -> bool:
-        """Whether *requester* shares a P_Key with each port that it names; a GID has to be some port's."""
+        """Return whether *requester* shares a P_Key with each port that *info* names; a GID has to be that of a
+        port."""
         if info.gid:
             named = [port for port in self._source.end_ports(None) if port.gid == info.gid]
             return bool(named) and all(shares_p_key(requester, port) for port in named)
@@ -80,7 +81,7 @@ class Subscriptions:
         return all(shares_p_key(requester, port) for port in self._source.end_ports(None) if port.lid in lids)
 
     def tell(self, notice: Notice, issuer: SimPort, now: float) -> list[tuple[SimPort, bytes]]:
-        """Return the Reports of a trap that *issuer* sent.
+        """Return the Reports of a trap from *issuer*.
 
         A subscription that names a LID, and whose port shares no P_Key with the issuer any more, is deleted.
         """
@@ -105,7 +106,7 @@ class Subscriptions:
         return mad
 
     def acknowledge(self, mad: bytes, sender: SimPort) -> None:
-        """Take a ReportResp: the whole TransactionID has to come back."""
+        """Process a ReportResp, which must have the whole TransactionID of the Report."""
         number = int.from_bytes(mad[at.TRANSACTION_ID])
         sent = self._sent.get(number)
         if sent is not None and sent.subscriber is sender:
@@ -117,7 +118,7 @@ class Subscriptions:
         return min((sent.due for sent in self._sent.values()), default=None)
 
     def resend(self, now: float) -> Iterator[tuple[SimPort, bytes]]:
-        """Yield each Report that was not acknowledged in time and is sent again, until it was sent often enough."""
+        """Yield each Report that was not acknowledged in time, until all retries are used."""
         for number, sent in list(self._sent.items()):
             if sent.due > now:
                 continue
@@ -131,7 +132,7 @@ class Subscriptions:
 
 
 def _wants(info: InformInfo, notice: Notice, issuer: SimPort) -> bool:
-    """Whether a subscription is for this trap (osm_inform.c: match_notice_to_inf_rec), P_Keys left aside."""
+    """Return whether a subscription matches this trap (osm_inform.c: match_notice_to_inf_rec), apart from P_Keys."""
     if info.gid:
         if info.gid != issuer.gid:
             return False

@@ -1,4 +1,4 @@
-"""Whether a simulated port has virtual ports. Of these there is no more: how they are asked is not publicly known."""
+"""Whether a simulated port has virtual ports. They have no other state, because no query for them is publicly known."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ibkeys.sim.nodes import SimPort
 
 
 def place(port: SimPort, info: VirtualizationInfo | None) -> None:
-    """Let a CA port say that it may have virtual ports (IsVirtualizationSupported) and answer *info*; None: it does not
-    know VirtualizationInfo."""
+    """Set IsVirtualizationSupported of a CA port, and let it answer *info*; None: it does not know
+    VirtualizationInfo."""
     port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
     _say(port, CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
     port.virtualization = None if info is None else info.raw
@@ -18,7 +18,7 @@ def place(port: SimPort, info: VirtualizationInfo | None) -> None:
 
 
 def remove(port: SimPort) -> None:
-    """Let a port say that it cannot have virtual ports."""
+    """Clear IsVirtualizationSupported of a port."""
     _say(port, 0)
     port.virtualization = None
     port.touch()

@@ -1,1 +1,1 @@
-"""Net files, those of ibsim and what ibnetdiscover prints: read them, and build nodes and ports from them."""
+"""Net files of ibsim and output of ibnetdiscover: reading them, and building nodes and ports from them."""

@@ -1,8 +1,8 @@
-"""From the records of a fabric to nodes and ports: templates, and the state that a subnet manager would leave behind.
+"""Building nodes and ports from the records of a fabric: templates, and the state that a subnet manager leaves.
 
-The values that a net file does not give are those that ibsim answers, so that tools see the same on both, except for
-what ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period starts
-at 0. What was read of a node or port takes the place of all that.
+Values that a net file does not have are those that ibsim answers, so that tools get the same from both. Exceptions are
+values that ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period
+starts at 0. Values that were read from a node or port replace all these.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SWITCH_PORT0: Final = _COMMON.replace(
 )
 _EXTERNAL_PORT: Final = _COMMON.replace(neighbor_mtu=4, mtu_cap=4, vl_stall_count=7)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = 1 << 22
-# Plain numbers: to calculate with the enums costs more than all else that is done for a port.
+# Plain numbers: computing with the enums would cost more than everything else for a port.
 _HAS_MASK2: Final = int(CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED)
 _NDR: Final = int(CapabilityMask2.IS_LINK_SPEED_NDR_SUPPORTED)
 _DOWN: Final = int(PortState.DOWN)
@@ -78,7 +78,7 @@ NEVER_ZERO: Final = (
     PortInfo.vl_cap,
     PortInfo.operational_vls,
 )
-"""Fields that no port has 0 in (IBA 14.2.5.6): files that do not say them have it."""
+"""Fields that are never 0 in a port (IBA 14.2.5.6): a file without them has 0 there."""
 
 #             LinkSpeedEnabled, LinkSpeedExtSupported, LinkSpeedExtEnabled
 _SPEEDS: Final = {
@@ -96,7 +96,7 @@ _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 
 
 def build(history: SimHistory, file: NetFile, port_guids: PortGuids, links: InitialState | None) -> list[SimNode]:
-    """Return the nodes of *file*, cabled, in the state that *links* names; None: as it was read, else active."""
+    """Return the nodes of *file*, cabled, in the state *links*; None: as it was read, else active."""
     nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
     state = int(PortState.INITIALIZE if links == "initialize" else PortState.ACTIVE)
     for (a, p), (b, q) in file.links:
@@ -217,8 +217,10 @@ def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -
 
 
 def _as_read(nodes: list[SimNode], file: NetFile, state: int | None) -> set[SimPort]:
-    """Put what was read of ports in the place of what was made up, and return the ports whose PortInfo was read.
-    *state*: the PortState of links that are up; None: as it was read."""
+    """Replace default values of ports by those that were read, and return the ports whose PortInfo was read.
+
+    *state*: the PortState of links that are up; None: as it was read.
+    """
     read = set()
     for node, record in zip(nodes, file.nodes, strict=True):
         for number, line in record.ports.items():
@@ -235,7 +237,7 @@ def _as_read(nodes: list[SimNode], file: NetFile, state: int | None) -> set[SimP
 
 
 def _completed(info: bytes, made_up: bytes) -> bytes:
-    """Return *info* with the fields of *made_up* where it has a 0 that they never have."""
+    """Return *info*, with fields of *made_up* where it has a 0 that a port never has."""
     whole = bytearray(info)
     for row in NEVER_ZERO:
         if not row.decode(info):
@@ -257,8 +259,10 @@ def _take_tables(port: SimPort, readings: PortReadings) -> None:
 
 
 def _as_a_subnet_manager_leaves_it(nodes: list[SimNode], read: set[SimPort]) -> None:
-    """Give a LID to each end port without a valid one, and the rest that a subnet manager sets; those *read* keep what
-    they have."""
+    """Set the values that a subnet manager sets, such as a LID for each end port without a valid one.
+
+    Ports in *read* keep their values.
+    """
     taken: dict[int, SimPort] = {}
     homeless: list[SimPort] = []
     for port in read:

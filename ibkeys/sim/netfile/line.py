@@ -1,4 +1,4 @@
-"""One line of a net file, with a cursor that knows where it is: so every mistake is reported with its column."""
+"""One line of a net file, with a cursor that has the column for error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 class LineCursor:
-    """A cursor over one line that knows where it is, so that every error can say the column."""
+    """A cursor over one line; its errors have line and column."""
 
     __slots__ = ("at", "number", "path", "text")
 
@@ -61,6 +61,6 @@ class LineCursor:
 
 
 def to_number(text: str) -> int:
-    """Return what `NUMBER` matched; a number too long for 64 bits comes back as 2^64."""
+    """Return the number in a text that `NUMBER` matched; a number too long for 64 bits becomes 2^64."""
     # A huge decimal would raise in int(); nothing in a net file has more than 20 digits.
     return 1 << 64 if len(text) > 20 else int(text, 16 if text[:2] in ("0x", "0X") else 10)

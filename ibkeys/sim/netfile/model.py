@@ -1,7 +1,7 @@
-"""What is said of a fabric, as records, and the check that both ends of every link agree.
+"""The records of a fabric, and the check that both ends of every link agree.
 
-A net file says what is cabled to what, with GUIDs, LIDs and rates. A snapshot says much more: the attributes as they
-were read. What a record does not say is None; `ibkeys.sim.netfile.build` has a default for it.
+A net file has the cabling, with GUIDs, LIDs and rates. A snapshot has much more: the attributes as they were read. A
+value that a record does not have is None; `ibkeys.sim.netfile.build` has a default for it.
 """
 
 from __future__ import annotations
@@ -21,8 +21,10 @@ End = tuple[int, int]
 
 @dataclass(frozen=True, slots=True)
 class Assumption:
-    """Something that the source of a fabric does not say: ``what``, and what is ``assumed`` in its place. ``count``: of
-    how many ports or nodes (``unit``); None: of all, because no source of this kind says it."""
+    """A value that the source of a fabric does not have: ``what``, and the value ``assumed`` in its place.
+
+    ``count``: for how many ports or nodes (``unit``); None: for all, because no source of this kind has it.
+    """
 
     what: str
     assumed: str
@@ -36,11 +38,11 @@ class Assumption:
 
 @dataclass(slots=True)
 class PortReadings:
-    """What was read of a port, as raw bytes; None where it was not.
+    """The values that were read from a port, as raw bytes; None for one that was not read.
 
     ``port_info``: 64 bytes. ``p_key_table``: 2 bytes for each entry. ``guids``: by index, without the port GUID.
     ``counters``: by their names in `ibkeys.mad.performance.PortCounters`. ``class_keys``: KeyInfo, 16 bytes, by class.
-    ``is_partial``: fields of PortInfo may be 0 because nobody said them.
+    ``is_partial``: fields of PortInfo may be 0 because the source does not have them.
     """
 
     port_info: bytes | None = None
@@ -54,11 +56,11 @@ class PortReadings:
 
 @dataclass(slots=True)
 class FilePort:
-    """One port, mostly from a line of its own; port 0 of a switch is in here only where something was read of it.
-    ``remote`` is (node id, port) as written, None when the line only gives the port an alias.
+    """One port, mostly from a line of its own; port 0 of a switch is included only if values were read from it.
 
-    ``width`` and ``speed`` are those of "4xQDR" at the end of the line, 0 and "" when it has none; ``enabled`` holds
-    the w=, s= and e= options; ``guid`` is the one printed in parentheses; ``readings`` what a snapshot has of it.
+    ``remote`` is (node id, port) as written, None when the line only gives the port an alias. ``width`` and ``speed``
+    are those of "4xQDR" at the end of the line, 0 and "" when it has none; ``enabled`` holds the w=, s= and e= options;
+    ``guid`` is the GUID printed in parentheses; ``readings`` the values of a snapshot.
     """
 
     number: int
@@ -80,8 +82,9 @@ class FilePort:
 @dataclass(slots=True)
 class FileNode:
     """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force.
+
     ``says_guid``: a line before it gives its GUID, else it was numbered here; ``port0_guid``: that of a switch's port
-    0, where it is printed behind it. ``revision``, ``partition_cap`` and ``switch_info``: as they were read, else None.
+    0, if printed after its GUID. ``revision``, ``partition_cap`` and ``switch_info``: as they were read, else None.
     """
 
     node_type: NodeType
@@ -110,8 +113,8 @@ class FileNode:
 class NetFile:
     """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number).
 
-    ``assumed``: what the source does not say. ``is_recorded``: it was made of what was read of a real fabric, with
-    ``readings`` of its ports.
+    ``assumed``: the values that the source does not have. ``is_recorded``: it was made from readings of a real fabric,
+    with ``readings`` of its ports.
     """
 
     nodes: list[FileNode]
@@ -129,7 +132,7 @@ def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, E
             far_end = _far_end(port, nodes, by_id, aliases)
             if far_end is not None:
                 far_ends[index, port.number] = far_end
-                if port.remote_alias:  # the port with the alias names nothing itself
+                if port.remote_alias:  # the port with the alias has no remote end of its own
                     far_ends.setdefault(far_end, (index, port.number))
     links = []
     for near, far in far_ends.items():

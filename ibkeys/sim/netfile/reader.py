@@ -1,10 +1,10 @@
 """The net file: topologies as ibsim reads them and as ibnetdiscover writes them.
 
-A file is a list of node records with their port lines. What a record does not say (states, tables) is no matter of this
-module: `parse_net_file` returns what the text says, checked for consistency, and `ibkeys.sim.netfile.build` makes nodes
-of it. Lines that are not part of the grammar are skipped, as ibsim does, so a dump with an error message as its first
-line loads; a mistake inside a line that is part of it raises FileFormatError with line and column. Source: ibsim's
-sim_net.c and ibnetdiscover's output.
+A file is a list of node records with their port lines. Values that a record does not have (states, tables) are not
+handled in this module: `parse_net_file` returns the contents of the text, checked for consistency, and
+`ibkeys.sim.netfile.build` makes nodes of it. Lines that are not part of the grammar are skipped, as ibsim does, so a
+dump with an error message as its first line loads; a mistake inside a line that is part of it raises FileFormatError
+with line and column. Source: ibsim's sim_net.c and ibnetdiscover's output.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, connect
 MAX_INCLUDES: Final = 9
 MAX_PORTS: Final = 254
 _BYTES_OF_A_FILE: Final = files.LARGE // 1000
-"""What each file counts beside its bytes: at most 1,000 are read."""
+"""The size that each file counts in addition to its bytes, which limits their number to 1,000."""
 DESCRIPTION_SIZE: Final = 64
 
 _KINDS: Final = {"Switch": NodeType.SWITCH, "Ca": NodeType.CA, "Hca": NodeType.CA, "Rt": NodeType.ROUTER}
@@ -81,7 +81,7 @@ class _Reader:
     def read_file(self, path: Path, name: str) -> None:
         with files.told_as(partial(FileFormatError, path=name), "cannot be read"):
             data = files.read_bytes(path, self.bytes_left)
-        # With the files that it includes: one that includes another twice, and so on, would grow without end.
+        # With the included files: a file that includes another twice, and so on, would grow without end.
         self.bytes_left -= len(data) + _BYTES_OF_A_FILE
         if self.bytes_left < 0:
             raise FileFormatError("the files that it includes are too large together", name)
@@ -277,13 +277,13 @@ class _Reader:
 
 
 def _description(rest: str) -> tuple[str, str]:
-    """Split what follows a node id into the description and the attributes behind it (``enhanced port 0 lid 1``)."""
+    """Split the text after a node id into the description and the attributes after it (``enhanced port 0 lid 1``)."""
     _, hash_sign, comment = rest.partition("#")
     comment = comment.strip()
     if not hash_sign or not comment:
         return "", rest
     if comment.startswith('"'):
-        # The last quote ends it: a description may hold '#', and nothing behind it is quoted.
+        # The last quote ends it: a description may hold '#', and nothing after it is quoted.
         end = comment.rfind('"')
         return (comment[1:end], comment[end + 1 :]) if end > 0 else (comment[1:], "")
     stop = _DESCRIPTION_END.search(comment)
@@ -295,7 +295,7 @@ def _lid_and_lmc(line: LineCursor, text: str) -> tuple[int, int]:
 
 
 def _named_number(line: LineCursor, text: str, pattern: re.Pattern[str], what: str, most: int) -> int:
-    """Return the number behind its name somewhere in *text*, which is a part of the line; 0 where it is not there."""
+    """Return the number after its name somewhere in *text*, which is a part of the line; 0 if it is not there."""
     found = pattern.search(text)
     value = to_number(found[1]) if found else 0
     if found and value > most:

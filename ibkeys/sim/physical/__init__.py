@@ -1,1 +1,1 @@
-"""Cables and power: what happens to links and nodes when they are plugged, pulled, or switched off and on."""
+"""Cables and power: the effect on links and nodes when they are plugged, pulled, or switched off and on."""

@@ -9,7 +9,7 @@ from ibkeys.sim.traps import Traps
 
 
 class Cables:
-    """Plugs and pulls cables; *traps* tells the SM of it. ``unplugged``: where the cable of a port had led to."""
+    """Plugs and pulls cables; *traps* reports it to the SM. ``unplugged``: the former other end of a port's cable."""
 
     def __init__(self, traps: Traps) -> None:
         self.unplugged: dict[SimPort, SimPort] = {}

@@ -1,4 +1,4 @@
-"""The routes that a simulated subnet starts with: min-hop over its first cabling, until somebody sets other ones."""
+"""The routes that a simulated subnet starts with: min-hop over its first cabling, until others are set."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from ibkeys.sim.nodes import SimNode, SimPort
 
 
 class FirstRoutes:
-    """Works out the linear forwarding table of a switch. Equal for equal net files.
+    """Computes the linear forwarding table of a switch. Equal for equal net files.
 
-    The destinations behind each switch are spread over all shortest ways there, by LID. Many SMPs need the tables of
-    all switches, so what these have in common is worked out once: a table takes time by the cables between switches and
-    by the runs of LIDs behind one switch, not by the LIDs.
+    The destinations behind each switch are spread over all shortest paths there, by LID. Many SMPs need the tables of
+    all switches, so their common part is computed once: the time for a table grows with the cables between switches and
+    with the runs of LIDs behind one switch, not with the LIDs.
 
     ``lids``: (end port, base LID, number of LIDs) as of the start. ``size``: entries of a table.
     """
@@ -37,7 +37,7 @@ class FirstRoutes:
 
     @cached_property
     def _runs(self) -> list[tuple[int, int, bytearray]]:
-        """Runs of LIDs behind one switch: its index, the first LID, and at this switch the egress port of each."""
+        """Runs of LIDs behind one switch: its index, the first LID, and the egress port of each at this switch."""
         runs: list[tuple[int, int, bytearray]] = []
         for port, base, count in self.lids:
             before = port if port.node.is_switch else port.first_peer
@@ -52,7 +52,7 @@ class FirstRoutes:
 
     @cached_property
     def _neighbours(self) -> dict[int, dict[int, int]]:
-        """Index of each switch → index of a switch beside it → the ports that lead there, bit n for port n."""
+        """Index of each switch → index of a neighbouring switch → the ports that lead there, bit n for port n."""
         found: dict[int, dict[int, int]] = {}
         for node in self._nodes:
             if not node.is_switch:
@@ -65,7 +65,7 @@ class FirstRoutes:
         return found
 
     def _first_hops(self, switch: SimNode) -> dict[int, int]:
-        """Return for each switch that can be reached the ports of *switch* that begin a shortest way to it, as bits."""
+        """Return for each reachable switch the ports of *switch* at which a shortest path to it begins, as bits."""
         neighbours = self._neighbours
         ways = {switch.index: 0}
         level = neighbours[switch.index]
@@ -82,11 +82,12 @@ class FirstRoutes:
 
 @cache
 def _ports_of(bits: int) -> bytes:
-    """Return the numbers of the ports. The same few sets come again for nearly all destinations."""
+    """Return the numbers of the ports. Cached, because nearly all destinations have the same few sets."""
     return bytes(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
 def _spread(ways: bytes, first: int, count: int) -> bytes:
-    """Return the way of each of *count* LIDs from *first* on: that of LID n is number n modulo the number of ways."""
+    """Return the port for each of *count* LIDs from *first* on: that of LID n is number n modulo the number of
+    ports."""
     skipped = first % len(ways)
     return (ways * ((skipped + count) // len(ways) + 1))[skipped : skipped + count]

@@ -1,4 +1,4 @@
-"""Cables and what the two ends make of them: states, width and speed. A switch sends a trap when a link changes."""
+"""The state of a link at both ends: port states, width and speed. A switch sends a trap when a link changes."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def state_without_link(port: SimPort) -> int:
 
 
 def _changed(port: SimPort, kind: str, traps: Traps) -> None:
-    """Note that the link of *port* went up or down; a switch latches it and sends trap 128."""
+    """Record that the link of *port* went up or down; a switch latches it and sends trap 128."""
     port.record(kind)
     node = port.node
     if node.switch_info is not None:

@@ -11,7 +11,7 @@ from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
-#                  what a Set tells an external port of a switch -> the capability of the switch that it needs
+# a bit that a Set writes at an external switch port -> the capability that the switch needs for it
 ENFORCEMENT: Final = (
     (PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap),
     (PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap),
@@ -25,7 +25,7 @@ TAKEN_OVER_BY_SWITCHES: Final = (
     SwitchInfo.life_time_value,
     SwitchInfo.optimized_sl_to_vl_mapping_programming,
 )
-"""What a switch takes from a Set as it is, until it is reset."""
+"""The fields that a switch stores from a Set unchanged, until it is reset."""
 
 _SUBNET_TIMEOUT: Final = 31
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_lease_period, PortInfo.m_key_protect_bits)

@@ -1,1 +1,1 @@
-"""A simulated subnet as a server for any libibumad program, and the socket it is steered by."""
+"""A simulated subnet as a server for any libibumad program, and the socket that controls it."""

@@ -1,4 +1,4 @@
-"""Control requests of ibsim's protocol: programs attach, ask about their port, and detach."""
+"""Control requests of ibsim's protocol: programs attach, query their port, and detach."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ _ANSWERS: Final[Mapping[int, Callable[[SimPort], bytes]]] = {
     protocol.GET_GUID: lambda port: protocol.guid(port.node.guid),
     protocol.GET_GID: lambda port: port.gid_prefix.to_bytes(8) + protocol.guid(port.node.guid),
 }
-"""What a client is told about its port, by the kind of its request."""
+"""The answers to a client about its port, by the kind of request."""
 
 
 @dataclass(eq=False, repr=False)
 class Attachments:
-    """Answers the control requests that come in at ``control``; ``traffic`` carries what the clients send.
+    """Answers the control requests that come in at ``control``; ``traffic`` carries the MADs of the clients.
 
-    Programs of ``users`` may attach, None: everybody's; those that name no node attach to ``home``. ``log`` gets a line
-    about each that is refused, ``log_clients`` about those that come and go.
+    Programs of ``users`` may attach, None: those of all users; those that name no node attach to ``home``. ``log`` gets
+    a line about each that is refused, ``log_clients`` about those that attach and detach.
     """
 
     subnet: Subnet
@@ -55,14 +55,14 @@ class Attachments:
     _detach: dict[SimPort, Callable[[], None]] = field(default_factory=dict)
 
     def read(self, events: int) -> None:
-        """Take control requests and answer them."""
+        """Receive control requests and answer them."""
         for _ in range(BATCH):
             try:
                 raw, user, address = receive(self.control, protocol.CONTROL_SIZE + 1)
             except BlockingIOError:
                 return
             except OSError:
-                continue  # UDP: an earlier reply found nobody
+                continue  # UDP: an earlier reply reached no socket
             may_attach = self.users is None or user in self.users
             reply = self._reply(raw, address) if may_attach else self._turn_away(raw, user)
             if reply is None or not address:
@@ -151,7 +151,7 @@ class Attachments:
         return request.data
 
     def _port_info(self, home: SimPort, number: int) -> bytes | None:
-        """Return PortInfo as the host knows it, which is without its M_Key."""
+        """Return PortInfo as the host knows it, without its M_Key."""
         if number > home.node.num_ports:
             return None
         info = PortInfo(bytes(home.node.ports[number].info if number else home.info))
@@ -162,14 +162,14 @@ class Attachments:
         self.is_sm.set(client.port, client, on)
 
     def drop_dead(self) -> None:
-        """Look for clients that died without a word and free their slots."""
+        """Find clients that ended without detaching, and free their slots."""
         for client in self.clients:
             if not self.clients.is_alive(client):
                 self.clients.mark_gone(client)
         self.detach_leaving()
 
     def detach_leaving(self) -> None:
-        """Free the slots of the clients that are gone."""
+        """Free the slots of clients that have detached."""
         while self.clients.leaving:
             client = self.clients.leaving.pop()
             self.loop.unregister(client.fd)

@@ -1,4 +1,5 @@
-"""The programs attached to a simulated subnet: slots, their data sockets, what waits to be written to them."""
+"""The programs attached to a simulated subnet: slots, their data sockets, and packets that wait to be written to
+them."""
 
 from __future__ import annotations
 
@@ -20,18 +21,20 @@ MAX_CLIENTS: Final = 256
 MAX_WAITING: Final = 4096
 """Datagrams kept for a client that does not read; more are lost, as in a switch."""
 PAUSE_AT: Final = 512
-"""From so many answers on nothing more is read from the client itself until it has read them. What it did not ask for
-(traps, Reports) does not count: it may be answering that, and then waits for the server to read."""
+"""When a client has so many unread answers, nothing more is read from it until it has read them. MADs that it did not
+request (traps, Reports) do not count: it may be answering one, and then waits for the server to read."""
 
 SocketAddress = bytes | str | tuple[str, int]
 
 
 @dataclass(slots=True, eq=False)
 class Client:
-    """One attached program. ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a
-    packet showed that it belongs to a user who may attach. ``subscriptions``: what it subscribed to at the SA, and
-    did not end since: for so long it is the one of its port that takes Reports. ``owed``: how many of the packets that
-    are ``waiting`` are answers to it."""
+    """One attached program.
+
+    ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a packet showed that it
+    belongs to a user who may attach. ``subscriptions``: its current subscriptions at the SA: while it has one, it is
+    the program of its port that gets Reports. ``owed``: how many of the packets that are ``waiting`` are answers to it.
+    """
 
     slot: int
     ident: int
@@ -59,7 +62,7 @@ class Client:
 class Clients:
     """The slots. ``name`` is the base name of the sockets; with *listen* they are UDP ports after that one.
 
-    ``leaving`` are the clients that are gone and still have their slots.
+    ``leaving`` are the clients that have detached and still have their slots.
     """
 
     def __init__(self, name: str, listen: tuple[str, int] | None = None) -> None:
@@ -80,7 +83,7 @@ class Clients:
         return self._slots[slot] if 0 <= slot < MAX_CLIENTS else None
 
     def at(self, port: SimPort) -> list[Client]:
-        """Return the clients attached at *port* in the order in which they came."""
+        """Return the clients attached at *port* in the order in which they attached."""
         return self._at.get(port, [])
 
     def takes_reports(self, port: SimPort) -> Client | None:
@@ -88,13 +91,13 @@ class Clients:
         return next((client for client in self.at(port) if client.subscriptions), None)
 
     def same(self, ident: int, address: SocketAddress) -> Client | None:
-        """Return the client that a program with this number and control address was before."""
+        """Return the client that had this number and control address before."""
         return next((client for client in self if client.ident == ident and client.address == address), None)
 
     def add(self, ident: int, port: SimPort, address: SocketAddress) -> Client | None:
         """Attach a program in the lowest free slot; None when there is none. Raises TransportError, OSError.
 
-        A slot whose name or UDP port somebody else has is passed over.
+        A slot whose name or UDP port is in use is skipped.
         """
         peer = self._peer(ident, address)
         for slot, taken in enumerate(self._slots):
@@ -114,7 +117,7 @@ class Clients:
         return client
 
     def mark_gone(self, client: Client) -> None:
-        """Note that *client* has gone; it is removed when none of its requests is in progress."""
+        """Record that *client* has detached; it is removed when none of its requests is in progress."""
         if not client.gone:
             client.gone = True
             self.leaving.append(client)
@@ -152,9 +155,9 @@ class Clients:
         return opened
 
     def is_alive(self, client: Client) -> bool:
-        """Whether anybody still reads what is sent to *client*, as far as is known without sending anything.
+        """Return whether a program still reads from *client*, as far as this is known without sending anything.
 
-        The name of a dead program is gone; a living one has its socket connected to ours and so refuses the probe.
+        The name of a dead program is gone; a living program has its socket connected to ours and so refuses the probe.
         """
         if self.listen is not None:
             return not client.gone

@@ -1,6 +1,6 @@
 """The user at the other end of a local socket, as the kernel reports it: abstract sockets have no permissions.
 
-A stream shows the user who connected it (SO_PEERCRED), a datagram the one who sent it (SO_PASSCRED, SCM_CREDENTIALS).
+For a stream it is the user who connected it (SO_PEERCRED), for a datagram the sender (SO_PASSCRED, SCM_CREDENTIALS).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ NOBODY: Final = -1
 
 
 def own_users() -> frozenset[int]:
-    """Return the users that may use what this process serves: its own, and root."""
+    """Return the users that may use the services of this process: its own, and root."""
     return frozenset((0, os.geteuid()))
 
 
@@ -37,7 +37,7 @@ def process_of_stream(connected: socket.socket) -> int:
 
 
 def show_senders(datagrams: socket.socket) -> None:
-    """Let the kernel say of each datagram who sent it. To be called before the socket has a name."""
+    """Enable the credentials of senders on a datagram socket. Call it before the socket has a name."""
     datagrams.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
 
 

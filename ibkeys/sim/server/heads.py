@@ -1,7 +1,7 @@
-"""The first bytes of a data packet: whether a kernel would send its MAD, where it goes, and how its answer begins.
+"""The first bytes of a data packet: whether a kernel would send its MAD, its destination, and the header of its answer.
 
-Nearly all packets of a program begin alike, so what follows from those bytes is kept: to read it from each packet again
-takes a tenth of all that an SMP costs.
+Nearly all packets of a program begin alike, so the result for those bytes is cached: decoding them for each packet
+would take a tenth of the time of an SMP.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE, PACKET_SIZE
 
 HEAD_SIZE: Final = HEADER_SIZE + at.HOP_COUNT
-"""Bytes of a packet that say all this: its header, and the MAD up to HopPointer."""
+"""The number of bytes that are decoded: the header of a packet, and the MAD up to HopPointer."""
 _ASKING: Final = frozenset(range(at.RESPONSE)) - {int(Method.TRAP_REPRESS)}
-"""The methods of MADs that somebody is to answer (mad.c: ib_response_mad)."""
+"""The methods of MADs that need an answer (mad.c: ib_response_mad)."""
 _FIELDS: Final = at.reader(
     DirectedRouteSmp.base_version,
     DirectedRouteSmp.mgmt_class,
@@ -36,11 +36,11 @@ _FIELDS: Final = at.reader(
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What the first bytes of a packet say.
+    """The decoded first bytes of a packet.
 
-    ``header``: the bytes before the MAD; ``answer``: the same of an answer to it. ``length``: of the MAD; the sender
-    left out what it has beyond. ``asks``: somebody is to answer it. ``is_whole``: nothing is to be added to the packet
-    (see `completed`).
+    ``header``: the bytes before the MAD; ``answer``: the header of an answer to it. ``length``: of the MAD; the sender
+    left out the bytes beyond it. ``asks``: it needs an answer. ``is_whole``: nothing has to be added to the packet (see
+    `completed`).
     """
 
     header: bytes
@@ -55,7 +55,7 @@ class Head:
 
 @lru_cache(maxsize=1024)
 def head_of(raw: bytes) -> Head | None:
-    """Return what the first `HEAD_SIZE` bytes of a packet say, None if a kernel would not have sent its MAD: a directed
+    """Return the decoded first `HEAD_SIZE` bytes of a packet, None if a kernel would not have sent its MAD: a directed
     route begins at HopPointer 0, and D is set where R is."""
     length, base_version, mgmt_class, class_version, method, d, hop_pointer = _FIELDS.unpack(raw)
     if base_version != 1 or class_version > SA_CLASS_VERSION or not LEAST_MAD <= length <= MAD_SIZE:
@@ -76,7 +76,7 @@ def head_of(raw: bytes) -> Head | None:
 
 
 def completed(head: Head, raw: bytes, port: SimPort) -> tuple[Head, bytes]:
-    """Return a packet from *port* whose MAD has its whole length and whose header names its sender."""
+    """Return a packet from *port* whose MAD has its whole length and whose header has its sender."""
     raw = raw[: HEADER_SIZE + head.length].ljust(PACKET_SIZE, b"\0")
     if head.header[protocol.SLID] == protocol.NO_LID:
         slid = protocol.network_lid(bytes(port.info[LID]))

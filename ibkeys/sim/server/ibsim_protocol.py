@@ -1,7 +1,7 @@
-"""The datagrams that libumad2sim and a simulator exchange: ibsim's client protocol, bytes only, no sockets.
+"""The datagrams between libumad2sim and a simulator: ibsim's client protocol, bytes only, no sockets.
 
-Control requests are 80 bytes in the host's byte order, data packets 288 bytes around a MAD. Whoever answers with
-anything else, or to the wrong name, makes the client wait forever.
+Control requests are 80 bytes in the host's byte order, data packets 288 bytes around a MAD. After any other answer, or
+one to the wrong name, the client waits forever.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ _DATA_SIZE: Final = 64
 
 
 class Control(NamedTuple):
-    """A control request or its reply. ``size`` is what the sender says its data has; it is echoed, never believed."""
+    """A control request or its reply. ``size`` is the sender's size of the data; it is echoed, never trusted."""
 
     client: int
     kind: int
@@ -76,7 +76,7 @@ def socket_name(base: str, suffix: str) -> bytes:
 
 
 def check_name(base: str) -> str:
-    """Return *base*; raises UsageError when no socket can be named after it."""
+    """Return *base*. Raises UsageError if no socket can have this name."""
     if not base or "\0" in base or len(base.encode("utf-8", "replace")) > MAX_NAME:
         raise UsageError(f"{base[:100]!r} is not a valid socket name: 1 to {MAX_NAME} bytes without NUL")
     return base
@@ -103,7 +103,7 @@ def parse_client_info(data: bytes) -> ClientInfo:
 
 
 def client_info(ident: int, is_sm: bool, node: str) -> bytes:
-    """Return the data of CONNECT and of its reply; the node id is cut to what fits."""
+    """Return the data of CONNECT and of its reply; the node id is cut to its field."""
     return _CLIENT_INFO.pack(ident, 0, is_sm, node.encode("utf-8", "surrogateescape")[:31])
 
 
@@ -129,12 +129,12 @@ def number(data: bytes) -> int:
 
 
 def packet_lid(lid: int) -> bytes:
-    """Return a LID as data packets carry it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
+    """Return a LID as data packets have it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
     return network_lid(lid.to_bytes(2))
 
 
 def network_lid(raw: bytes) -> bytes:
-    """Return as `packet_lid` does a LID that is two bytes in network order already."""
+    """Return the result of `packet_lid` for a LID that is two bytes in network order already."""
     return _BEFORE_LID + raw + _AFTER_LID
 
 
@@ -149,17 +149,17 @@ def answer_header(sent: bytes) -> bytes:
 
 
 def handed_on(sent: bytes, mad: bytes) -> bytes:
-    """Return the packet by which *mad*, which came with the header *sent*, goes on to another program."""
+    """Return the packet that forwards *mad*, which came with the header *sent*, to another program."""
     return b"".join((sent[: STATUS.start], _ANSWERED, sent[LENGTH], mad))
 
 
 def returned_with_error(sent: bytes, mad: bytes, status: int) -> bytes:
-    """Return the packet of the header *sent* and *mad* as it comes back to its sender, with an errno."""
+    """Return the packet that returns *mad* to its sender, with the header *sent* and an errno."""
     return b"".join((sent[: STATUS.start], status.to_bytes(4), _PADDING, sent[LENGTH], mad))
 
 
 def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = MAD_SIZE) -> bytes:
-    """Return the 32 bytes before the MAD; LIDs as of `packet_lid`, QPs as four bytes in network order."""
+    """Return the 32 bytes before the MAD; LIDs from `packet_lid`, QPs as four bytes in network order."""
     return b"".join((dlid, slid, dqp, sqp, status.to_bytes(4), _PADDING, length.to_bytes(8)))
 
 

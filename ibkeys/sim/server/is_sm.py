@@ -1,4 +1,4 @@
-"""Which ports have IsSM set because a program there says that it is a subnet manager."""
+"""The ports that have IsSM set because a program there has declared itself a subnet manager."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ class IsSm:
         self._holders: defaultdict[SimPort, set[object]] = defaultdict(set)
 
     def set(self, port: SimPort, holder: object, on: bool) -> None:
-        """Note that *holder* is a subnet manager at *port*, or no longer."""
+        """Record that *holder* is a subnet manager at *port*, or no longer."""
         holders = self._holders[port]
         (holders.add if on else holders.discard)(holder)
-        own = port.node.sm  # one that the subnet plays itself
+        own = port.node.sm  # a subnet manager of the subnet itself
         self._software.set_is_sm(port, bool(holders) or (own is not None and own.port is port))

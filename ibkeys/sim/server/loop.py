@@ -1,4 +1,4 @@
-"""The loop of the server: waits for sockets and for times, and calls what is to be done then.
+"""The loop of the server: waits for sockets and for times, and calls their handlers.
 
 An exception in a handler is reported and the loop continues: a bug hit by one program must not end the others.
 """
@@ -17,7 +17,7 @@ WRITABLE: Final = select.EPOLLOUT
 
 
 class Loop:
-    """Sockets with their handlers, and work for later. ``report`` is called with what a handler or a work raised."""
+    """Sockets with their handlers, and functions to call later. ``report`` is called with each exception of these."""
 
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self.report = report
@@ -30,7 +30,7 @@ class Loop:
         self._epoll.register(self._wake, READABLE)
 
     def register(self, fd: int, handler: Callable[[int], object]) -> None:
-        """Call *handler* with the events whenever there is something to read."""
+        """Call *handler* with the events whenever the socket is readable."""
         self._handlers[fd] = handler
         self._epoll.register(fd, READABLE)
 
@@ -39,16 +39,16 @@ class Loop:
         self._epoll.modify(fd, events)
 
     def unregister(self, fd: int) -> None:
-        """Wait for this socket no more. It is not closed yet."""
+        """Stop waiting for this socket, which is not closed yet."""
         del self._handlers[fd]
         self._epoll.unregister(fd)
 
     def at(self, delay: float, work: Callable[[], object]) -> None:
-        """Do *work* *delay* seconds from now, in the loop."""
+        """Call *work* in the loop, *delay* seconds from now."""
         self._later.enter(delay, 0, self.guarded, (work,))
 
     def run_due(self) -> float | None:
-        """Do the work that is due. Return the seconds until the next work, None if there is none."""
+        """Call the functions that are due. Return the seconds until the next is due, None if there is none."""
         return self._later.run(blocking=False)
 
     def poll(self, wait: float) -> None:
@@ -59,20 +59,20 @@ class Loop:
                 self.guarded(handler, events)
 
     def guarded(self, work: Callable[..., object], *events: int) -> None:
-        """Do *work*; report what it raises."""
+        """Call *work*, and report an exception of it."""
         try:
             work(*events)
         except Exception as error:
             self.report(error)
 
     def stop(self) -> None:
-        """End the wait, and be ``stopping``. May be called from a signal handler or another thread."""
+        """End the wait, and set ``stopping``. May be called from a signal handler or another thread."""
         self.stopping = True
         if not self._closed:
             os.eventfd_write(self._wake, 1)
 
     def close(self) -> None:
-        """Close what the loop itself has open."""
+        """Close the descriptors that the loop itself opened."""
         self._closed = True
         self._epoll.close()
         os.close(self._wake)

@@ -16,7 +16,7 @@ from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
 
 DEAD: Final = frozenset({errno.ECONNREFUSED, errno.ENOTCONN, errno.ECONNRESET, errno.EPIPE, errno.ENOENT})
-"""What a socket says whose program is gone."""
+"""The errors of a socket whose program has ended."""
 _METHOD: Final = HEADER_SIZE + at.METHOD
 _NO_ERROR: Final = bytes(4)
 
@@ -43,9 +43,9 @@ class Attached(Protocol):
 
 
 class PassedMad(NamedTuple):
-    """A MAD that passed: from *client* into the subnet (``out``) or to it.
+    """A MAD to show to a watcher: from *client* into the subnet (``out``) or to it.
 
-    With a ``note`` it is the client's own, back because nothing answered it: the note says why.
+    With a ``note`` it is the client's own, returned because nothing answered it; the note is the reason.
     """
 
     client: Attached
@@ -61,7 +61,7 @@ MadTap = Callable[[PassedMad], None]
 
 
 class Outbox:
-    """Writes packets to *clients*; *counts* how many were lost. *watch* sees each of them."""
+    """Writes packets to *clients*; *counts* how many were lost. *watch* is called with each of them."""
 
     def __init__(self, clients: Clients, loop: Loop, counts: Counter[str], watch: MadTap | None) -> None:
         self._clients = clients
@@ -72,7 +72,7 @@ class Outbox:
         self._answered: Client | None = None
 
     def write(self, client: Client, packet: bytes, note: str = "") -> bool:
-        """Write to a client, or keep it until the client reads. Returns False when nobody is there."""
+        """Write to a client, or queue the packet until the client reads. Returns False when the client is gone."""
         if client.gone:
             return False
         if self._watch is not None:
@@ -81,7 +81,8 @@ class Outbox:
         return self._send(client, packet)
 
     def answer(self, client: Client, packet: bytes, note: str = "") -> None:
-        """Write as `write` does, but later: at `send_answers`, or when there is an answer for another client."""
+        """Queue an answer for `write`: it is written by `send_answers`, or when there is an answer for another
+        client."""
         if self._watch is not None:
             self._show(self._watch, client, packet, note)
         if client is not self._answered:
@@ -90,7 +91,7 @@ class Outbox:
         self._answers.append(packet)
 
     def send_answers(self) -> None:
-        """Write the answers that wait for it; they are all for one client."""
+        """Write the queued answers; they are all for one client."""
         client, answers = self._answered, iter(self._answers)
         self._answered, self._answers = None, []
         if client is None or client.gone:
@@ -101,7 +102,7 @@ class Outbox:
                 for packet in answers:
                     send(packet)
             except OSError:
-                self._send(client, packet)  # which says what is wrong
+                self._send(client, packet)  # which handles the error
         for packet in answers:
             self._send(client, packet)
 
@@ -139,7 +140,7 @@ class Outbox:
         return True
 
     def flush(self, client: Client) -> None:
-        """Write what waits for *client*, as far as its socket takes it."""
+        """Write the queued packets of *client*, as far as its socket accepts them."""
         waiting = client.waiting
         try:
             while waiting:
@@ -155,5 +156,5 @@ class Outbox:
 
 
 def _is_owed(packet: bytes) -> bool:
-    """Whether *packet* is what the client waits for: an answer, or its own request given back."""
+    """Return whether the client waits for *packet*: it is an answer, or its own request returned."""
     return bool(packet[_METHOD] & at.RESPONSE) or packet[protocol.STATUS] != _NO_ERROR

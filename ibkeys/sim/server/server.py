@@ -1,7 +1,7 @@
-"""A simulated subnet as a server for any libibumad program: what ibsim is, with M_Keys.
+"""A simulated subnet as a server for any libibumad program: like ibsim, with M_Keys.
 
 One loop serves all: programs on our own libibumad (`Connections`), those on Debian's libumad2sim0, which attach by
-ibsim's protocol (`Attachments`) and whose packets go through the subnet (`PacketTraffic`), and lines that steer
+ibsim's protocol (`Attachments`) and whose packets go through the subnet (`PacketTraffic`), and control lines
 (`Steering`).
 """
 
@@ -30,7 +30,7 @@ from ibkeys.sim.server.umad.connections import Connections
 from ibkeys.sim.subnet import Subnet
 
 TICK: Final = 1.0
-"""Seconds between two looks for clients that died and for changes to save."""
+"""Seconds between two checks for clients that died and for changes to save."""
 SAVING_SHARE: Final = 20
 """Saving takes at most one part in so many of the time: a large subnet is saved less often."""
 
@@ -38,11 +38,11 @@ SAVING_SHARE: Final = 20
 class Server(Closing):
     """Serves *subnet* under the base name *name*; with *listen* (address, port) over UDP instead.
 
-    Programs of *users*, by default root and the current user, may attach, with *allow_others* those of every user; UDP
-    does not tell users apart, so it needs that: UsageError. Only *users* may steer. Programs that name no node attach
-    to *home*, by default the first one. *watch* sees every MAD; *save* is called once a second; *log* gets a line about
-    whatever went wrong and about the script, *log_clients* about clients that come and go. ``steering`` executes lines.
-    Raises TransportError.
+    Programs of *users*, by default root and the current user, may attach, with *allow_others* those of every user. UDP
+    has no credentials, so it needs *allow_others*: UsageError. Only *users* may send control lines. Programs that name
+    no node attach to *home*, by default the first one. *watch* is called with every MAD; *save* is called once a
+    second; *log* gets a line about each error and about the script, *log_clients* about clients that attach and detach.
+    ``steering`` executes lines. Raises TransportError.
     """
 
     def __init__(
@@ -129,7 +129,7 @@ class Server(Closing):
     # The loop
 
     def serve(self) -> None:
-        """Serve until `stop`. What a client does, or a bug that it meets, never ends this."""
+        """Serve until `stop`. No action of a client, and no bug that it meets, ends this."""
         next_tick = time.monotonic() + TICK
         while not self._loop.stopping:
             now = time.monotonic()
@@ -141,7 +141,7 @@ class Server(Closing):
             self._loop.guarded(self._attachments.detach_leaving)
 
     def _report_bug(self, error: Exception) -> None:
-        """Count what should not have happened and say where; the text of the error may quote a key."""
+        """Count an internal error and log its place; the text of the error is left out because it may contain a key."""
         self._counts["internal errors"] += 1
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
@@ -154,7 +154,7 @@ class Server(Closing):
         self._loop.stop()
 
     def counts(self) -> dict[str, int]:
-        """Return how many packets there were, and what happened to those that were not simply answered."""
+        """Return the number of packets, and the numbers of those that were not simply answered, by reason."""
         return {"packets": self._traffic.packets + self._connections.packets, **self._counts}
 
     def attached(self) -> list[Attached]:
@@ -173,10 +173,10 @@ class Server(Closing):
         self._loop.close()
         self._control.close()
 
-    # What happens by itself
+    # Timers
 
     def _run_timers(self) -> float | None:
-        """Do what the subnet does by itself; returns the seconds until there is more to do, None when nothing waits."""
+        """Run the timers of the subnet; return the seconds until the next, None when there is none."""
         timer = self.subnet.next_timer()
         if timer is None:
             return None

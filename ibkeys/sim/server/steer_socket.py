@@ -1,7 +1,6 @@
-"""The socket through which a running simulator is steered: a line in, an answer out, for its own user (and root) only.
+"""The socket that controls a running simulator: a line in, an answer out, for its own user (and root) only.
 
-A connection carries one line;
-the first line of the answer is ``ok``, ``usage`` or ``error``, the rest is text.
+A connection carries one line; the first line of the answer is ``ok``, ``usage`` or ``error``, the rest is text.
 """
 
 from __future__ import annotations
@@ -19,21 +18,21 @@ from ibkeys.sim.server.credentials import own_users, user_of_stream
 MAX_LINE: Final = 4096
 MAX_CONNECTIONS: Final = 16
 PATIENCE: Final = 10.0
-"""Seconds that a connection may take to say its line and to read the answer."""
+"""Seconds within which a client has to send its line and read the answer."""
 
 SteeringOutcome = Literal["ok", "usage", "error"]
 _OUTCOMES: Final[dict[str, SteeringOutcome]] = {"ok": "ok", "usage": "usage", "error": "error"}
 
 
 class SteeringAnswer(NamedTuple):
-    """What came of a line: ``usage`` when it was written wrong, ``error`` when it could not be done."""
+    """The result of a line: ``usage`` when its syntax was wrong, ``error`` when it could not be executed."""
 
     outcome: SteeringOutcome
     text: str
 
 
 class Connection:
-    """One control connection: the line received so far, then the part of the answer not written yet."""
+    """One control connection: the line received so far, then the rest of the answer."""
 
     __slots__ = ("deadline", "fd", "line", "rest", "socket")
 
@@ -45,7 +44,8 @@ class Connection:
         self.deadline = time.monotonic() + PATIENCE
 
     def read(self, answer: Callable[[str], SteeringAnswer]) -> bool:
-        """Read what there is; at the end of the line let *answer* have it. Returns False when all is done."""
+        """Receive data; at the end of the line get the result from *answer*. Returns False when the connection is
+        done."""
         try:
             chunk = self.socket.recv(MAX_LINE)
         except BlockingIOError:
@@ -63,7 +63,7 @@ class Connection:
         return self.write()
 
     def write(self) -> bool:
-        """Write what the other end takes. Returns False when all is written, or nobody is there to read it."""
+        """Write as much as the other end accepts. Returns False when all is written, or the other end is closed."""
         assert self.rest is not None
         try:
             self.rest = self.rest[self.socket.send(self.rest) :]
@@ -75,7 +75,7 @@ class Connection:
 
 
 def bind(name: str) -> socket.socket:
-    """Open the socket to steer by. Raises TransportError."""
+    """Open the control socket. Raises TransportError."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         opened.bind(protocol.socket_name(name, "steer"))
@@ -88,7 +88,7 @@ def bind(name: str) -> socket.socket:
 
 
 def accept(listening: socket.socket, users: Container[int]) -> Connection | None:
-    """Take one who wants to steer; None when nobody is there or it is none of *users*."""
+    """Accept a control connection; None when there is none or its user is none of *users*."""
     try:
         accepted, _ = listening.accept()
     except OSError:
@@ -101,7 +101,8 @@ def accept(listening: socket.socket, users: Container[int]) -> Connection | None
 
 
 def ask(name: str, line: str, timeout: float = 60.0) -> SteeringAnswer:
-    """Let the simulator called *name* execute *line*. Raises TransportError when it is not there or says nothing."""
+    """Send *line* to the simulator called *name* and return its answer. Raises TransportError when it does not
+    answer."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
             asking.settimeout(timeout)

@@ -1,4 +1,4 @@
-"""Lines that steer a served subnet: those that come in by its socket, and those of a script, each at its time."""
+"""Lines that control a served subnet: from its socket, and from a script, each at its time."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ counts                            packets, and what became of them
 
 
 class RunningClock:
-    """Lets the clock of *history* run with real time. What it is ahead of that, by a line ``time +SECONDS``, stays."""
+    """Lets the clock of *history* run with real time. A lead from a line ``time +SECONDS`` is preserved."""
 
     def __init__(self, history: SimHistory) -> None:
         self._history = history
@@ -38,7 +38,7 @@ class RunningClock:
         return self._ahead + time.monotonic()
 
     def go_on(self) -> None:
-        """Let real time go on from where a line moved the virtual time to."""
+        """Let real time continue from the virtual time that a line set."""
         self._ahead += max(0.0, self._history.now - self._now())
 
 
@@ -46,8 +46,8 @@ class RunningClock:
 class Steering:
     """Executes lines on ``subnet``. Only ``users`` may connect to the socket, which is named after ``name``.
 
-    ``attached`` and ``counts`` are what the lines "clients" and "counts" show; ``log`` gets what a script does.
-    ``connections``: those who steer now. Raises TransportError if the name is taken.
+    ``attached`` and ``counts`` return the output of the lines "clients" and "counts"; ``log`` gets the results of a
+    script. ``connections``: the open control connections. Raises TransportError if the name is taken.
     """
 
     subnet: Subnet
@@ -88,7 +88,8 @@ class Steering:
     # A script
 
     def play(self, script: Script) -> None:
-        """Execute *script*: what is due at once now, the rest by `play_due`. Raises UsageError for a line of now."""
+        """Execute *script*: its lines without delay now, the others in `play_due`. Raises UsageError if one fails
+        now."""
         self._script, self._script_start = script, self.subnet.now
         for line in script.due(0.0):
             answer = self.execute(line.text)
@@ -97,7 +98,7 @@ class Steering:
             self.log(f"{line.text}: {answer.text}")
 
     def play_due(self) -> float | None:
-        """Execute what is due of the script; returns the seconds until the next line, None when all are done."""
+        """Execute the due lines of the script; return the seconds until the next line, None when all are done."""
         if self._script.next_time is None:
             return None
         for line in self._script.due(self.subnet.now - self._script_start):

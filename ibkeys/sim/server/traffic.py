@@ -1,11 +1,12 @@
-"""The MADs between the programs and the simulated subnet: from a program through the `MadCarrier`, and back to one.
+"""The MADs between the programs and the simulated subnet: from a program through the `MadCarrier`, and back.
 
-What gets no answer comes back at once with status 110, as ibsim has it: the client library has no timers. What is for a
-program (SA requests, SMInfo, traps, reports and their responses) is handed to the client at the port where it arrives;
-what that one then does not answer comes back later (see `ibkeys.sim.server.awaited`).
+A MAD without an answer is returned at once with status 110, as in ibsim: the client library has no timers. A MAD for a
+program (SA requests, SMInfo, traps, reports and their responses) is forwarded to the client at the port where it
+arrives; if that client does not answer, the MAD is returned later (see `ibkeys.sim.server.awaited`).
 
-A kernel gives Reports to the one program of a port that registered for them, which libumad2sim tells nobody. Here it is
-the first that subscribed at the SA. A second one is not let subscribe: EPERM, which its kernel would have said earlier.
+A kernel gives Reports to the one program of a port that registered for them, a registration that libumad2sim does not
+pass on. Here it is the first that subscribed at the SA. A second subscription is refused with EPERM, the error that its
+kernel would have given earlier.
 """
 
 from __future__ import annotations
@@ -35,15 +36,15 @@ from ibkeys.sim.server.loop import WRITABLE, Loop
 from ibkeys.sim.server.outbox import DEAD, MadTap, Outbox, PassedMad
 
 BATCH: Final = 32
-"""Most packets taken from one client before the others have their turn, and before it gets its answers: it shall not
-wait for those of all that it has in flight."""
+"""Most packets taken from one client before the others have their turn, and before its answers are sent, so that it
+does not wait until all its requests in flight are answered."""
 SA_DATA: Final = 168
 """Bytes of SA data that arrive unharmed: libumad2sim's reader hands on 224 bytes of a MAD, the header has 56."""
 _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
 _BEFORE_SLOT: Final = slice(HEADER_SIZE, HEADER_SIZE + SLOT.start)
 _AFTER_SLOT: Final = slice(HEADER_SIZE + SLOT.stop, PACKET_SIZE)
 _SAME_MAD: Final = slice(0, at.DATA.stop)
-"""What of a MAD is the same where it arrives: the paths of a directed route are not."""
+"""The part of a MAD that is unchanged where it arrives: the paths of a directed route change."""
 _INFORM_INFO: Final = InformInfo.attribute_id.to_bytes(2)
 _QP0: Final = bytes(4)
 _QP1: Final = (1).to_bytes(4)
@@ -51,10 +52,10 @@ _QP1: Final = (1).to_bytes(4)
 
 @dataclass(eq=False, repr=False)
 class PacketTraffic:
-    """Carries the packets of ``clients`` by ``carrier``, and what is for them by ``outbox``. ``users`` are those whose
-    packets are taken, None: everybody's.
+    """Carries the packets of ``clients`` by ``carrier``, and packets to them by ``outbox``.
 
-    ``watch`` sees every MAD; ``packets`` is how many there were, ``counts`` what happened to those not simply answered.
+    ``users`` are those whose packets are accepted, None: all users. ``watch`` is called with every MAD; ``packets`` is
+    their number, ``counts`` the numbers of those not simply answered, by reason.
     """
 
     carrier: MadCarrier
@@ -67,7 +68,7 @@ class PacketTraffic:
     packets: int = 0
     _awaited: PendingRequests = field(default_factory=PendingRequests)
     _current: tuple[Head, bytes] | None = None
-    _takers: list[Client] = field(default_factory=list)  # to whom the current packet went
+    _takers: list[Client] = field(default_factory=list)  # the programs that received the current packet
 
     def ready(self, client: Client, events: int) -> None:
         """Write to and read from the client's socket as far as it is ready."""
@@ -77,9 +78,9 @@ class PacketTraffic:
             self._read(client)
 
     def _read(self, client: Client) -> None:
-        """Carry what the client sent, as far as it is there, and write the answers.
+        """Carry the packets that the client has sent so far, and write the answers.
 
-        What is received, carried and written in one go takes a fifth less time, and wakes the client once.
+        Receiving, carrying and writing packets in batches takes a fifth less time, and wakes the client once.
         """
         for raw in self._received(client):
             if len(raw) != PACKET_SIZE:
@@ -92,7 +93,7 @@ class PacketTraffic:
         self.outbox.send_answers()
 
     def _received(self, client: Client) -> list[bytes]:
-        """Take the packets that are there, at most `BATCH`."""
+        """Receive the available packets, at most `BATCH`."""
         packets: list[bytes] = []
         take = client.socket.recv
         try:
@@ -110,10 +111,10 @@ class PacketTraffic:
         return packets
 
     def _first_packet(self, client: Client) -> list[bytes]:
-        """Take a packet of a program whose user was not known before; nothing in place of another user's.
+        """Receive a packet of a program whose user is not known yet; none if it is of another user.
 
-        One batch is enough: the kernel lets nobody else send to a socket that is connected. To ask it each time would
-        cost a tenth of all that this server does.
+        One check is enough: only the peer can send to a connected socket. Checking each packet would cost a tenth of
+        all the time of this server.
         """
         raw, user, _ = receive(client.socket, PACKET_SIZE + 1)
         client.is_known = self.users is None or user in self.users
@@ -144,7 +145,7 @@ class PacketTraffic:
         self._settle(client, head, mad, self._carry(client, head, mad))
 
     def _carry(self, client: Client, head: Head, mad: bytes) -> DeliveryOutcome:
-        """Let the MAD of a packet go through the subnet; `arrived` notes in ``_takers`` to which programs it went."""
+        """Send the MAD of a packet through the subnet; `arrived` adds the programs that receive it to ``_takers``."""
         self._takers.clear()
         self._current = head, mad
         self.carrier.sa_data_limit = SA_DATA
@@ -154,7 +155,7 @@ class PacketTraffic:
             self.carrier.sa_data_limit = self._current = None
 
     def _settle(self, client: Client, head: Head, mad: bytes, outcome: DeliveryOutcome) -> None:
-        """Give the client its answer, or its request back where nobody answers or will."""
+        """Give the client its answer, or return its request if there is none and will be none."""
         if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
                 if delay:
@@ -172,9 +173,9 @@ class PacketTraffic:
             self.outbox.answer(client, back, f"no answer: {outcome.value}")
 
     def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
-        """Return whether *client* may send *mad* to an SA: no subscription where another program of its port has one.
+        """Return whether *client* may send *mad* to an SA: no subscription if another program of its port has one.
 
-        What it subscribes to, or no longer, is noted.
+        Its subscriptions are recorded.
         """
         if mad[at.METHOD] != SET or mad[at.ATTRIBUTE_ID] != _INFORM_INFO:
             return True
@@ -202,7 +203,7 @@ class PacketTraffic:
     def _report_again(self, request: awaited.AwaitedRequest, taker: Client, left: int) -> None:
         """Send a Report again, as the kernel under its sender does, and give it up after the last time.
 
-        Nothing is put behind what *taker* has not read: that is a queue of this server's, and grows without end so.
+        Nothing is added while *taker* has unread packets, because this server's queue would grow without end.
         """
         if not self._awaited.is_waiting(request):
             return
@@ -221,12 +222,12 @@ class PacketTraffic:
             self.outbox.write(request.client, back, "no answer: the program there ignores it")
 
     def arrived(self, port: SimPort, delivery: Delivery) -> bool:
-        """Hand a MAD that arrived at *port* to the program it is for; returns whether there is one."""
+        """Forward a MAD that arrived at *port* to its program; return whether there is one."""
         current = self._current
         forwarding = current is not None and current[1][_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            if mad[at.METHOD] != TRAP_REPRESS:  # which the agent of the port has examined
+            if mad[at.METHOD] != TRAP_REPRESS:  # the agent of the port has examined it
                 self.counts["nobody there"] += 1
             return False
         if forwarding and current is not None:
@@ -242,11 +243,12 @@ class PacketTraffic:
         return True
 
     def _addressee(self, port: SimPort, mad: bytes) -> tuple[Client | None, bytes]:
-        """Return the program that *mad* is for and what it gets: a TransactionID in an answer has its own agent again.
+        """Return the program that *mad* is for and the MAD for it: the TransactionID of an answer has its own agent
+        again.
 
-        An answer is for the program that asked, a Report for the one that subscribed, all else for one that is an SM:
-        traps, and requests of the classes that an SM has agents for. libumad2sim would hand it others too, which a
-        kernel drops, and OpenSM then answers no question to the SA any more (observed with Get of class 0x05).
+        An answer is for the requesting program, a Report for the one that subscribed, all else for one that is an SM:
+        traps, and requests of the classes that an SM has agents for. libumad2sim would give it others too, which a
+        kernel drops, and after which OpenSM answers no query to the SA any more (observed with Get of class 0x05).
         """
         if PendingRequests.concerns(mad):
             request = self._awaited.answered_by(mad, port)

@@ -1,4 +1,4 @@
-"""The keys of other classes, and what was chosen of their guesses, in the document of a subnet's state."""
+"""The keys of other classes, and the chosen guesses about them, in the document of a subnet's state."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def dump_agents(agents: Mapping[int, ClassAgent]) -> dict[str, Any]:
 
 
 def load_agents(record: Mapping[str, Any]) -> dict[int, ClassAgent]:
-    """Return what `dump_agents` made. Raises KeyError, TypeError or ValueError for what it cannot have made."""
+    """Return the keys of a port from the result of `dump_agents`. Raises KeyError, TypeError or ValueError if it is
+    invalid."""
     found = {}
     for name, (info, capabilities, deadline) in record.items():
         agent = ClassAgent(bytearray(bytes_of(info, KeySettings.size)), number_of(capabilities, 0xFFFF))
@@ -31,7 +32,7 @@ def load_agents(record: Mapping[str, Any]) -> dict[int, ClassAgent]:
 
 
 def dump_rules(rules: Mapping[int, ClassRules]) -> dict[str, Any]:
-    """Return what differs from the first rules."""
+    """Return the rules that differ from the first rules."""
     first = first_rules()
     found: dict[str, Any] = {}
     for mgmt_class, each in rules.items():
@@ -44,7 +45,7 @@ def dump_rules(rules: Mapping[int, ClassRules]) -> dict[str, Any]:
 
 
 def load_rules(rules: Mapping[int, ClassRules], record: Mapping[str, Any]) -> None:
-    """Choose what `dump_rules` has. Raises as `load_agents`."""
+    """Set the rules of the result of `dump_rules`. Raises the errors of `load_agents`."""
     for name, chosen in record.items():
         for field, value in chosen.items():
             if value not in CHOICES[field]:

@@ -1,5 +1,5 @@
-"""The state of a subnet as a JSON document: what differs from a fresh subnet of the same net file, or has changed since
-the last document."""
+"""The state of a subnet as a JSON document: its differences from a fresh subnet of the same net file, or from the last
+document."""
 
 from __future__ import annotations
 
@@ -23,13 +23,12 @@ _MOST_ROUTES: Final = 48 * 1024
 
 
 def dump_state(subnet: Subnet) -> dict[str, Any]:
-    """Return what differs from a fresh subnet of the same file, as a JSON document. It holds keys."""
+    """Return the differences from a fresh subnet of the same file, as a JSON document. It holds keys."""
     return _document(subnet, subnet.history.touched_ports, subnet.history.touched_nodes)
 
 
 def dump_changes(subnet: Subnet) -> dict[str, Any]:
-    """Return what has changed since `History.forget_fresh`, as a document to load after the earlier ones. It holds
-    keys."""
+    """Return the changes since `History.forget_fresh`, as a document to load after the earlier ones. It holds keys."""
     return _document(subnet, subnet.history.fresh_ports, subnet.history.fresh_nodes)
 
 
@@ -59,7 +58,7 @@ def load_state(subnet: Subnet, document: dict[str, Any], *changes: dict[str, Any
 
 
 def _load(subnet: Subnet, document: dict[str, Any]) -> list[SimPort]:
-    """Bring a subnet to what one document says; returns the ports that it names."""
+    """Bring a subnet to the state in one document; return the ports in it."""
     nodes, history = subnet.nodes, subnet.history
     if document["version"] != VERSION:
         raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
@@ -100,7 +99,7 @@ def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
     port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
     virtual = VirtualizationInfo.size
     port.virtualization = bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
-    port.counters = None  # a line that was added after others may be of a reset, which cleared them
+    port.counters = None  # a change that was saved after others may follow a reset, which cleared them
     if "counters" in record:
         basic, extended = record["counters"]
         port.counters = SimCounters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))

@@ -1,9 +1,9 @@
 """A file that keeps a simulated subnet from one run to the next: locked, private.
 
-Its first line is the whole state. A save appends a line with what has changed since, so that it takes as long as the
-change is large and not as the fabric is. When those lines have become as long as the state, a new file is written,
-locked and renamed over the old one: a reader sees the old state or the new one, and the lock is held without a gap.
-A line that a crash cut off was not saved.
+Its first line is the whole state. A save appends a line with the changes since the last, so that its time depends on
+the changes and not on the size of the fabric. When those lines have become as long as the state, a new file is written,
+locked and renamed over the old one: a reader gets the old state or the new one, and the lock is held without a gap. A
+line that a crash cut off was not saved.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ibkeys.sim.state.document import dump_changes, dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 
 LEAST_CHANGES: Final = 1 << 20
-"""Bytes of changes that a file may have whatever the length of its state."""
+"""Bytes of changes that a file may have, however short its state is."""
 _OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
@@ -32,8 +32,8 @@ class StateFile:
     """The state of *subnet* in the file *path*. Opening loads it; time since the last save counts.
 
     Raises StoreLocked when another process has it open, StoreError when it is damaged, belongs to another net file or
-    cannot be written. It holds M_Keys, so its mode is 0600. What is not a regular file, has other names (hard links) or
-    belongs to another user is left as it is, and a link is not followed: StoreError.
+    cannot be written. It holds M_Keys, so its mode is 0600. A file that is not regular, has other names (hard links) or
+    belongs to another user is not changed, and a link is not followed: StoreError.
     """
 
     def __init__(self, path: str | Path, subnet: Subnet) -> None:
@@ -106,12 +106,12 @@ class StateFile:
             self._state_size, self._size = len(lines[0]), len(raw)
 
     def save_if_changed(self) -> None:
-        """Save if anything changed: what an SMP changed must survive a crash. Raises StoreError."""
+        """Save if anything changed: the effect of an SMP must survive a crash. Raises StoreError."""
         if self.subnet.history.changes != self._saved_changes:
             self.save()
 
     def save(self) -> None:
-        """Append what has changed, or write the whole state anew; synced. Raises StoreError."""
+        """Append the changes, or write the whole state anew; synced. Raises StoreError."""
         appended = self._size and self._append(_line(dump_changes(self.subnet)))
         if not appended:
             self._replace(_line(dump_state(self.subnet)))
@@ -119,7 +119,7 @@ class StateFile:
         self._saved_changes = self.subnet.history.changes
 
     def _append(self, line: bytes) -> bool:
-        """Append a line and sync; False when the file is long enough. Raises StoreError."""
+        """Append a line and sync; return False when the file is long enough. Raises StoreError."""
         if self._size + len(line) > 2 * self._state_size + LEAST_CHANGES:
             return False
         size, self._size = self._size, 0  # if this fails, half a line may be there: the next save writes all
@@ -139,7 +139,7 @@ class StateFile:
         new = self.path.with_name(f".{self.path.name}.new")
         try:
             with suppress(FileNotFoundError):
-                os.unlink(new)  # of a run that was killed, or somebody else's: the one that is made is a new file
+                os.unlink(new)  # left by a killed run, or made by another user: the file that is made is a new one
             fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPENING, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -1,4 +1,4 @@
-"""What may stand in the document: another type or a number out of range would surface anywhere, at any time."""
+"""Checks of values in the document: a wrong type or range would otherwise fail later, at an unrelated place."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def seconds_of(value: Any) -> float:
 
 
 def bytes_of(value: str, size: int) -> bytes:
-    """Return the *size* bytes that *value* is in hex. Raises TypeError or ValueError."""
+    """Return *size* bytes from the hex text *value*. Raises TypeError or ValueError."""
     data = bytes.fromhex(value)
     if len(data) != size:
         raise ValueError(f"{len(data)} bytes instead of {size}")

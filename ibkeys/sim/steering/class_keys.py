@@ -1,4 +1,4 @@
-"""The steering lines about keys of other classes: which port has one, and what is chosen of each guess."""
+"""The control lines about keys of other classes: which port has one, and which guesses about a class are chosen."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def choose(words: Sequence[Token]) -> Callable[[Subnet], str]:
 
 
 def _key_of(word: Token, text: str) -> ClassKey:
-    """Read a key of a simulated port. The message does not show it: it may be a real one by mistake."""
+    """Read a key of a simulated port. The message does not show it: it may be a real key, given by mistake."""
     try:
         return ClassKey.parse(text)
     except EncodeError:

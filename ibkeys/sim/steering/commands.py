@@ -80,17 +80,17 @@ Action = Callable[[Subnet], str]
 
 
 def execute(subnet: Subnet, line: str) -> str:
-    """Do what one line says and return the answer: no, one or several lines, without a newline at the end.
+    """Execute one line and return the answer: no, one or several lines, without a newline at the end.
 
-    Raises UsageError for a line that is written wrong or cannot be done, AddressError for a node or port that is not
-    there.
+    Raises UsageError for a line whose syntax is wrong or that cannot be executed, AddressError for an unknown node or
+    port.
     """
     action = read_line(line)
     return action(subnet) if action is not None else ""
 
 
 def read_line(line: str) -> Action | None:
-    """Return what *line* wants; None for a blank line or a comment. Raises LineError."""
+    """Return the action of *line*; None for a blank line or a comment. Raises LineError."""
     tokens = split_line(line)
     if not tokens:
         return None
@@ -294,7 +294,7 @@ def _help(words: Sequence[Token]) -> Action:
     return lambda subnet: GRAMMAR.rstrip("\n")
 
 
-#                  verb -> how it is written, fewest and most words after it, what reads them
+# verb -> its syntax, fewest and most words after it, the function that reads them
 _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]]]] = {
     "link": ("link NODE[PORT] up|down, or link NODE[PORT] NODE[PORT]", 2, 2, _link),
     "silent": ("silent NODE on|off [--dead]", 2, 3, _silent),

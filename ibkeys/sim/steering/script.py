@@ -1,4 +1,4 @@
-"""Scripts of steering lines, each with the time at which it is to be executed."""
+"""Scripts of control lines, each with the time at which it is to be executed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class ScriptLine(NamedTuple):
 class Script:
     """Lines to be executed, each at its time after the start; ``@SECONDS`` before a command gives the time.
 
-    A line without a time comes right after the one before it; lines of equal time keep their order.
+    A line without a time follows at once after the line before it; lines of equal time keep their order.
     """
 
     def __init__(self, lines: Sequence[ScriptLine] = ()) -> None:

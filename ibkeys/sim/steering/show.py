@@ -1,4 +1,4 @@
-"""What a port and an event look like as text. No line shows a key."""
+"""A port and an event as text. No line shows a key."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def _summary(port: SimPort) -> str:
 
 
 def port_lines(port: SimPort) -> list[str]:
-    """Return all that there is to see of a port as lines."""
+    """Return all values of a port as lines."""
     mkey_check.expire(port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
@@ -82,7 +82,7 @@ def _timer(port: SimPort, deadline: float | None) -> str:
 
 
 _HEX: Final = {"p_key": 4, "q_key": 8, "method": 2, "attribute": 4}
-"""How many hexadecimal digits are printed of what an event says about a packet."""
+"""The number of hexadecimal digits to print for the values of a packet in an event."""
 
 
 def event_line(event: SimEvent) -> str:

@@ -1,4 +1,4 @@
-"""The steering line about virtual ports: whether a port has them, and how many."""
+"""The control line about virtual ports: whether a port has them, and how many."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ibkeys.sim.subnet import Subnet
 
 GIVE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"
 _NUMBERS: Final = {"possible": 127, "top": 3}
-"""What may be said of virtual ports, and what holds unless it is."""
+"""The values about virtual ports that a line may set, with their defaults."""
 
 
 def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that gives ports virtual ports, or takes them away. Raises LineError."""
+    """Read a line that gives ports virtual ports, or removes them. Raises LineError."""
     where, state = words[0], one_of(words[1], ("on", "off", "none"))
     numbers = dict(_NUMBERS)
     for word in words[2:]:

@@ -1,4 +1,4 @@
-"""The words of a steering line: numbers, shares, times, and the nodes and ports that they name."""
+"""The words of a control line: numbers, shares, times, and the nodes and ports that they name."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Token(NamedTuple):
 
 
 class LineError(UsageError):
-    """A line that is written wrong, with the column of the word that is."""
+    """A line whose syntax is wrong, with the column of the wrong word."""
 
     def __init__(self, message: str, column: int = 1) -> None:
         self.column = column
@@ -55,7 +55,8 @@ def split_line(line: str) -> list[Token]:
 
 
 def one_of(token: Token, allowed: Collection[S], between: str = ", ") -> S:
-    """Return which of those *allowed* a word is; *between* them in the message. Raises LineError for another word."""
+    """Return the word of *allowed* that equals a token; *between* joins them in the message. Raises LineError for
+    another word."""
     for each in allowed:
         if each == token.text:
             return each
@@ -63,12 +64,12 @@ def one_of(token: Token, allowed: Collection[S], between: str = ", ") -> S:
 
 
 def is_first(token: Token, first: str, second: str) -> bool:
-    """Return whether the word is *first*; it is one of the two."""
+    """Return whether the word is *first*. Raises LineError if it is neither *first* nor *second*."""
     return one_of(token, (first, second), " or ") == first
 
 
 def to_number(token: Token, text: str, what: str, most: int) -> int:
-    """Return the number that *text* is, decimal or 0x; *what* says in the message what it stands for."""
+    """Return the number in *text*, decimal or 0x; *what* names its meaning in the message. Raises LineError."""
     try:
         value = int(text, 16) if text[:2].lower() == "0x" else int(text)
     except ValueError:
@@ -86,7 +87,7 @@ def to_share(token: Token) -> float:
 
 
 def to_seconds(token: Token, text: str) -> float:
-    """Return the seconds that *text*, all of the word or a part of it, stands for."""
+    """Return the seconds in *text*, all of the word or a part of it."""
     return _to_float(token, text, _MOST_SECONDS, "number of seconds")
 
 

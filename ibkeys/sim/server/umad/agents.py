@@ -1,4 +1,4 @@
-"""Agents: what a program registers on an open port, and which of them a MAD is for (Linux mad.c, user_mad.c)."""
+"""Agents, which programs register on open ports, and the choice of the agent for a MAD (Linux mad.c, user_mad.c)."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from ibkeys.sim.server.umad.open_ports import OpenPort
 
 MOST_AGENTS: Final = 32
-"""Of one open port (user_mad.c: IB_UMAD_MAX_AGENTS)."""
+"""The most agents of one open port (user_mad.c: IB_UMAD_MAX_AGENTS)."""
 USER_RMPP: Final = 1
 """Flag of an agent whose program does RMPP itself."""
 _MOST_CLASS: Final = 80
 _MOST_VERSION: Final = 8
 _VENDOR: Final = range(0x30, 0x50)
-"""The classes whose agents are told apart by an OUI, at bytes 37 to 39 of the MAD."""
+"""The classes whose agents are distinguished by an OUI, at bytes 37 to 39 of the MAD."""
 _OUI: Final = slice(37, 40)
 _RMPP_CLASSES: Final = frozenset({SUBN_ADM, 0x06, 0x10, 0x12, *_VENDOR})
 _DATA_OFFSETS: Final = {SUBN_ADM: 56, 0x06: 64, 0x10: 64, 0x12: 64, **dict.fromkeys(_VENDOR, 40)}
@@ -31,13 +31,15 @@ _FIRST_NUMBER: Final = 1
 _MOST_NUMBER: Final = 1 << 24
 
 _Owned = tuple[SimPort, int, int, bytes, int]
-"""Port, class version, class, OUI (of the vendor classes) and method of what comes unasked."""
+"""The key for unsolicited MADs: port, class version, class, OUI (of the vendor classes) and method."""
 
 
 @dataclass(slots=True, eq=False)
 class Agent:
     """An agent: ``id`` is its number on its open port, ``number`` the upper half of the TransactionIDs of its requests.
-    ``owns`` is what it gets unasked; with ``does_rmpp`` the kernel does RMPP for it."""
+
+    ``owns``: the keys of the unsolicited MADs for it; with ``does_rmpp`` the kernel does RMPP for it.
+    """
 
     at: OpenPort
     id: int
@@ -55,7 +57,7 @@ class Agents:
         self._numbers = itertools.cycle(range(_FIRST_NUMBER, _MOST_NUMBER))
 
     def register(self, opened: OpenPort, wanted: Registration) -> tuple[int, Agent | None]:
-        """Return 0 and a new agent, or the errno with which the kernel refuses it.
+        """Register an agent; return 0 and the agent, or the errno with which the kernel refuses it.
 
         Source: user_mad.c, ib_umad_reg_agent; mad.c, ib_register_mad_agent.
         """
@@ -75,14 +77,14 @@ class Agents:
         return 0, agent
 
     def unregister(self, agent: Agent) -> None:
-        """Take an agent away."""
+        """Remove an agent."""
         del self._by_number[agent.number]
         for each in agent.owns:
             del self._owners[each]
 
     def for_mad(self, port: SimPort, mad: bytes) -> Agent | None:
-        """Return the agent at *port* that *mad* is for (mad.c: find_mad_agent): an answer by its TransactionID, what
-        comes unasked by class and method."""
+        """Return the agent at *port* for *mad* (mad.c: find_mad_agent): by TransactionID for an answer, by class and
+        method for an unsolicited MAD."""
         if is_response(mad):
             agent = self._by_number.get(mad[at.AGENT])
             return agent if agent is not None and agent.at.port is port else None
@@ -92,7 +94,7 @@ class Agents:
 
 
 def is_response(mad: bytes) -> bool:
-    """Whether *mad* answers another one (mad.c: ib_response_mad)."""
+    """Return whether *mad* answers another one (mad.c: ib_response_mad)."""
     method = mad[at.METHOD]
     if method & at.RESPONSE or method == TRAP_REPRESS:
         return True
@@ -100,7 +102,7 @@ def is_response(mad: bytes) -> bool:
 
 
 def has_rmpp(mgmt_class: int) -> bool:
-    """Whether MADs of a class have an RMPP header (mad.c: ib_is_mad_class_rmpp)."""
+    """Return whether MADs of a class have an RMPP header (mad.c: ib_is_mad_class_rmpp)."""
     return mgmt_class in _RMPP_CLASSES
 
 
@@ -113,7 +115,7 @@ def _is_valid(wanted: Registration) -> bool:
     mgmt_class = wanted.mgmt_class
     if wanted.rmpp_version not in (0, RMPP_VERSION):
         return False
-    if not mgmt_class:  # gets answers only
+    if not mgmt_class:  # it receives answers only
         return not wanted.flags & USER_RMPP
     if wanted.class_version >= _MOST_VERSION or (mgmt_class >= _MOST_CLASS and mgmt_class != DIRECTED_ROUTE):
         return False

@@ -1,4 +1,4 @@
-"""Connections of programs on our libibumad: accepted, answered, and their records given to the `MadLayer`."""
+"""Connections of programs on our libibumad: accepted, answered, and their records passed to the `MadLayer`."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from ibkeys.sim.subnet import Subnet
 MOST_CONNECTIONS: Final = 512
 """Ports that are open at a time."""
 MOST_STRANGERS: Final = 256
-"""Connections that have not said what they want."""
+"""The most connections that have not sent their question yet."""
 _BACKLOG: Final = 128
 _BATCH: Final = 32
 """Most records taken from one program before the others have their turn."""
 _DESCRIPTORS: Final = 2
 _SPACE: Final = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 _FIRST_SLOT: Final = 1000
-"""Numbers that none of the clients of ibsim's protocol has."""
+"""Numbers that no client of ibsim's protocol has."""
 
 
 _PLAIN_SEND: Final = wire.RECORD.pack(Kind.SEND, 0)
@@ -67,9 +67,11 @@ def bind(name: str) -> socket.socket:
 
 @dataclass(eq=False, repr=False)
 class Connections:
-    """Serves the programs that connect to the socket of ``name``. Programs of ``users`` may, None: everybody's; those
-    that name no host are on that of ``home``. ``log`` gets a line about each that is refused, ``log_clients`` about
-    those that open and close a port."""
+    """Serves the programs that connect to the socket of ``name``.
+
+    Only programs of ``users`` may, None: those of all users; those that name no host are on that of ``home``. ``log``
+    gets a line about each that is refused, ``log_clients`` about those that open and close a port.
+    """
 
     subnet: Subnet
     name: str
@@ -115,7 +117,7 @@ class Connections:
         self.loop.register(accepted.fileno(), partial(self._hear, accepted))
 
     def _why_not(self, connected: socket.socket) -> str:
-        """Return why a program may not attach, "" if it may."""
+        """Return the reason why a program may not attach, "" if it may."""
         if self.users is not None and user_of_stream(connected) not in self.users:
             self.counts["of other users"] += 1
             return "it belongs to another user; --allow-others of 'ibkeys sim serve' lets all attach"
@@ -130,7 +132,7 @@ class Connections:
         connected.close()
 
     def _hear(self, connected: socket.socket, events: int) -> None:
-        """Answer a question; the connection ends with that, or becomes an open port."""
+        """Answer a question; then the connection ends, or becomes an open port."""
         try:
             raw = connected.recv(wire.MOST_RECORD)
         except BlockingIOError:
@@ -221,7 +223,7 @@ class Connections:
         self.log_clients(f"{opened} left")
 
     def _read(self, opened: OpenPort) -> None:
-        """Take and carry what the program sent. Raises _Malformed, and OSError when nobody is there any more."""
+        """Receive and process records of the program. Raises _Malformed, and OSError when the program is gone."""
         try:
             self._take(opened)
         finally:
@@ -259,7 +261,7 @@ class Connections:
             _reply(descriptors[0], wire.reply(error, number))
 
     def _do(self, opened: OpenPort, kind: int, body: bytes, memory: int | None) -> tuple[int, int]:
-        """Do what a record says; returns an errno and a number."""
+        """Execute a record; return an errno and a number."""
         if kind == Kind.SEND:
             header, mad = _mad(body, memory)
             return self._mads.send(opened, header, mad), 0
@@ -285,7 +287,7 @@ class Connections:
                 opened.is_sm = on
 
     def close(self) -> None:
-        """End all connections: each program that enters or is in a call of the library ends."""
+        """End all connections: each program ends that enters or is in a call of the library."""
         for opened in list(self._open.values()):
             self._end(opened)
         for stranger in self._strangers.values():
@@ -311,7 +313,8 @@ def _mad(body: bytes, memory: int | None) -> tuple[bytes, bytes]:
 
 
 def _contents(memory: int) -> bytes:
-    """Return what a memory file holds. What else a descriptor could be might let the server wait."""
+    """Return the contents of a memory file. Raises _Malformed for any other descriptor, because reading it might
+    block."""
     try:
         fcntl.fcntl(memory, fcntl.F_GET_SEALS)
         size = os.fstat(memory)
@@ -323,7 +326,7 @@ def _contents(memory: int) -> bytes:
 
 
 def _reply(descriptor: int, record: bytes) -> None:
-    """Write to the socket that came with a record; one that takes nothing is the program's own fault."""
+    """Write to the socket that came with a record; if it does not accept the reply, the program is at fault."""
     if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as given:
             given.send(record, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)

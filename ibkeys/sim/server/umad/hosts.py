@@ -1,7 +1,7 @@
-"""Simulated hosts: which adapters one has, what they are called, and what the kernel shows of them in sysfs.
+"""Simulated hosts: their adapters with names, and the values that the kernel shows of them in sysfs.
 
-A node description begins with the host's name; a word behind it is the name of the adapter (``node01 mlx5_0``). Nodes
-of one host are told apart by that word. A switch, and a node with another description, is a host by itself.
+A node description begins with the host's name; a word after it is the name of the adapter (``node01 mlx5_0``). Nodes of
+one host are distinguished by that word. A switch, and a node with another description, is a host by itself.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _SLOWEST: Final = 2
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter of a host: ``name`` is that of the device."""
+    """An adapter of a host. ``name`` is that of the device."""
 
     name: str
     node: SimNode
@@ -68,7 +68,7 @@ def _split(node: SimNode) -> tuple[str, str]:
 
 
 def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
-    """Return adapters with names of their own: that of the description, unless several have it."""
+    """Return adapters with unique names: that of the description, unless several have it."""
     wanted = Counter(_split(node)[1] for node in nodes)
     found, number = [], 0
     for node in nodes[:MOST_ADAPTERS]:
@@ -80,8 +80,10 @@ def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
 
 
 def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, SimPort] | None:
-    """Return the adapter and port of these names, and where one is "" or 0 the first that fits, as libibumad does
-    (umad.c: resolve_ca_name): an Active port, else one with a link, else one that is not Disabled."""
+    """Return the adapter and port of these names; where one is "" or 0, the first suitable one, as libibumad does.
+
+    Source: umad.c, resolve_ca_name: an Active port, else a port with a link, else a port that is not Disabled.
+    """
     candidates = [
         (adapter, port)
         for adapter in adapters
@@ -123,7 +125,7 @@ def describe_adapter(adapter: Adapter) -> bytes:
 
 
 def describe_port(adapter: Adapter, port: SimPort) -> bytes:
-    """Return the answer to a question about a port: what sysfs shows, which holds no key but P_Keys."""
+    """Return the answer to a question about a port: its values in sysfs, where P_Keys are the only keys."""
     info = PortInfo(bytes(port.info))
     rate = link_rate(info) if port.is_up else None
     numbers = (

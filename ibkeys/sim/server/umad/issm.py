@@ -1,7 +1,7 @@
-"""The issm devices: a FIFO for each port, and the port is a subnet manager's for as long as somebody has it open.
+"""The issm devices: a FIFO for each port, which is that of a subnet manager as long as a process has it open.
 
-OpenSM opens the path itself and never reads. The kernel tells of that in two ways: by inotify when somebody opens the
-FIFO, and to the writing end, which this holds from then on, when the last reader is gone, killed or not.
+OpenSM opens the path itself and never reads. The kernel reports two events: by inotify that a process opened the FIFO,
+and to the writing end, which is open here from then on, that the last reader has ended or was killed.
 """
 
 from __future__ import annotations
@@ -26,8 +26,10 @@ _MOST_EVENTS: Final = 4096
 
 
 class IssmDevices:
-    """The issm devices of all ports that a program asked for. *set_is_sm* is called with a port and whether somebody
-    has its device open; with *for_all* any user may open it."""
+    """The issm devices of all ports for which a program needed one.
+
+    *set_is_sm* is called with a port and whether a process has its device open; with *for_all* any user may open it.
+    """
 
     def __init__(self, loop: Loop, set_is_sm: Callable[[SimPort, bool], object], *, for_all: bool) -> None:
         self._loop = loop
@@ -61,11 +63,11 @@ class IssmDevices:
         self._loop.register(self._inotify, self._opened)
 
     def is_open(self, port: SimPort) -> bool:
-        """Whether somebody has the device of *port* open."""
+        """Return whether a process has the device of *port* open."""
         return port in self._writers
 
     def _opened(self, events: int) -> None:
-        """Take the news of inotify; it tells of this server's own opening too, which changes nothing."""
+        """Process the events of inotify; those of this server's own opening change nothing."""
         try:
             raw = os.read(self._inotify, _MOST_EVENTS)
         except BlockingIOError:
@@ -87,7 +89,7 @@ class IssmDevices:
             raise
         self._writers[port] = writer
         self._loop.register(writer, partial(self._left, port))
-        self._loop.wait_for(writer, 0)  # that the last reader is gone is told in any case
+        self._loop.wait_for(writer, 0)  # that the last reader is gone is reported in any case
         self._set_is_sm(port, True)
 
     def _left(self, port: SimPort, events: int) -> None:
@@ -95,7 +97,7 @@ class IssmDevices:
         self._loop.unregister(writer)
         os.close(writer)
         self._set_is_sm(port, False)
-        self._hold(port)  # somebody may have opened it in between
+        self._hold(port)  # a process may have opened it in between
 
     def close(self) -> None:
         """Close and remove the devices."""

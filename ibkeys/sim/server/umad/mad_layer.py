@@ -1,7 +1,7 @@
-"""What the kernel does with MADs between the open ports of programs and the fabric (Linux mad.c, user_mad.c).
+"""The kernel's work with MADs between the open ports of programs and the fabric (Linux mad.c, user_mad.c).
 
-A program's MAD goes through the `MadCarrier` from its port. What comes back, or is sent to a port, is given to its
-agent; a request that is not answered in time goes out again, and is given up with ETIMEDOUT.
+A program's MAD goes through the `MadCarrier` from its port. A reply, or a MAD to a port, is given to its agent; a
+request that is not answered in time is sent again, and at last ends with ETIMEDOUT.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from ibkeys.sim.subnet import Subnet
 LEAST_MAD: Final = 36
 """Bytes of the shortest MAD that the kernel sends: both headers (ib_umad_write)."""
 _FOR_EVER: Final = 1 << 31
-"""Milliseconds from which on a timeout is none: a negative number of the program's."""
+"""Milliseconds from which a timeout is infinite: it is a negative number of the program."""
 _AT_ONCE: Final = 256
 """MADs of transfers that are carried before others have their turn."""
 _D: Final = at.RESPONSE
 _DEFAULT_INDEX: Final = 0
 _DIRECTED_HEAD: Final = slice(at.HOP_COUNT + 1)
-"""What of a MAD says, with its umad header and the first hop, whether a directed-route request is valid."""
+"""The part of a MAD that decides, with its umad header and the first hop, whether a directed-route request is valid."""
 _FIRST_HOP: Final = at.INITIAL_PATH.start + 1
 _MOST_ALIKE: Final = 256
 
 
 class _Arrival(NamedTuple):
-    """How the MAD that is being carried arrives: what a delivery does not say. Without ``path_bits`` they are those of
-    ``dlid``."""
+    """Data about the arrival of the current MAD that a `Delivery` does not have. Without ``path_bits`` they are those
+    of ``dlid``."""
 
     dlid: int
     path_bits: int | None = None
@@ -53,7 +53,7 @@ class _Arrival(NamedTuple):
 
 
 class _Own(NamedTuple):
-    """A MAD that the kernel itself sends for an agent: a segment, or a word about a transfer."""
+    """A MAD that the kernel itself sends for an agent: a segment or another MAD of a transfer."""
 
     opened: OpenPort
     mad: bytes
@@ -61,8 +61,11 @@ class _Own(NamedTuple):
 
 
 class MadLayer:
-    """Carries the MADs of the programs on *subnet*. *watch* sees each; *counts* what became of those not simply
-    answered. ``packets`` is how many programs sent. *busy* is called with an open port that takes no more for now."""
+    """Carries the MADs of the programs on *subnet*.
+
+    *watch* is called with each; *counts* are the numbers of those not simply answered, by reason. ``packets`` is the
+    number of MADs from programs. *busy* is called with an open port whose program does not read at the moment.
+    """
 
     def __init__(
         self, subnet: Subnet, loop: Loop, counts: Counter[str], watch: MadTap | None, busy: Callable[[OpenPort], object]
@@ -83,14 +86,14 @@ class MadLayer:
     # Open ports and agents
 
     def open(self, opened: OpenPort) -> None:
-        """Let a program send and receive at its port."""
+        """Add an open port at which a program can send and receive."""
         if opened.port not in self._at:
             detach = self._subnet.attach(opened.port, partial(self._arrived, opened.port))
             self._at[opened.port] = [], detach
         self._at[opened.port][0].append(opened)
 
     def close(self, opened: OpenPort) -> None:
-        """End an open port with its agents; what waits is forgotten, as when a file is closed."""
+        """End an open port with its agents; its pending MADs are dropped, as when a file is closed."""
         for agent in list(opened.agents.values()):
             self._remove(agent)
         self._own = deque(own for own in self._own if own.opened is not opened)
@@ -112,7 +115,7 @@ class MadLayer:
         return 0, agent.id
 
     def unregister(self, opened: OpenPort, number: int) -> int:
-        """Take an agent away, with what it waits for; returns 0 or an errno."""
+        """Remove an agent with its pending requests; return 0 or an errno."""
         agent = opened.agents.get(number)
         if agent is None:
             return errno.EINVAL
@@ -139,7 +142,7 @@ class MadLayer:
         return self._send_any(opened, header, mad)
 
     def _send_alike(self, opened: OpenPort, like: Alike, header: bytes, mad: bytes) -> int:
-        """Send a directed-route request that begins as one that was answered: nothing of it need be looked at."""
+        """Send a directed-route request that begins as one that was answered, so that it needs no check."""
         mad = mad[: at.AGENT.start] + like.agent.number + mad[at.AGENT.stop :]
         outcome = self._subnet.carrier.send(mad, opened.port)
         if _is_answer(outcome, mad):
@@ -154,7 +157,7 @@ class MadLayer:
         return 0
 
     def _keep(self, opened: OpenPort, agent: Agent, header: bytes, mad: bytes, address: wire.Address) -> None:
-        """Note that *mad* was valid and answered, for those that begin like it."""
+        """Record that *mad* was valid and answered, for later MADs with the same beginning."""
         if (
             mad[at.MGMT_CLASS] != DIRECTED_ROUTE
             or mad[at.HOP_POINTER]
@@ -169,7 +172,7 @@ class MadLayer:
         opened.alike[header + mad[_DIRECTED_HEAD]] = Alike(agent, first_hop, answer)
 
     def _send_any(self, opened: OpenPort, header: bytes, mad: bytes) -> int:
-        """Do what `send` says with a MAD of which nothing is known."""
+        """Send a MAD as `send` does, without a cached decision about it."""
         if len(mad) < LEAST_MAD:
             return errno.EINVAL
         sent = wire.parse_outgoing(header)
@@ -183,7 +186,7 @@ class MadLayer:
             mad = mad[: at.AGENT.start] + agent.number + mad[at.AGENT.stop :]
         key = _key(response, mad, sent.address)
         active = has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad)
-        if key in opened.sends and (agent.does_rmpp or not active):  # segments of a program's own are alike
+        if key in opened.sends and (agent.does_rmpp or not active):  # a program's own segments are alike
             opened.page.done(mad)
             return errno.EINVAL
         if _has_rmpp(agent, mad):
@@ -192,7 +195,7 @@ class MadLayer:
                 self._start_transfer(_send(agent, key, header, mad, sent))
                 return 0
         outcome, back = self._carry(opened, mad, sent.address)
-        if sent.timeout and _is_answer(outcome, mad):  # as nearly all: nothing need be kept for it
+        if sent.timeout and _is_answer(outcome, mad):  # as nearly all: no state is needed for it
             opened.page.done(mad)
             self._keep(opened, agent, header, mad, _sender(mad, outcome[0].slid, back, opened.port))
             self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
@@ -229,18 +232,18 @@ class MadLayer:
         self._take_back(send, *self._carry(send.agent.at, send.mad, send.address))
 
     def _take_back(self, send: Send, outcome: DeliveryOutcome, back: _Arrival) -> None:
-        """Take what the fabric answered to a MAD, and wait for what a program will answer."""
+        """Process the answers of the fabric to a MAD, and wait for the answer of a program."""
         opened = send.agent.at
         self._take_answers(opened.port, outcome, back)
         if _is_local(send.mad) and opened.sends.get(send.key) is send:
-            self._end(send)  # the driver has consumed it, and nothing is given up (handle_outgoing_dr_smp)
+            self._end(send)  # the driver has consumed it, and it does not end with an error (handle_outgoing_dr_smp)
         self._expect(send)
 
     def _carry_segments(self, send: Send, segments: list[bytes]) -> None:
         self._own.extend(_Own(send.agent.at, segment, send.address) for segment in segments)
 
     def _expect(self, send: Send) -> None:
-        """Look again when the answer, or an acknowledgement, should have come."""
+        """Start the timer for the answer or acknowledgement of *send*."""
         if send.agent.at.sends.get(send.key) is not send:
             return
         wait = send.timeout
@@ -271,7 +274,7 @@ class MadLayer:
 
     @staticmethod
     def _end(send: Send) -> None:
-        """Let a send wait no longer."""
+        """Stop the timer of a send."""
         opened = send.agent.at
         del opened.sends[send.key]
         opened.page.done(send.mad)
@@ -279,7 +282,7 @@ class MadLayer:
     # Through the fabric
 
     def _carry_own(self) -> None:
-        """Carry what the kernel itself has to send. What that leads to is carried in turn, not one inside the other."""
+        """Carry the MADs of the kernel itself. MADs that these cause are queued, not carried recursively."""
         if self._carrying:
             return
         self._carrying = True
@@ -294,7 +297,7 @@ class MadLayer:
         self._loop.at(0, self._carry_own)
 
     def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, _Arrival]:
-        """Send a MAD from the port; returns what agents in the fabric answer, and how that arrives."""
+        """Send a MAD from the port; return the answer of agents in the fabric, and the data of its arrival."""
         port, dlid = opened.port, address.lid
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
@@ -321,7 +324,7 @@ class MadLayer:
                 self._deliver(port, delivery, back)
 
     def _carry_gmp(self, port: SimPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, _Arrival]:
-        """Carry a GMP with its P_Key, which switches and the receiver check; the answer comes with theirs."""
+        """Carry a GMP with its P_Key, which switches and the receiver check; the answer has the receiver's P_Key."""
         back = _Arrival(address.lid, address.path_bits, address.sl)
         p_key = port.p_key_at(address.p_key_index)
         if not p_key & PARTITION_MASK:
@@ -344,8 +347,7 @@ class MadLayer:
         return outcome, back._replace(p_key_index=index, grh=grh)
 
     def _passes(self, source: SimPort, end: SimPort, p_key: int, sl: int) -> int | None:
-        """Return the index of the P_Key by which *end* takes a packet from *source*; None if it is dropped on its way
-        or there."""
+        """Return the index of the P_Key by which *end* accepts a packet from *source*; None if it is dropped."""
         if source is end:
             return match_in_table(p_key, end.p_keys)
         subnet, packet = self._subnet, Packet(source, end, p_key, sl=sl)
@@ -355,7 +357,7 @@ class MadLayer:
     # Receiving (ib_mad_recv_done, recv_handler)
 
     def _arrived(self, port: SimPort, delivery: Delivery) -> bool:
-        """Take what comes to a port from the fabric; returns whether an agent is there for it."""
+        """Deliver a MAD that comes to a port from the fabric; return whether an agent is there for it."""
         taken = self._deliver(port, delivery, self._arrival or _arrival(port.lid))
         self._carry_own()
         return taken
@@ -385,13 +387,13 @@ class MadLayer:
         return True
 
     def send_answers(self, opened: OpenPort) -> None:
-        """Write the answers that were kept back: those to all that was taken from a program at a time wake it once."""
+        """Write the waiting answers: one batch of a program's MADs then wakes it once."""
         answers, opened.answers = opened.answers, []
         for answer in answers:
             self._write_now(opened, answer)
 
     def _give(self, agent: Agent, mad: bytes, slid: int, arrival: _Arrival, *, at_once: bool = True) -> None:
-        """Give a received MAD to the program of *agent*; what need not be *at_once* waits for `send_answers`."""
+        """Give a received MAD to the program of *agent*; unless *at_once*, it waits for `send_answers`."""
         opened = agent.at
         if self._watch is not None:
             self._watch(PassedMad(opened, False, mad[:MAD_SIZE], slid, opened.port.lid, queue_pair(mad[at.MGMT_CLASS])))
@@ -413,13 +415,13 @@ class MadLayer:
         try:
             if not opened.write(record, mad):
                 self._busy(opened)
-        except OSError:  # nobody is there any more, which its own connection says too
+        except OSError:  # the program is gone, which its own connection shows too
             self._counts["lost"] += 1
 
     # RMPP (ib_process_rmpp_recv_wc)
 
     def _take_part(self, agent: Agent, mad: bytes, address: wire.Address) -> bytes | None:
-        """Take a MAD of a transfer from either end; returns the whole MAD when it is complete."""
+        """Process a MAD of a transfer at either end; return the whole MAD when it is complete."""
         header = rmpp.rmpp_header(mad)
         refused = rmpp.refusal(header)
         if refused is not None:
@@ -480,7 +482,7 @@ class MadLayer:
             self._carry_own()
 
     def _transfer_of(self, agent: Agent, mad: bytes, address: wire.Address) -> Send | None:
-        """Return the send that a word of its receiver is about: it has the TransactionID and turned R."""
+        """Return the send whose transfer *mad* from the receiver is about: it has the TransactionID and inverted R."""
         send = agent.at.sends.get(_key(not is_response(mad), mad, address))
         return send if send is not None and send.transfer is not None else None
 
@@ -516,12 +518,12 @@ class MadLayer:
 
 
 def _has_rmpp(agent: Agent, mad: bytes) -> bool:
-    """Whether the kernel does RMPP for *mad* of *agent*."""
+    """Return whether the kernel does RMPP for *mad* of *agent*."""
     return agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS])
 
 
 _arrival: Final = lru_cache(maxsize=1024)(_Arrival)
-"""An arrival as those before."""
+"""`_Arrival` with a cache, because most arrivals are equal to earlier ones."""
 
 
 @lru_cache(maxsize=1024)
@@ -530,7 +532,7 @@ def _address(qpn: int, slid: int, arrival: _Arrival, path_bits: int) -> wire.Add
 
 
 def _sender(mad: bytes, slid: int, arrival: _Arrival, port: SimPort) -> wire.Address:
-    """Return who sent a MAD that arrived at *port*, and how it came."""
+    """Return the sender of a MAD that arrived at *port*, and its path."""
     path_bits = arrival.path_bits
     if path_bits is None:
         path_bits = arrival.dlid & (1 << port.lmc) - 1 if arrival.dlid != PERMISSIVE_LID else 0
@@ -550,7 +552,7 @@ def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.Outg
 
 
 def _is_answer(outcome: DeliveryOutcome, request: bytes) -> TypeGuard[list[Delivery]]:
-    """Whether *outcome* is one answer to *request* that has come already and is whole."""
+    """Return whether *outcome* is one answer to *request* that has come already and is whole."""
     if isinstance(outcome, Drop) or len(outcome) != 1 or outcome[0].delay:
         return False
     mad = outcome[0].mad
@@ -562,7 +564,7 @@ def _is_answer(outcome: DeliveryOutcome, request: bytes) -> TypeGuard[list[Deliv
 
 
 def _begins_here(mad: bytes, port: SimPort) -> bool:
-    """Whether a directed route can start, or go on, at *port* (Linux smi.c: smi_handle_dr_smp_send)."""
+    """Return whether a directed route can start, or continue, at *port* (Linux smi.c: smi_handle_dr_smp_send)."""
     mad = mad.ljust(MAD_SIZE, b"\0") if len(mad) < MAD_SIZE else mad
     hops, pointer = mad[at.HOP_COUNT], mad[at.HOP_POINTER]
     is_switch = port.node.is_switch
@@ -578,12 +580,12 @@ def _begins_here(mad: bytes, port: SimPort) -> bool:
 
 
 def _leaving(mad: bytes) -> bytes:
-    """Return an SMP as the `MadCarrier` takes it: HopPointer is 0 at both ends."""
+    """Return an SMP as the `MadCarrier` expects it: HopPointer is 0 at both ends."""
     if mad[at.MGMT_CLASS] != DIRECTED_ROUTE or not mad[at.HOP_POINTER]:
         return mad
     return mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
 
 
 def _is_local(mad: bytes) -> bool:
-    """Whether an SMP is for the port itself: the driver executes it."""
+    """Return whether an SMP is for the port itself: the driver executes it."""
     return mad[at.MGMT_CLASS] == DIRECTED_ROUTE and not mad[at.HOP_COUNT]

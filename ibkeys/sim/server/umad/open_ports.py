@@ -1,4 +1,4 @@
-"""An open port: what the kernel keeps for one open file of /dev/infiniband/umadN."""
+"""An open port: the kernel's state for one open file of /dev/infiniband/umadN."""
 
 from __future__ import annotations
 
@@ -27,15 +27,19 @@ _DONE_AT: Final = 16 // 2
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 SendKey = tuple[bool, int, bytes, bytes]
-"""Whether it is an answer, class, TransactionID, and for an answer LID or GID of the other end: two sends that are
-equal in these are duplicates (user_mad.c: is_duplicate)."""
+"""Whether it is an answer, class, TransactionID, and for an answer LID or GID of the other end.
+
+Two sends with equal keys are duplicates (user_mad.c: is_duplicate).
+"""
 
 
 @dataclass(slots=True, eq=False)
 class Send:
-    """A MAD that waits for its answer, or for its acknowledgement. ``header``: the umad header as it came; ``timeout``
-    in seconds, 0 when no answer is expected. ``transfer``: the sending half of RMPP, None for a MAD without. ``timer``
-    is the number of the timer that counts."""
+    """A MAD that waits for its answer or acknowledgement.
+
+    ``header``: the umad header as it came; ``timeout`` in seconds, 0 when no answer is expected. ``transfer``: the
+    sending half of RMPP, None for a MAD without. ``timer`` is the number of the current timer.
+    """
 
     agent: Agent
     key: SendKey
@@ -49,8 +53,11 @@ class Send:
 
 
 class Alike(NamedTuple):
-    """What holds for all directed-route requests with one umad header and one beginning that leave by ``first_hop``,
-    None where every first hop is valid: whose they are, and the umad header of an answer."""
+    """The agent and answer header of all directed-route requests with one umad header and one beginning.
+
+    ``first_hop``: the port by which they leave, None where every first hop is valid. ``answer``: the umad header of an
+    answer.
+    """
 
     agent: Agent
     first_hop: int | None
@@ -69,16 +76,16 @@ class Page:
         self._done = memoryview(self._memory).cast("H")
 
     def show_agents(self, ids: Sequence[int]) -> None:
-        """Let the program see which agents there are."""
+        """Write the ids of the current agents, for the program to read."""
         struct.pack_into("=I", self._memory, 0, sum(1 << each for each in ids))
 
     def done(self, mad: bytes) -> None:
-        """Count a send that waits for nothing any more."""
+        """Count a send that is no longer pending."""
         place = _DONE_AT + wire.slot(mad)
         self._done[place] = self._done[place] + 1 & 0xFFFF
 
     def close(self) -> None:
-        """Give the memory back, as far as the program has."""
+        """Unmap the memory, as far as the program has."""
         self._done.release()
         self._memory.close()
         os.close(self.fd)
@@ -86,10 +93,12 @@ class Page:
 
 @dataclass(eq=False)
 class OpenPort:
-    """One open port of one program. ``slot`` and ``ident`` name it in what the user sees: a number of its own, and the
-    process that opened it. ``waiting``: what the program has not taken yet; ``answers``: what
-    is written to it when all that it sent has been carried; ``alike``: of requests answered before, by umad header and
-    beginning."""
+    """One open port of one program.
+
+    ``slot`` and ``ident`` identify it in output for the user: a number of its own, and the process that opened it.
+    ``waiting``: records that the program has not read yet; ``answers``: records that are written when all MADs that it
+    sent have been carried; ``alike``: the `Alike` of requests answered before, by umad header and beginning.
+    """
 
     slot: int
     ident: int
@@ -107,15 +116,17 @@ class OpenPort:
         return f"program {self.slot} ({self.ident}) at {self.port}"
 
     def write(self, record: bytes, mad: bytes = b"") -> bool:
-        """Give a record to the program, with the whole *mad* where it holds only the beginning of it. Returns False
-        when it has to wait (see `flush`)."""
+        """Give a record to the program, with the whole *mad* if the record has only its beginning.
+
+        Returns False when it has to wait (see `flush`).
+        """
         if not self.waiting and self._write(record, mad):
             return True
         self.waiting.append((record, mad))
         return False
 
     def flush(self) -> bool:
-        """Write what waits; returns whether all is written."""
+        """Write the waiting records; return whether all are written."""
         while self.waiting:
             if not self._write(*self.waiting[0]):
                 return False
@@ -123,7 +134,7 @@ class OpenPort:
         return True
 
     def _write(self, record: bytes, mad: bytes) -> bool:
-        """Returns False when the socket takes no more. Raises OSError when nobody is there."""
+        """Write a record. Returns False when the socket is full. Raises OSError when the program is gone."""
         try:
             if len(mad) <= wire.INLINE:
                 self.socket.send(record)

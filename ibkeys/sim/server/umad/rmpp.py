@@ -1,7 +1,7 @@
 """RMPP as the kernel does it for its agents (Linux mad_rmpp.c): both halves, bytes in, bytes out, no clock.
 
-A MAD of any length goes out in segments, as many at a time as the receiver's window lets; what is not acknowledged in
-time goes out again. Source of each rule: the function of mad_rmpp.c that is named.
+A MAD of any length is sent in segments, as many at a time as the receiver's window allows; unacknowledged segments are
+sent again after a time. Source of each rule: the function of mad_rmpp.c that is named.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RMPP_PAYLOAD, RMPP_VERSION, RmppS
 from ibkeys.sim.server.umad.agents import data_offset
 
 WINDOW: Final = 64
-"""Segments that a receiver lets come before it acknowledges (window_size: an eighth of the receive queue of 512)."""
+"""Segments that a receiver accepts before it acknowledges (window_size: an eighth of the receive queue of 512)."""
 RESEND_AFTER: Final = 2.0
 """Seconds (send_next_seg)."""
 RECEIVER_TIMEOUT: Final = 40.0
@@ -46,20 +46,23 @@ def rmpp_header(mad: bytes) -> RmppHeader:
 
 
 def is_active(mad: bytes) -> bool:
-    """Whether *mad*, of a class with RMPP, is part of a transfer."""
+    """Return whether *mad*, of a class with RMPP, is part of a transfer."""
     return bool(mad[at.RMPP_FLAGS] & ACTIVE)
 
 
 def with_own_header(mad: bytes) -> bytes:
-    """Return a program's MAD with the RMPP header of the kernel: of the program's own only Active counts
-    (ib_umad_write, alloc_send_rmpp_list)."""
+    """Return a program's MAD with the RMPP header of the kernel; of the program's own header only the flag Active
+    counts.
+
+    Source: ib_umad_write, alloc_send_rmpp_list.
+    """
     if is_active(mad):
         return with_rmpp(mad[: at.RMPP_FLAGS] + bytes(1) + mad[at.RMPP_FLAGS + 1 :], RmppType.DATA, ACTIVE)
     return mad[:_HEADER_AT] + bytes(_HEADER.size) + mad[_HEADER_AT + _HEADER.size :]
 
 
 def answer_to(mad: bytes, kind: int, status: int = 0, number: int = 0, second: int = 0) -> bytes:
-    """Return what one end of a transfer says to the other about *mad*: its header with R turned, and no data."""
+    """Return the MAD of one end of a transfer to the other about *mad*: its header with R inverted, and no data."""
     head = bytearray(mad[: data_offset(mad[at.MGMT_CLASS])])
     head[at.METHOD] ^= at.RESPONSE
     return with_rmpp(bytes(head).ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, number, second)
@@ -71,7 +74,7 @@ def abort(mad: bytes, status: RmppStatus) -> bytes:
 
 
 class Transfer:
-    """The sending half: a MAD on its way. Each method returns the MADs to be sent now."""
+    """The sending half: a MAD that is being sent. Each method returns the MADs to send now."""
 
     def __init__(self, mad: bytes) -> None:
         offset = data_offset(mad[at.MGMT_CLASS])
@@ -84,17 +87,17 @@ class Transfer:
         self._window_last = 1
 
     def is_acknowledged(self) -> bool:
-        """Whether the receiver has all of it."""
+        """Return whether the receiver has all of it."""
         return self.acknowledged == self.count
 
     def send(self) -> list[bytes]:
-        """Send what the window allows (send_next_seg)."""
+        """Return the segments that the window allows (send_next_seg)."""
         numbers = range(self._sent + 1, min(self._window_last, self.count) + 1)
         self._sent = max(self._sent, numbers.stop - 1)
         return [self._segment(number) for number in numbers]
 
     def resend(self) -> list[bytes]:
-        """Send again from the first segment that was not acknowledged (ib_retry_rmpp)."""
+        """Return the segments from the first unacknowledged one (ib_retry_rmpp)."""
         self._sent = self.acknowledged
         return self.send()
 
@@ -111,12 +114,12 @@ class Transfer:
         return (head + part).ljust(MAD_SIZE, b"\0")
 
     def take_ack(self, header: RmppHeader) -> RmppStatus | None:
-        """Take an ACK whose status is 0; returns why the transfer is aborted (process_rmpp_ack)."""
+        """Process an ACK whose status is 0; return the reason why the transfer is aborted (process_rmpp_ack)."""
         number, window_last = header.number, header.second
         if number > self.count or number > self._window_last:
             return RmppStatus.SEGMENT_TOO_BIG
         if window_last < self._window_last or number < self.acknowledged:
-            return None  # an old one
+            return None  # an outdated ACK
         self.acknowledged, self._window_last = number, window_last
         self._sent = max(self._sent, number)
         return None
@@ -139,7 +142,7 @@ class Receiver:
     _last: bytes = b""
 
     def take(self, mad: bytes) -> bytes | None:
-        """Take a segment whose number and flag First agree; returns the ACK for it, if any (continue_rmpp)."""
+        """Add a segment whose number and flag First agree; return the ACK for it, if any (continue_rmpp)."""
         number = rmpp_header(mad).number
         if number > self._window_last:
             return None
@@ -167,14 +170,14 @@ class Receiver:
         return answer_to(mad, RmppType.ACK, 0, self._acknowledged, self._window_last)
 
     def whole(self) -> bytes:
-        """Return the MAD that the program gets, header and all data (get_mad_len)."""
+        """Return the MAD for the program, header and all data (get_mad_len)."""
         offset = data_offset(self.first[at.MGMT_CLASS])
         pad = RMPP_PAYLOAD - rmpp_header(self._last).second
         if not 0 <= pad <= RMPP_PAYLOAD:
             pad = 0
         length = offset + len(self._parts) * (MAD_SIZE - offset) - pad
         whole = b"".join((self.first[:offset], *self._parts))[:length]
-        self._parts = [b""] * len(self._parts)  # their number is all that is needed from now on
+        self._parts = [b""] * len(self._parts)  # only their number is needed from now on
         return whole
 
 

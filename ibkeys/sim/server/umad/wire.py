@@ -44,7 +44,7 @@ VERSION: Final = 1
 INLINE: Final = 256
 """Bytes of a MAD that a record holds."""
 MOST_MAD: Final = 64 << 20
-"""Bytes of the longest MAD: an SA answer for 40,000 hosts has a tenth of that."""
+"""Bytes of the longest MAD; an SA answer for 40,000 hosts has a tenth of that."""
 HEADER_SIZE: Final = 64
 """The umad header, struct ib_user_mad."""
 MOST_RECORD: Final = 512
@@ -54,7 +54,7 @@ SLOTS: Final = 1024
 
 
 class Question(IntEnum):
-    """What a connection is for."""
+    """The question of a connection."""
 
     NAMES = 1
     CA = 2
@@ -64,7 +64,7 @@ class Question(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a record of an open port is."""
+    """The kind of a record of an open port."""
 
     REGISTER = 1
     UNREGISTER = 2
@@ -104,7 +104,7 @@ class Hello(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """What an agent wants to be (user_mad.c: struct ib_user_mad_reg_req2). ``mask``: its methods, bit by bit."""
+    """The registration of an agent (user_mad.c: struct ib_user_mad_reg_req2). ``mask``: its methods, bit by bit."""
 
     mask: int
     flags: int
@@ -115,7 +115,7 @@ class Registration(NamedTuple):
 
 
 class Address(NamedTuple):
-    """Who is at the other end of a MAD, and how it travels: the rest of the umad header."""
+    """The other end of a MAD, and its path: the rest of the umad header."""
 
     qpn: int
     lid: int
@@ -136,7 +136,7 @@ class Outgoing(NamedTuple):
 
 
 def parse_hello(raw: bytes) -> Hello | None:
-    """Read HELLO; None if it is none of this version."""
+    """Read HELLO; None if it is not one of this version."""
     if len(raw) != _HELLO.size:
         return None
     magic, version, question, port, ca, host = _HELLO.unpack(raw)
@@ -151,7 +151,7 @@ def answer(body: bytes = b"", *, error: int = 0, count: int = 0) -> bytes:
 
 
 def refusal(text: str) -> bytes:
-    """Return the ANSWER that ends the asking process with *text*."""
+    """Return the ANSWER that ends the requesting process with *text*."""
     return answer(text.encode("utf-8", "replace"), error=-1)
 
 
@@ -182,7 +182,7 @@ def port(
 
 
 def parse_registration(raw: bytes) -> Registration | None:
-    """Read what follows REGISTER."""
+    """Read the data of REGISTER; None if the length is wrong."""
     if len(raw) != _AGENT.size:
         return None
     mask, *rest = _AGENT.unpack(raw)
@@ -190,20 +190,20 @@ def parse_registration(raw: bytes) -> Registration | None:
 
 
 def parse_id(raw: bytes) -> int | None:
-    """Read what follows UNREGISTER."""
+    """Read the data of UNREGISTER; None if the length is wrong."""
     return int(_ID.unpack(raw)[0]) if len(raw) == _ID.size else None
 
 
 def reply(error: int, number: int = 0) -> bytes:
-    """Return what is written to the socket that came with REPLY."""
+    """Return the record for the socket that came with REPLY."""
     return _REPLY.pack(error, number)
 
 
 @lru_cache(maxsize=1024)
 def parse_outgoing(header: bytes) -> Outgoing:
-    """Read the umad header of a MAD to be sent. Its status, length and Q_Key are not looked at, as in the kernel.
+    """Read the umad header of a MAD to be sent. Its status, length and Q_Key are ignored, as in the kernel.
 
-    Nearly all of a program's are alike, so what is read is kept.
+    Nearly all headers of a program are alike, so the result is cached.
     """
     agent, _, timeout, retries, _ = _HEAD.unpack_from(header)
     qpn, _, lid, sl, path_bits, has_grh = struct.unpack_from(">IIHBBB", header, _HEAD.size)
@@ -223,7 +223,7 @@ def parse_outgoing(header: bytes) -> Outgoing:
 
 
 _GRH: Final = slice(_HEAD.size + 13, _HEAD.size + _ADDRESS.size)
-"""GID index, hop limit, traffic class, GID and flow label: as they are sent, but for the GID, so they arrive."""
+"""GID index, hop limit, traffic class, GID and flow label: they arrive as they are sent, except the GID."""
 
 
 def gid_of(grh: bytes) -> bytes:
@@ -232,7 +232,7 @@ def gid_of(grh: bytes) -> bytes:
 
 
 def grh_from(sent: bytes, gid: int) -> bytes:
-    """Return the GRH with which *sent*, that of an outgoing MAD, arrives from the port with *gid*."""
+    """Return the GRH with which a MAD with the GRH *sent* arrives from the port with *gid*."""
     return b"\0" + sent[1:3] + gid.to_bytes(16) + sent[19:]
 
 
