@@ -1,1 +1,1 @@
-"""Asking: addresses, the request scheduler, and the clients for SMPs, GMPs and the SA."""
+"""Queries: addresses, the request scheduler, and the clients for SMPs, GMPs and the SA."""

@@ -1,4 +1,4 @@
-"""What a user or script may call a port: a LID, a directed route, a GUID or a name."""
+"""The addresses by which a user or script names a port: a LID, a directed route, a GUID or a name."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class GuidAddress:
 
 @dataclass(frozen=True, slots=True)
 class NameAddress:
-    """A node's name: its NodeDescription, or what the node name map calls it."""
+    """A node's name: its NodeDescription, or its name in the node name map."""
 
     name: str
 
@@ -125,11 +125,11 @@ def _number(text: str, what: str) -> int:
 
 
 AddressLike = Address | str | int | None
-"""What a script may write as an address: see `as_address`."""
+"""The values that a script may give as an address: see `as_address`."""
 
 
 def as_address(address: AddressLike) -> Address:
-    """Return what a script may write as an address.
+    """Return the address that a script gives.
 
     None is the local port; an int or decimal text a LID; ``0``, or text with a comma and no bracket, a directed route;
     ``0x`` and more than 4 digits, or ``0002:c903:004e:22a1``, a GUID; any other text a node name. Raises AddressError.

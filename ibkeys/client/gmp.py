@@ -1,7 +1,7 @@
 """General management packets (GMPs): how a MAD reaches QP1 of a port, where the SA and the PMA listen (IBA 13.5).
 
-No M_Key guards QP1. A P_Key does: the packet carries one, named by its index in the local port's table, and the
-receiver's table must match it; where it does not, the packet is dropped and only a counter tells.
+No M_Key protects QP1. A P_Key does: the packet has one, named by its index in the local port's table, and the
+receiver's table must match it; otherwise the packet is dropped and only a counter shows it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,8 @@ _DEFAULT_BASE: Final = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class GmpPath:
-    """What a GMP needs besides a LID. ``pkey_index``: place in the local P_Key table; ``sl``: service level."""
+    """The values that a GMP needs besides a LID. ``pkey_index``: place in the local P_Key table; ``sl``: service
+    level."""
 
     pkey_index: int
     sl: int

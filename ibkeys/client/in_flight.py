@@ -1,4 +1,4 @@
-"""What is in flight: how many SMPs may be, and those that were sent and have no outcome yet."""
+"""The SMPs in flight: their limit, and the attempts that were sent and have no outcome yet."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ Attempt = tuple[Request, int, int, float, float]
 class Window:
     """A bound that grows by one with each reply, and halves where a request was lost or the device had no room for it.
 
-    ``most``: the most it grows to. ``size``: how many SMPs may be in flight now. ``smoothed_rtt``: seconds, the
-    average of the last round trips; 0 before the first one.
+    ``most``: the most it grows to. ``size``: how many SMPs may be in flight now. ``smoothed_rtt``: seconds, the average
+    of the last round trips; 0 before the first one.
 
-    ``set_patience``: a patience in seconds to use instead of the one that goes by round trips, where most of those
-    asked will be silent: size / patience is then the most that is sent in one second. None: none is set. With a bound
-    of the user's own it has no effect.
+    ``set_patience``: a patience in seconds in place of the one computed from round trips, where most of the queried
+    nodes will be silent: at most size / patience SMPs are then sent in one second. None: none is set. With a user's own
+    bound it has no effect.
     """
 
     __slots__ = ("_is_users", "_least", "_narrowed_at", "most", "set_patience", "size", "smoothed_rtt")
 
     def __init__(self, users: int | None = None) -> None:
-        """*users* is the user's own bound on requests in flight, kept to the letter: silent ones count until their
-        timeout. None: `MAX_WINDOW`."""
+        """*users* is the user's own bound on requests in flight, kept exactly: silent ones count until their timeout.
+        None: `MAX_WINDOW`."""
         self._is_users = users is not None
         self.most = users or MAX_WINDOW
         self._least = min(LEAST_WINDOW, self.most)
@@ -52,7 +52,7 @@ class Window:
         return self.set_patience or max(LEAST_PATIENCE, 8 * self.smoothed_rtt)
 
     def grow(self, replies: int) -> None:
-        """Widen the window by so many replies that came in."""
+        """Widen the window by the number of *replies* that came in."""
         self.size = min(self.most, self.size + replies)
 
     def narrow(self) -> None:
@@ -60,16 +60,20 @@ class Window:
         self.size = max(self._least, self.size // 2)
 
     def narrow_for_loss(self, sent: float, now: float) -> None:
-        """Halve the window for a request that was sent at *sent* and lost; not for one that was sent before the last
-        time it was halved: that one met the same congestion."""
+        """Halve the window for a request that was sent at *sent* and lost.
+
+        Not if it was sent before the last time the window was halved, because it met the same congestion.
+        """
         if sent > self._narrowed_at:
             self.narrow()
             self._narrowed_at = now
 
 
 class Outstanding:
-    """Attempts by TransactionID (the lower half), in the order of sending, in two places: those in ``flying`` fill the
-    window, those in ``overdue`` have waited longer than its patience."""
+    """Attempts by TransactionID (the lower half), in the order of sending, in two dictionaries.
+
+    Those in ``flying`` fill the window, those in ``overdue`` have waited longer than its patience.
+    """
 
     __slots__ = ("flying", "overdue")
 
@@ -81,42 +85,42 @@ class Outstanding:
         return len(self.flying) + len(self.overdue)
 
     def get(self, tid: int) -> Attempt | None:
-        """Return the attempt with this TransactionID (the lower half); None if it is over or never was."""
+        """Return the attempt with this TransactionID (the lower half); None if it has ended or never existed."""
         return self.flying.get(tid) or self.overdue.get(tid)
 
     def take(self, tid: int) -> Attempt | None:
-        """Return the attempt as `get` does, and take it out: it is over."""
+        """Remove and return the attempt of `get`: it has ended."""
         return self.flying.pop(tid, None) or self.overdue.pop(tid, None)
 
     def let_go_of_old_ones(self, now: float, patience: float) -> None:
-        """Move those of ``flying`` that were sent *patience* seconds ago or earlier to ``overdue``."""
+        """Move the attempts of ``flying`` that were sent *patience* seconds ago or earlier to ``overdue``."""
         old = []
         for tid, attempt in self.flying.items():
-            if attempt[-1] + patience > now:  # rounded as in `next_move`, or a virtual clock would stand still
+            if attempt[-1] + patience > now:  # rounded as in `next_move`, otherwise a virtual clock would not advance
                 break
             old.append(tid)
         for tid in old:
             self.overdue[tid] = self.flying.pop(tid)
 
     def take_expired(self, now: float) -> list[Attempt]:
-        """Return those whose timeout and grace are over at *now*, and take them out."""
+        """Remove and return the attempts whose timeout and grace are over at *now*."""
         over = []
         for attempts in (self.overdue, self.flying):
             for tid, (request, _, _, _, sent) in attempts.items():
                 if sent + request.envelope.timeout + GRACE <= now:
                     over.append((attempts, tid))
                 elif sent + GRACE > now:
-                    break  # none behind this one, sent later, can be over
+                    break  # none of the following, which were sent later, can be over
         return [attempts.pop(tid) for attempts, tid in over]
 
     def expiries(self) -> list[float]:
-        """Return when the timeouts and graces of the oldest eight end, in no order.
+        """Return the times at which the timeouts and graces of the oldest eight end, in no order.
 
-        Nearly all have the same timeout, so that of the others none ends much earlier; very many may be outstanding.
+        Nearly all have the same timeout, so none of the others ends much earlier; very many may be outstanding.
         """
         oldest = islice(chain(self.overdue.values(), self.flying.values()), 8)
         return [sent + request.envelope.timeout + GRACE for request, _, _, _, sent in oldest]
 
     def next_move(self, patience: float) -> float:
-        """Return when the oldest one of ``flying``, which is not empty, becomes overdue."""
+        """Return the time at which the oldest attempt of ``flying``, which is not empty, becomes overdue."""
         return next(iter(self.flying.values()))[-1] + patience

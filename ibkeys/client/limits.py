@@ -1,11 +1,11 @@
-"""Limits: how much one sweep, one node and one answer of the SA may take.
+"""Limits on one sweep, one node and one answer of the SA.
 
-A fabric may have no end (each port leads to a new switch) and a node no haste (each answer comes just before its
-timeout). Every limit is far above what the largest real fabric needs, and one that is reached is named in the result,
-with the option that raises it.
+A fabric may have no end (each port leads to a new switch) and a node may be slow (each answer comes just before its
+timeout). Every limit is far above the needs of the largest real fabric, and a limit that is reached is named in the
+result, with the option that raises it.
 
-Two of them are the scheduler's: what one node may take, and the time and SMPs of a whole run. The others are examined
-where a sweep finds something (`ibkeys.discovery.bounds`).
+Two of them are the scheduler's: those of one node, and the time and SMPs of a whole run. The others are checked where a
+sweep finds a node or port (`ibkeys.discovery.bounds`).
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ _DIGITS: Final = 12
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What is given up when more would be needed. Times are in seconds of the local port's clock.
+    """The limits. Times are in seconds of the local port's clock.
 
     Of one sweep: ``nodes``; ``ports`` of switches; ``hops``; ``same_guid``: nodes with one NodeGUID; ``smps``;
-    ``time``. Of one node in one run: ``node_smps``, and ``node_time`` during which an SMP to it was on its way. Of one
+    ``time``. Of one node in one run: ``node_smps``, and ``node_time`` during which an SMP to it was in flight. Of one
     answer of the SA: ``sa_time``, and ``sa_size`` in millions of bytes.
 
     A subnet has 49,151 unicast LIDs, so ``nodes`` is more than a subnet manager can bring up. A fat tree with that many
@@ -80,7 +80,8 @@ class Limits:
         return [f"{_option_name(name)}={math.ceil(min(value, most))}" for name, value in changed.items()]
 
     def reached(self, name: str) -> str:
-        """Return the words for the limit *name* (as the class spells it) that was reached, with what raises it."""
+        """Return the message that the limit *name* (as the class spells it) was reached, with the option that raises
+        it."""
         raised = given(f"--limit {_option_name(name)}=N", f"Limits({name}=N)")
         advice = f"at most {MAX_HOPS}" if name == "hops" else "raises it"
         if name == "hops" and self.hops == MAX_HOPS:

@@ -1,4 +1,4 @@
-"""A port that takes Reports: a `UmadPort` around another one, so that other code that uses the port does not lose them.
+"""A port that receives Reports: a `UmadPort` around another, so that other code that uses the port does not lose them.
 
 The SA sends a Report to every subscriber of a trap and repeats it until a ReportResp comes or its attempts are used up
 (IBA 13.4.9; OpenSM: four times 200 ms). So each is answered as soon as it is received, by any code that receives: a
@@ -24,7 +24,7 @@ from ibkeys.umad.port import Incoming, UmadPort
 from ibkeys.umad.wrapped_port import WrappedPort
 
 MOST_WAITING: Final = 65_536
-"""Reports that are kept until they are taken; of more only the number is kept."""
+"""Reports that are stored until they are taken; further ones are only counted."""
 REPEATED_FOR: Final = 5.0
 """Seconds in which the same Report again is a repeat; OpenSM gives up after 0.8 s unless its options say otherwise."""
 _MOST_SEEN: Final = 16_384
@@ -35,10 +35,10 @@ _TAKEN: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EBUSY})
 
 @dataclass(frozen=True, slots=True)
 class TrapReport:
-    """A trap, as the SA told of it.
+    """A trap in a Report of the SA.
 
-    ``notice``: without the M_Key that trap 256 quotes, which is nowhere in this object. ``issuer_gid``: of the port
-    that sent the trap. ``lid``: the SA's, from which the Report came. ``at``: when, on the port's clock.
+    ``notice``: without the M_Key in trap 256, which is nowhere in this object. ``issuer_gid``: of the port that sent
+    the trap. ``lid``: the SA's, from which the Report came. ``at``: when, on the port's clock.
     """
 
     notice: Notice
@@ -53,11 +53,11 @@ class TrapReport:
 
 
 class ReportPort(WrappedPort):
-    """A port around *inner* that answers and keeps the Reports which the SA at ``sm_lid`` sends.
+    """A port around *inner* that answers and stores the Reports of the SA at ``sm_lid``.
 
-    Its `recv` returns what is not a Report, so it may return [] before the time is over. Reports of other senders are
-    not believed: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
-    `MOST_WAITING`; ``seen``: what is kept to know a repeat.
+    Its `recv` returns only other MADs, so it may return [] before the time is over. Reports of other senders are
+    ignored: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
+    `MOST_WAITING`; ``seen``: the data by which repeats are recognized.
     """
 
     def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
@@ -71,8 +71,11 @@ class ReportPort(WrappedPort):
         self.seen: OrderedDict[tuple[int, bytes, bytes], float] = OrderedDict()
 
     def expect(self, sm_lid: int) -> None:
-        """Take Reports from the SA at *sm_lid* from now on. It may have been restarted: what came before is no
-        repeat any more. Raises UsageError and Unreachable as `ibkeys.client.gmp.gmp_path`."""
+        """Receive Reports from the SA at *sm_lid* from now on.
+
+        The SA may have been restarted, so an earlier Report that comes again is no repeat. Raises UsageError and
+        Unreachable as `ibkeys.client.gmp.gmp_path`.
+        """
         self._path = gmp_path(self.inner.attributes(), self._pkey_index)
         self.sm_lid = sm_lid
         self.seen.clear()
@@ -84,7 +87,7 @@ class ReportPort(WrappedPort):
         return taken
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent; that of the SA's class, registered once, takes Reports. Raises AgentRefused."""
+        """Register an agent; that of the SA's class, registered once, receives Reports. Raises AgentRefused."""
         if mgmt_class != SUBN_ADM:
             self.inner.register(mgmt_class, class_version, methods)
         elif not self._is_registered:
@@ -97,7 +100,8 @@ class ReportPort(WrappedPort):
             self._is_registered = True
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds and return what came, without the Reports. Raises DeviceGone, ClosedError."""
+        """Wait up to *timeout* seconds and return the MADs that came, without Reports. Raises DeviceGone,
+        ClosedError."""
         came = self.inner.recv(timeout)
         if not any(_is_report(each) for each in came):
             return came
@@ -136,7 +140,7 @@ class ReportPort(WrappedPort):
 
 
 def reports_taken(port: UmadPort, reason: int) -> AgentRefused:
-    """Return the error that says that another program on *port* takes the Reports. *reason*: the kernel's errno."""
+    """Return the error that another program on *port* receives the Reports. *reason*: the kernel's errno."""
     return AgentRefused(
         f"{port.ca_name} port {port.port}: another program receives the SA's Reports on this port: end it, or use "
         "another port or host",
@@ -157,8 +161,10 @@ def _is_report(came: Incoming) -> bool:
 
 
 def _answer_to(mad: bytes) -> bytes:
-    """Return the ReportResp: the Report with another method, status 0 and no RMPP. The TransactionID goes back whole:
-    its upper half is the agent of the sender's kernel."""
+    """Return the ReportResp: the Report with another method, status 0 and no RMPP.
+
+    It has the whole TransactionID, whose upper half is the agent of the sender's kernel.
+    """
     header = SaHeader(mad[:SA_HEADER_SIZE]).replace(
         method=Method.REPORT_RESP,
         status=0,

@@ -1,8 +1,8 @@
-"""Being told of traps without being the SM: subscriptions at the SA, kept alive (IBA 13.4.8, 13.4.11, 15.2.5).
+"""Receiving traps without being the SM: subscriptions at the SA, and their renewal (IBA 13.4.8, 13.4.11, 15.2.5).
 
-OpenSM takes the numbers 256 to 259 from an asker with its sa_key only; 0xFFFF it takes from everybody. A subscription
-is lost when the SM is restarted or another one takes over, and nothing tells the subscriber: so it is renewed again
-and again, which is one MAD for each trap and changes nothing where it is still there.
+OpenSM accepts the numbers 256 to 259 only from a requester with its sa_key; 0xFFFF it accepts from any. A subscription
+is lost when the SM is restarted or another SM takes over, without a message to the subscriber. So it is renewed again
+and again, which is one MAD for each trap and changes nothing if the subscription still exists.
 """
 
 from __future__ import annotations
@@ -23,23 +23,23 @@ from ibkeys.mad.inform import inform_info
 from ibkeys.umad.port import UmadPort
 
 RENEW_EVERY: Final = 10.0
-"""Seconds between two renewals: for so long Reports may be missed after the SM was restarted."""
+"""Seconds between two renewals: so long Reports may be missed after the SM was restarted."""
 RETRY_EVERY: Final = 1.0
 """Seconds between two looks at MasterSMLID, and between two attempts while no SA answers."""
 _NO_SUCH: Final = SaStatus.REQUEST_INVALID
-"""What OpenSM says to the end of a subscription that it does not have: it was restarted since."""
+"""OpenSM's status for the end of a subscription that it does not have, because it was restarted since."""
 
 
 class Subscriber:
-    """Subscribes to *traps* through *umad* and hands out the Reports. A context manager; not thread-safe.
+    """Subscribes to *traps* through *umad* and returns the Reports. A context manager; not thread-safe.
 
-    ``port``: to be used in place of *umad* by whatever runs beside it (`ibkeys.open(subscriber.port)`): it takes
-    the Reports out of what comes in and answers them. *sm_key*: OpenSM's sa_key. *sm_lid*: returns the LID of the SA
+    ``port``: to be used in place of *umad* by other code at the same time (`ibkeys.open(subscriber.port)`): it removes
+    the Reports from the received MADs and answers them. *sm_key*: OpenSM's sa_key. *sm_lid*: returns the LID of the SA
     now, by default MasterSMLID as this host has it.
 
     ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how often it was made again
-    after trouble or at another LID. ``ask_sm_lid``: asked for the LID in place of *sm_lid* while there is trouble,
-    for this host may not have heard of a new master; None: nobody is.
+    after trouble or at another LID. ``ask_sm_lid``: returns the LID in place of *sm_lid* while there is trouble,
+    because this host may not know a new master yet; None: not used.
     """
 
     def __init__(
@@ -69,23 +69,23 @@ class Subscriber:
 
     @property
     def sm_lid(self) -> int:
-        """The LID of the SA that has the subscription, or was asked last; 0 before the first time."""
+        """The LID of the SA that has the subscription, or was queried last; 0 before the first time."""
         return self.port.sm_lid
 
     @property
     def is_full_member(self) -> bool:
         """Whether this port is a full member of the default partition, as this host has its P_Keys.
 
-        OpenSM tells a subscriber only of ports that share a P_Key with it, and two limited members share none (IBA
-        13.4.11; opensm osm_inform.c). Raises TransportError.
+        OpenSM sends a subscriber only Reports about ports that share a P_Key with it, and two limited members share
+        none (IBA 13.4.11; opensm osm_inform.c). Raises TransportError.
         """
         return DEFAULT_FULL in self.port.attributes().pkeys
 
     def subscribe(self) -> None:
         """Register the agent and subscribe to all traps, or to none.
 
-        Raises AgentRefused: another program on this port takes the Reports. MadStatusError (0x0200: OpenSM wants its
-        sa_key), NoReply (OpenSM is silent to a wrong one), Unreachable, SendRefused, MalformedMad, UsageError.
+        Raises AgentRefused: another program on this port receives the Reports. MadStatusError (0x0200: OpenSM requires
+        its sa_key), NoReply (OpenSM does not answer a wrong key), Unreachable, SendRefused, MalformedMad, UsageError.
         """
         try:
             self._ask_for_all(self._timing)
@@ -97,8 +97,9 @@ class Subscriber:
     def poll(self, timeout: float) -> list[TrapReport]:
         """Return the Reports that came, as soon as there are any; [] when none came in *timeout* seconds.
 
-        Renews what is due, and tries again where ``trouble`` is; while no SA answers it may take longer than *timeout*
-        by one attempt (`Timing.timeout`). Raises TransportError and ClosedError: the local port is of no use any more.
+        Renews subscriptions that are due, and tries again after ``trouble``; while no SA answers it may take longer
+        than *timeout* by one attempt (`Timing.timeout`). Raises TransportError and ClosedError: the local port can no
+        longer be used.
         """
         deadline = self.port.now() + timeout
         while True:
@@ -107,13 +108,14 @@ class Subscriber:
             now = self.port.now()
             if reports or now >= deadline:
                 return reports
-            # what is not a Report was asked for by nobody who still waits
+            # MADs that are no Reports are answers for which no request waits any more
             self.port.recv(max(0.0, min(deadline, self._look_at, self._due) - now))
 
     def close(self) -> IbkeysError | None:
         """End the subscriptions, and leave the port open. Returns why the SA did not confirm it, None when it did.
 
-        An SA that is gone has no subscriptions; one that did not hear gives up after some Reports without an answer.
+        An SA that is gone has no subscriptions; an SA that did not receive this gives up after some Reports without an
+        answer.
         """
         problem: IbkeysError | None = None
         client = self._client(Timing(self._timing.timeout, 0))
@@ -135,7 +137,7 @@ class Subscriber:
     ) -> None:
         self.trouble = self.close() or self.trouble
 
-    # --- keeping it alive ------------------------------------------------------------------------------------------
+    # --- renewal ------------------------------------------------------------------------------------------------------
 
     def _renew_if_due(self) -> None:
         now = self.port.now()
@@ -176,13 +178,13 @@ class Subscriber:
             except SendRefused as error:
                 if error.errno != errno.EPERM:
                     raise
-                # libumad2sim cannot refuse the agent, so `sim serve` refuses what the agent is for
+                # libumad2sim cannot refuse the agent, so `sim serve` refuses the subscription
                 raise reports_taken(self.port, error.errno) from error
             if trap not in self._subscribed:
                 self._subscribed.append(trap)
 
     def _lid_now(self) -> int:
-        """Return where to ask: where it went well, until this host says something new or it no longer does."""
+        """Return the LID of the SA: the last that answered, unless this host has a new one or it no longer answers."""
         before, self._said = self._said, self._current_lid()
         if self.trouble is not None and self.ask_sm_lid is not None:
             return self.ask_sm_lid()

@@ -1,9 +1,9 @@
-"""What the scheduler moves: a request for one attribute of one agent, and what requests to one agent have in common.
+"""The unit of the scheduler: a request for one attribute of one agent, and the common part of requests to one agent.
 
-A sweep asks one agent for many attributes, at many modifiers: each port of a switch, each block of a table. So a
-request has any number of AttributeModifiers, and its answers come back in one list. All else of a MAD, and the way to
-send it, is in an `Envelope` that many requests share. The port puts the 256 bytes together when it sends them, with the
-TransactionID of the attempt.
+A sweep reads many attributes of one agent, at many modifiers: each port of a switch, each block of a table. So a
+request has any number of AttributeModifiers, and its answers come back in one list. The rest of a MAD, and its
+destination, is in an `Envelope` that many requests share. The port puts the 256 bytes together when it sends them, with
+the TransactionID of the attempt.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ _MOST: Final = 0xFFFF_FFFF
 class Failure:
     """Why a part of a request has no reply. ``attempts``: how often it was sent.
 
-    ``errno``: the kernel's reason for not sending it; 0: it did. ``silent``: it was not sent (again), because its node
-    had been given up. ``limit``: it was not sent (again), because this limit was reached, by its name in
+    ``errno``: the kernel's reason for not sending it; 0 if it was sent. ``silent``: it was not sent (again), because
+    its node had been given up. ``limit``: it was not sent (again), because this limit was reached, by its name in
     `ibkeys.client.limits.Limits`; "" for none.
     """
 
@@ -44,10 +44,10 @@ class Failure:
 
 
 class Destination:
-    """To which LID and queue pair MADs go, and how long and how often; not the ports they pass, which a directed route
-    has in the MAD itself. ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.port.way_of`).
+    """The LID and queue pair for MADs, with timeout and retries; a directed route is in the MAD itself.
 
-    ``timeout`` in seconds for each attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
+    ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.port.way_of`). ``timeout`` in seconds for each
+    attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
     """
 
     __slots__ = ("head", "is_smp", "retries", "timeout")
@@ -61,22 +61,23 @@ class Destination:
 
 
 PartOutcome = bytes | IbkeysError | Failure | None
-"""What became of one part of a request: data, the error that its answer is, or why it has none; None before that."""
+"""The outcome of one part of a request: data, the error in its answer, or why it has none; None before that."""
 
 
 class Envelope:
-    """All of a MAD but its TransactionID, AttributeID and AttributeModifier; and to whom it goes, and how.
+    """All of a MAD except its TransactionID, AttributeID and AttributeModifier, with its destination.
 
-    ``node``: who is asked, as far as the sender knows: the scheduler counts what is in flight, and what failed, by it.
-    ``record``: its way and the MAD, as a port takes it (`ibkeys.umad.port`). ``timeout``, ``retries`` and
-    ``is_smp`` are those of its `Destination`; ``is_keyed``: it carries an M_Key other than 0. ``counted``: what
-    `Statistics.by_attribute` adds to an AttributeID.
+    ``node``: the node that is queried, as far as the sender knows it: the scheduler counts requests in flight and
+    failures by it. ``record``: its destination and the MAD, as a port takes it (`ibkeys.umad.port`). ``timeout``,
+    ``retries`` and ``is_smp`` are those of its `Destination`; ``is_keyed``: it has an M_Key other than 0. ``counted``:
+    the number that `Statistics.by_attribute` adds to an AttributeID.
     """
 
     __slots__ = ("counted", "is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
 
     def __init__(self, node: Hashable, mad: bytes, way: Destination) -> None:
-        """*mad*: 256 bytes, whatever the TransactionID's lower half is and what it asks."""
+        """*mad*: 256 bytes, with any value for the lower half of the TransactionID, the AttributeID and the
+        modifier."""
         self.node = node
         self.record = way.head + mad
         self.mgmt_class = mad[_MGMT_CLASS]
@@ -89,8 +90,8 @@ class Envelope:
 
     @property
     def address(self) -> tuple[int, int, int, int, int, int]:
-        """What `ibkeys.umad.port.Outgoing` has behind the MAD: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key
-        index."""
+        """The values that follow the MAD in `ibkeys.umad.port.Outgoing`: LID, timeout in milliseconds, QPN, Q_Key, SL,
+        P_Key index."""
         return address_of(self.record)
 
     @property
@@ -100,7 +101,7 @@ class Envelope:
 
     @property
     def pkey_index(self) -> int:
-        """The place in the local P_Key table of the P_Key that a GMP carries."""
+        """The index of a GMP's P_Key in the local P_Key table."""
         return self.address[-1]
 
     def ask(self, attribute: type[Attribute], modifier: int = 0) -> Request:
@@ -125,12 +126,12 @@ class Envelope:
 class Request:
     """One MAD to be answered, or one for each of several AttributeModifiers: its parts, numbered from 0.
 
-    All of the MADs but modifier and TransactionID is in ``envelope`` and ``attribute_id``. ``retries`` are the
+    Everything in the MADs but modifier and TransactionID is in ``envelope`` and ``attribute_id``. ``retries`` are the
     envelope's unless they are changed before the request is submitted; they hold for each part. ``owner`` and ``place``
-    belong to the submitter. ``outcomes`` has what became of each part; ``failed``: a `Failure` is among them.
-    ``is_list``: whoever waits for it wants the list, not its only item.
+    belong to the submitter. ``outcomes`` has the outcome of each part; ``failed``: a `Failure` is among them.
+    ``is_list``: the waiting task wants the list, not its only item.
 
-    A `Requests` of `ibkeys.umad.port` is something else: a batch of MADs, each of them a part of one of these.
+    A `Requests` of `ibkeys.umad.port` is something else: a batch of MADs, each of them a part of such a request.
     """
 
     envelope: Envelope
@@ -140,11 +141,11 @@ class Request:
     retries: int
     outcomes: list[PartOutcome]
     failed: bool
-    # The scheduler's own: what it knows of the node, how many parts it has begun to send, and how many have not ended.
+    # For the scheduler: its state of the node, the number of parts begun, and the number of parts that have not ended.
     state: NodeState
     begun: int
     missing: int
-    # The submitter's own.
+    # For the submitter.
     owner: object
     place: int
 
@@ -191,10 +192,12 @@ class Request:
 
 @dataclass(slots=True, eq=False, repr=False)
 class NodeState:
-    """What the scheduler knows of one node. ``taken``: parts of its requests in flight or next to go, at most
-    ``limit``; ``queue``: requests with further parts, None until there is one. ``asked``: attempts that have ended;
-    ``busy``: seconds during which one was on its way, ``until`` the end of the last one; ``spent``: the limit that it
-    has reached."""
+    """The scheduler's state of one node.
+
+    ``taken``: parts of its requests in flight or next to go, at most ``limit``; ``queue``: requests with further parts,
+    None until there is one. ``asked``: attempts that have ended; ``busy``: seconds during which one was in flight,
+    ``until`` the end of the last one; ``spent``: the limit that it has reached.
+    """
 
     queue: deque[Request] | None = None
     taken: int = 0

@@ -1,4 +1,4 @@
-"""What became of a request that failed, in words: what was asked of whom, and what came back."""
+"""The message of a request that failed: its method, attribute and destination, and the outcome."""
 
 from __future__ import annotations
 
@@ -27,8 +27,11 @@ _CLASS_WORDS: Final = {
 
 
 def describe_request(request: Request, part: int = 0, came_back: str = "") -> PortText:
-    """Return what one part of a request asks and of whom, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``, and
-    then *came_back*; never a key. In common with others it has ``SubnGet(P_KeyTable)``."""
+    """Return the description of one part of a request, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``, and
+    then *came_back*; never a key.
+
+    The text that it shares with other requests is ``SubnGet(P_KeyTable)``.
+    """
     mad = Mad(request.mad_of(part))
     attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
     name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"

@@ -4,12 +4,12 @@ The rules are those of the Linux kernel's receiver (mad_rmpp.c), which OpenSM's 
 
 * The first segment is acknowledged at once, because a sender begins with a window of one; after that the one numbered
   NewWindowLast, and the last.
-* A segment that was acknowledged before is answered with the last acknowledgement again: that one was lost.
-* What comes out of order is kept up to the end of the window, and acknowledged when the gap is closed.
-* What cannot be part of an honest transfer ends it, with an ABORT that says why.
+* A segment that was acknowledged before is answered with the last acknowledgement again, which must have been lost.
+* Segments out of order are stored up to the end of the window, and acknowledged when the gap is closed.
+* A MAD that cannot be part of a valid transfer ends it, with an ABORT that has the reason.
 
 Stricter than the kernel: PayloadLength of the first segment, where it is not 0, must agree with number and length of
-the segments, because a table that was cut on its way must never look whole.
+the segments, because a truncated table must never look whole.
 """
 
 from __future__ import annotations
@@ -36,16 +36,16 @@ from ibkeys.mad.sa import (
 )
 
 WINDOW: Final = 64
-"""Segments that may be on their way after the first acknowledgement, as the kernel's receiver allows."""
+"""Segments that may be in flight after the first acknowledgement, as the kernel's receiver allows."""
 MAX_SEGMENTS: Final = 1 << 20
-"""200 MB, unless the user of a `RmppReceiver` says otherwise."""
+"""200 MB, unless the user of a `RmppReceiver` gives another limit."""
 
 
 class RmppReceiver:
-    """One transfer. Feed `take` with the segments of one TransactionID; send what it returns to where they came from.
+    """One transfer. Feed `take` with the segments of one TransactionID, and send its results to their sender.
 
     ``progress`` counts segments that were new. `answer` is the data when ``is_complete``. *max_segments*: a longer
-    answer is stopped as soon as its length is known, in the words of *too_long*.
+    answer is stopped as soon as its length is known, with the message *too_long*.
     """
 
     def __init__(
@@ -80,7 +80,7 @@ class RmppReceiver:
         return b"".join(self._in_order)
 
     def take(self, mad: bytes) -> bytes | None:
-        """Take one MAD of this transfer and return the MAD to be sent back, if any. Total: any MAD does."""
+        """Process one MAD of this transfer and return the MAD to be sent back, if any. Total: accepts any MAD."""
         if self.failure is not None or len(mad) < SA_HEADER_SIZE:
             return None
         header = SaHeader(mad[:SA_HEADER_SIZE])
@@ -94,7 +94,7 @@ class RmppReceiver:
             self._fail(f"the sender {verb} it: RMPPStatus {describe_rmpp_status(status)}", status)
             return None
         if kind == RmppType.ACK:
-            return None  # for a sender, which this side is not
+            return None  # for a sender, but this side is the receiver
         if kind != RmppType.DATA:
             return self._abort(mad, RmppStatus.BAD_TYPE)
         if self.is_complete:
@@ -104,8 +104,10 @@ class RmppReceiver:
         return self._take_data(mad, header.segment_number, header.payload_length, header.rmpp_flags)
 
     def give_up(self, mad: bytes, why: str = "") -> bytes:
-        """End a transfer that makes no progress, or for another reason, which *why* says in words; returns the ABORT
-        for the sender of *mad*, any of its segments."""
+        """End a transfer that makes no progress, or for another reason *why*; return the ABORT for the sender of *mad*.
+
+        *mad* is any of its segments.
+        """
         if not why:
             return self._abort(mad, RmppStatus.TOTAL_TIME_TOO_LONG, by="this side")
         self._fail(f"this side gave it up: {why}", RmppStatus.TOTAL_TIME_TOO_LONG)
@@ -114,7 +116,7 @@ class RmppReceiver:
     # --- segments ------------------------------------------------------------------------------------------------
 
     def _take_data(self, mad: bytes, number: int, length: int, flags: int) -> bytes | None:
-        # a sender that is not an RMPP sender at all shows here: number 0, or a first segment without First
+        # a sender without RMPP shows here: number 0, or a first segment without First
         if number == 0 or (number == 1) != bool(flags & FIRST):
             return self._abort(mad, RmppStatus.BAD_SEGMENT_NUMBER)
         if number > self._window_last:
@@ -138,7 +140,8 @@ class RmppReceiver:
         return None
 
     def _fits(self, number: int, length: int, flags: int, size: int) -> bool:
-        """Note what a new segment says about the whole; returns whether its length and number agree with that."""
+        """Update the known length of the whole by a new segment; return whether number and length of the segment agree
+        with it."""
         is_last = bool(flags & LAST)
         if number == 1 and length:
             if length < RMPP_OVERHEAD:
@@ -159,7 +162,7 @@ class RmppReceiver:
         self._last, self._last_length = number, length - RMPP_OVERHEAD
         return True
 
-    # --- what goes back ------------------------------------------------------------------------------------------
+    # --- MADs to the sender -------------------------------------------------------------------------------------------
 
     def _acknowledge(self, mad: bytes) -> bytes:
         self._acknowledged = len(self._in_order)
@@ -179,7 +182,7 @@ class RmppReceiver:
 
 
 def _reply(mad: bytes, kind: RmppType, status: int, data1: int = 0, data2: int = 0) -> bytes:
-    """Return the MAD for the sender of *mad*: its own header, the method's R bit turned, no data (mad_rmpp.c)."""
+    """Return the MAD for the sender of *mad*: its own header, the method's R bit inverted, no data (mad_rmpp.c)."""
     header = SaHeader(mad[:SA_HEADER_SIZE])
     turned = header.replace(method=header.method ^ at.RESPONSE, status=0)
     return with_rmpp(turned.raw.ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, data1, data2)

@@ -1,11 +1,12 @@
 """The SA client: records of subnet administration, from the subnet manager (IBA 15).
 
-One question at a time. An answer of one MAD or of thousands comes back whole or as an error; RMPP is done here, in the
-same way on every backend: the agent is registered without the kernel's RMPP, so the kernel hands up single segments
-(Linux 3.18 and later).
+One query at a time. An answer of one MAD or of thousands is returned whole or raised as an error; RMPP is done here, in
+the same manner on every backend: the agent is registered without the kernel's RMPP, so the kernel delivers single
+segments (Linux 3.18 and later).
 
-An SA does not answer everybody alike. SM_Key 0 is an untrusted asker: OpenSM hides M_Keys from it and refuses
-P_KeyTableRecords with status 0x0200. A wrong SM_Key is silence: OpenSM drops such a request (its log has ERR 1A04).
+An SA does not answer all requesters alike. SM_Key 0 is an untrusted requester: OpenSM hides M_Keys from it and refuses
+P_KeyTableRecords with status 0x0200. A request with a wrong SM_Key gets no answer: OpenSM drops it (its log has ERR
+1A04).
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ R = TypeVar("R", bound=SaRecord)
 PROGRESS_TIMEOUT: Final = 40.0
 """Seconds without a new segment after which a transfer is given up, as the kernel's receiver does."""
 _FINISHED_KEPT: Final = 16
-"""Transfers whose repeated last segment is still acknowledged, while later questions wait for their answers."""
+"""Transfers whose repeated last segment is still acknowledged, while later queries wait for their answers."""
 
 _WHOLE_ON_IBSIM: Final = 224
 
@@ -56,13 +57,13 @@ _UNTRUSTED: Final[dict[int, str]] = {
     SaStatus.REQUEST_INVALID: "OpenSM answers this to an untrusted requester",
     SaStatus.REQUEST_DENIED: "the SA may give it to trusted requesters only",
 }
-"""Why an SA may refuse an asker without an SM_Key."""
+"""Why an SA may refuse a requester without an SM_Key."""
 REFUSALS: Final = frozenset(_UNTRUSTED)
 """Statuses by which an SA refuses a requester that it does not trust."""
 
 
 def _advice(sm_key: SMKey) -> dict[int, str]:
-    """Return what to do, by the status of an answer to a query with *sm_key*."""
+    """Return the advice for the user, by the status of an answer to a query with *sm_key*."""
     if not sm_key.is_zero:
         return _ADVICE
     return _ADVICE | {status: f"{why}: give its sa_key with {given('--smkey')}" for status, why in _UNTRUSTED.items()}
@@ -70,7 +71,7 @@ def _advice(sm_key: SMKey) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class _Answer:
-    """``header``: of its first MAD; ``data``: all records, one behind the other, as long as the sender said."""
+    """``header``: of the first MAD of an answer; ``data``: all records in sequence, of the length in the answer."""
 
     header: SaHeader
     data: bytes
@@ -78,11 +79,11 @@ class _Answer:
 
 @dataclass(eq=False, repr=False)
 class SaClient:
-    """Asks the SA at one LID. Not thread-safe; the port must not be used by anybody else during a question.
+    """Queries the SA at one LID. Not thread-safe; no other code may use the port during a query.
 
-    ``sm_lid``, ``pkey_index``: by default those of the local port, examined when the first question is asked.
-    ``limits``: how long one answer may be, and may take.
-    ``statistics`` counts its MADs, apart from those of SMPs; acknowledgements are in ``sent``.
+    ``sm_lid``, ``pkey_index``: by default those of the local port at the time of the first query. ``limits``: on the
+    size and time of one answer. ``statistics`` counts its MADs, apart from those of SMPs; acknowledgements are in
+    ``sent``.
     """
 
     _umad: UmadPort
@@ -98,16 +99,17 @@ class SaClient:
     _came: deque[Incoming] = field(default_factory=deque)
 
     def class_port_info(self) -> ClassPortInfo:
-        """Get ClassPortInfo: the cheapest sign that the SA is there. Raises as `get`, never for lack of trust."""
+        """Get ClassPortInfo: the cheapest proof that the SA is there. Raises the errors of `get`, except those of
+        lacking trust."""
         answer = self._ask(Method.GET, 0x0001, 0, b"", "ClassPortInfo")
         return _one(ClassPortInfo, answer, "ClassPortInfo")
 
     def get(self, record: type[R], **components: Any) -> R:
         """Get the one record that matches *components*, by field name.
 
-        Raises MadStatusError (0x0300 nothing matches, 0x0400 several do, 0x0200 and 0x0700 not for this asker),
+        Raises MadStatusError (0x0300 nothing matches, 0x0400 several do, 0x0200 and 0x0700 not for this requester),
         NoReply, SendRefused, MalformedMad, TransferFailed; EncodeError for a name that is not a component; UsageError
-        and Unreachable when there is no way to ask.
+        and Unreachable when the local port cannot query the SA.
         """
         mask, data = query_of(record, components)
         what = f"{record.name}{_shown(components)}"
@@ -116,7 +118,7 @@ class SaClient:
     def get_table(self, record: type[R], **components: Any) -> list[R]:
         """Get all records that match *components*, in the SA's order; none is []. Without components: all there are.
 
-        OpenSM shows only ports that share a P_Key with the asker. Raises as `get`.
+        OpenSM returns only records of ports that share a P_Key with the requester. Raises the errors of `get`.
         """
         mask, data = query_of(record, components)
         what = f"{record.name}{_shown(components)}"
@@ -125,26 +127,27 @@ class SaClient:
     def groups(self) -> list[MCMemberRecord]:
         """Get the multicast groups, one record for each, without their members (`members`).
 
-        Asked with SM_Key 0 whatever the client's own is: a trusted asker gets a record for each member instead, and
-        from OpenSM none of a group that has no member. OpenSM shows only groups of partitions of which the asker's port
-        has a P_Key, full or limited, whatever the SM_Key. Raises as `get_table`.
+        The query has SM_Key 0 whatever the client's own is: a trusted requester gets a record for each member instead,
+        and from OpenSM none of a group that has no member. OpenSM returns only groups of partitions of which the
+        requester's port has a P_Key, full or limited, whatever the SM_Key. Raises the errors of `get_table`.
         """
         what = MCMemberRecord.name
         answer = self._ask(Method.GET_TABLE, MCMemberRecord.attribute_id, 0, b"", what, NO_SM_KEY)
         return _table(MCMemberRecord, answer, what)
 
     def set_inform_info(self, info: InformInfo) -> InformInfo:
-        """Subscribe to traps, or end a subscription; returns what the SA says that it did (IBA 13.4.11).
+        """Subscribe to traps, or end a subscription; return the InformInfo in the SA's answer (IBA 13.4.11).
 
-        It is repeated after silence: a subscription that is there already stays as it is. Raises as `get`; 0x0200 from
-        OpenSM: it wants its sa_key for traps 256 to 259, by number; or there was no such subscription to end.
+        It is repeated if there is no answer: an existing subscription is not changed. Raises the errors of `get`;
+        0x0200 from OpenSM: it requires its sa_key for traps 256 to 259, by number; or there was no such subscription to
+        end.
         """
         verb = "subscribe to" if info.subscribe else "unsubscribe from"
         trap = "all traps" if info.trap_number == ALL_TRAPS else f"trap {info.trap_number}"
         what = f"{InformInfo.name}: {verb} {trap}"
         return _one(InformInfo, self._ask(Method.SET, InformInfo.attribute_id, 0, info.raw, what), what)
 
-    # --- one question ----------------------------------------------------------------------------------------------
+    # --- one query ----------------------------------------------------------------------------------------------------
 
     def _ask(
         self, method: int, attribute_id: int, mask: int, data: bytes, what: str, sm_key: SMKey | None = None
@@ -153,7 +156,7 @@ class SaClient:
         path, lid = self._where()
         what = f"SubnAdm{method_name(method)}({what}) to LID {lid}"
         mad = build_sa(method, attribute_id, data=data, sm_key=sm_key.reveal(), component_mask=mask)
-        ours: set[int] = set()  # an SA that is slow answers an earlier attempt: that is an answer too
+        ours: set[int] = set()  # an SA that is slow answers an earlier attempt: that is a valid answer too
         for _ in range(self.timing.retries + 1):
             deadline = self._send_request(mad, path, lid, ours, what)
             for came in self._incoming(deadline, path):
@@ -168,7 +171,7 @@ class SaClient:
                     return self._take_answer(came, path, what, _advice(sm_key))
                 self.statistics.strays += 1
             self.statistics.timeouts += 1
-        self._way = None  # another SM may be master by the next question
+        self._way = None  # another SM may be master by the next query
         raise self._silence(what, path, sm_key)
 
     def _where(self) -> tuple[GmpPath, int]:
@@ -186,7 +189,8 @@ class SaClient:
         return self._way
 
     def _send_request(self, mad: bytes, path: GmpPath, lid: int, ours: set[int], what: str) -> float:
-        """Send one attempt; returns when to stop waiting for its answer, whatever the kernel says."""
+        """Send one attempt; return the time until which to wait for its answer, even if the kernel reports no
+        timeout."""
         started = self._umad.now()
         while True:
             self._tid = (self._tid + 1) & TID_MASK or 1
@@ -205,7 +209,7 @@ class SaClient:
                 self.statistics.strays += 1
 
     def _incoming(self, deadline: float, path: GmpPath) -> Iterator[Incoming]:
-        """Yield what comes in for this class until *deadline*; repeated ends of earlier transfers are acknowledged."""
+        """Yield the MADs of this class until *deadline*; repeated ends of earlier transfers are acknowledged."""
         while self._came or (left := deadline - self._umad.now()) > 0:
             if not self._came:
                 self._came.extend(self._umad.recv(left))
@@ -284,8 +288,9 @@ class SaClient:
 def _without_kernel(mad: bytes, what: str) -> bytes:
     """Return the data of an answer that OpenSM gave to libumad2sim.
 
-    OpenSM leaves RMPP to the kernel, whose place libumad2sim takes without doing it: the RMPP header is as OpenSM wrote
-    it, and the MAD ends with its data or is cut after 256 bytes, of which the library's reader hands on 224.
+    OpenSM leaves RMPP to the kernel, and libumad2sim replaces the kernel without doing RMPP: the RMPP header is as
+    OpenSM wrote it, and the MAD ends with its data or is cut after 256 bytes, of which the library's reader passes on
+    224.
     """
     if len(mad) <= _WHOLE_ON_IBSIM:
         return mad[SA_HEADER_SIZE:]
@@ -305,7 +310,7 @@ def _one(layout: type[_L], answer: _Answer, what: str) -> _L:
 
 
 def _table(record: type[R], answer: _Answer, what: str) -> list[R]:
-    """Split the data into records. Their distance is the SA's own: OpenSM pads, and so may a later layout."""
+    """Split the data into records. Their distance is from the SA's answer: OpenSM pads, and so may a later layout."""
     stride, data = 8 * answer.header.attribute_offset, answer.data
     if stride == 0:
         # OpenSM sends 8 zero bytes for no record; a MAD without RMPP cannot be shorter than its 200 bytes.
@@ -324,5 +329,5 @@ def _table(record: type[R], answer: _Answer, what: str) -> list[R]:
 
 
 def _shown(components: dict[str, Any]) -> str:
-    """Return what is asked for, as `` lid=5 port_num=1``; no component is a secret (see `PortInfoRecord`)."""
+    """Return the components of a query, as `` lid=5 port_num=1``; no component is a secret (see `PortInfoRecord`)."""
     return "".join(f" {name}={value}" for name, value in components.items())

@@ -1,24 +1,24 @@
-"""The request scheduler: which MAD goes out when, and what a reply, a timeout or silence means for it.
+"""The request scheduler: which MAD goes out when, and the effect of a reply, a timeout or silence on it.
 
 It has no I/O and no clock: time is an argument, so every behaviour is tested with plain calls. The owner of a UmadPort
-(`ibkeys.client.smp`) moves MADs between the two. A request has one MAD for each of its parts (`Request`); what is said
-here of an attempt, a retry or a failure is about one part.
+(`ibkeys.client.smp`) moves MADs between the two. A request has one MAD for each of its parts (`Request`); an attempt, a
+retry or a failure is of one part.
 
 The rules, each with its reason:
 
 * An attempt has its own TransactionID. The kernel refuses a second request with an ID that is still outstanding, and
   may never report a lost one, so an ID is never used twice.
-* Retries belong here and nowhere else: the kernel is told to try once.
-* Every attempt ends: by its reply, by the kernel's timeout, or ``GRACE`` after the kernel should have spoken.
+* Retries belong here and nowhere else: the kernel makes one attempt.
+* Every attempt ends: by its reply, by the kernel's timeout, or ``GRACE`` after the kernel should have reported.
 * SMPs in flight are bounded over all (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).
-* A request that waits longer than ``Window.patience`` no longer counts as in flight in the window: on the wire it is
-  gone. So any number of silent nodes wait side by side and together cost about one timeout budget.
+* A request that waits longer than ``Window.patience`` no longer counts as in flight in the window: the request
+  is lost. So any number of silent nodes wait side by side and together cost about one timeout budget.
 * A node gets one request at a time until its first answer, so that a silent one costs few SMPs.
 * The window grows with every reply. It halves on a timeout of a node that has answered before: that may be
-  congestion. The timeout of a node that never answered says nothing about the way there.
-* When a request to a node used up its attempts, and the node said nothing in the meantime, the node is silent: what is
-  queued for it fails at once, without being sent. The loss of a Set says nothing of the kind: it is tried once, and
-  what is read back after it tells.
+  congestion. The timeout of a node that never answered is no sign of it.
+* When a request to a node used up its attempts, and the node answered nothing in the meantime, the node is silent: its
+  queued requests fail at once, without being sent. The loss of a Set is no sign of silence: it is tried once, and
+  the Get after it shows whether the node answers.
 * Late, duplicate and foreign replies are counted, never fatal.
 """
 
@@ -43,7 +43,7 @@ PER_NODE: Final = 4
 """Most SMPs in flight to one node."""
 NO_ROOM: Final = frozenset({errno_codes.EAGAIN, errno_codes.ENOMEM, errno_codes.ENOBUFS})
 BREATH: Final = 0.01
-"""Seconds before a request is sent again that the device had no room for."""
+"""Seconds before a request is sent again for which the device had no room."""
 
 _NEVER: Final = -1.0
 
@@ -52,16 +52,16 @@ Turn = tuple[Request, int, int, float]
 
 
 class Scheduler:
-    """Keeps requests moving. Not thread-safe.
+    """Sends requests and matches their replies, without I/O. Not thread-safe.
 
-    Submit requests at any time; call `to_send` for what may go out now, feed `answered`, `timed_out`, `not_sent` and
+    Submit requests at any time; call `to_send` for the MADs to send now, feed `answered`, `timed_out`, `not_sent` and
     `expire`. A request is finished when all its parts have an outcome: `answered` returns those that it finishes, the
     others are in `finished`.
 
     ``deadline`` and ``most_sent``: from that time, or that count of SMPs in ``statistics``, nothing is sent any more,
-    and ``ended`` is the name of the limit that this is.
+    and ``ended`` is the name of the limit that was reached.
 
-    ``window``: how many SMPs may be in flight over all. ``outstanding``: what was sent and not answered yet.
+    ``window``: how many SMPs may be in flight over all. ``outstanding``: attempts that were sent and not answered yet.
     """
 
     def __init__(
@@ -72,8 +72,11 @@ class Scheduler:
         node_time: float = float("inf"),
         node_smps: float = float("inf"),
     ) -> None:
-        """*max_window*: the user's own bound on requests in flight (`Window`). *node_time*: seconds during which SMPs
-        to one node may be on their way, and *node_smps* how many, until `forget_nodes`."""
+        """*max_window*: the user's own bound on requests in flight (`Window`).
+
+        *node_time*: the most seconds during which SMPs to one node are in flight, *node_smps* the most SMPs to it,
+        until `forget_nodes`.
+        """
         self.window = Window(max_window)
         self._per_node = min(PER_NODE, self.window.most)
         self._tid = random.getrandbits(31) if first_tid is None else first_tid
@@ -97,7 +100,8 @@ class Scheduler:
 
     @property
     def moving(self) -> int:
-        """MADs without an outcome that have not waited longer than ``Window.patience``: what is to be heard of soon."""
+        """The number of MADs without an outcome that have not waited longer than ``Window.patience``, so will end
+        soon."""
         return self._open - len(self.outstanding.overdue)
 
     @property
@@ -106,7 +110,7 @@ class Scheduler:
         return len(self._ready)
 
     def submit(self, request: Request) -> None:
-        """Take a request. One to a node that has been given up, or has reached a limit, fails at once."""
+        """Add a request. A request to a node that has been given up, or has reached a limit, fails at once."""
         nodes, name = self._nodes, request.envelope.node
         node = nodes.get(name)
         if node is None:
@@ -127,12 +131,12 @@ class Scheduler:
             self._serve(node)
 
     def forget_nodes(self) -> None:
-        """Forget which nodes were silent: the next run asks them again. Does nothing while requests are open."""
+        """Forget which nodes were silent: the next run queries them again. Does nothing while requests are open."""
         if not self._open:
             self._nodes.clear()
 
     def to_send(self, now: float) -> Requests:
-        """Return what may go out at *now*. The caller sends all of it."""
+        """Return the MADs to send at *now*. The caller sends all of them."""
         statistics = self.statistics
         batch = Requests()
         if (now >= self.deadline or statistics.sent >= self.most_sent) and not self.ended:
@@ -173,8 +177,8 @@ class Scheduler:
     def asked(self, tid: int, mad: bytes) -> tuple[Request, int] | None:
         """Return the request that *mad* answers, and which part of it; None for a stray.
 
-        One is an answer to what was sent with its TransactionID (*tid*: the lower half) and has no outcome yet, if it
-        is a response of the same class to the same attribute and modifier.
+        A MAD is an answer to the attempt with its TransactionID (*tid*: the lower half), which has no outcome yet, if
+        it is a response of the same class to the same attribute and modifier.
         """
         attempt = self.outstanding.get(tid)
         if (
@@ -189,10 +193,9 @@ class Scheduler:
         return None
 
     def answered(self, answers: Iterable[tuple[int, PartOutcome]], now: float) -> list[Request]:
-        """Take replies that are known to be the answers to what was sent with their TransactionIDs, each with its
-        outcome.
+        """Process replies that match the attempts with their TransactionIDs, each with its outcome.
 
-        Returns the requests that these finish; replies to nothing are strays.
+        Returns the requests that these finish; replies to no attempt are strays.
         """
         flying, overdue = self.outstanding.flying, self.outstanding.overdue
         smoothed, per_node = self.window.smoothed_rtt, self._per_node
@@ -232,7 +235,7 @@ class Scheduler:
         return done
 
     def timed_out(self, tid: int, now: float) -> None:
-        """Take the kernel's word that an attempt had no reply."""
+        """Process the kernel's report that an attempt had no reply."""
         attempt = self.outstanding.take(tid)
         if attempt is None:
             self.statistics.strays += 1
@@ -240,10 +243,10 @@ class Scheduler:
         self._lost(attempt, now)
 
     def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
-        """Take the kernel's refusal to send an attempt.
+        """Process the kernel's refusal to send an attempt.
 
-        One for lack of room (`NO_ROOM`) left nothing on the wire: it goes again a little later, for as long as an
-        attempt may take. Any other is not tried again: the answer would be the same.
+        After a refusal for lack of room (`NO_ROOM`) nothing was sent: the attempt is repeated a little later, for as
+        long as an attempt may take. After any other there is no retry: the answer would be the same.
         """
         attempt = self.outstanding.take(tid)
         if attempt is None:
@@ -260,13 +263,13 @@ class Scheduler:
         self._fail(request, part, Failure(attempts, errno=errno))
 
     def expire(self, now: float) -> None:
-        """End every attempt whose timeout and grace are over although the kernel never spoke."""
+        """End every attempt whose timeout and grace are over although the kernel reported nothing."""
         for lost in self.outstanding.take_expired(now):
             self.statistics.lost_by_kernel += 1
             self._lost(lost, now)
 
     def longest_wait(self, now: float) -> float:
-        """Return how many seconds may be waited, 0 or more, before `expire` or `to_send` has something to do."""
+        """Return the seconds, 0 or more, until `expire` or `to_send` has something to do."""
         if self.finished:
             return 0.0
         outstanding = self.outstanding
@@ -278,7 +281,7 @@ class Scheduler:
         return max(0.0, min(waits, default=now) - now)
 
     def _serve(self, node: NodeState) -> None:
-        """Let the next parts of a node's requests go, as many as it may have in flight."""
+        """Make the next parts of a node's requests ready, as many as it may have in flight."""
         queue = node.queue
         while queue and node.taken < node.limit:
             request = queue[0]
@@ -290,7 +293,8 @@ class Scheduler:
             self._ready.append((request, part, 0, _NEVER))
 
     def _lost(self, attempt: Attempt, now: float) -> None:
-        """Send an attempt that had no reply again while its request has retries left, as no Set has; else fail it."""
+        """Send an attempt that had no reply again while its request has retries left, which a Set never has; else fail
+        it."""
         self.statistics.timeouts += 1
         request, part, attempts, first_sent, sent = attempt
         node = request.state
@@ -316,18 +320,18 @@ class Scheduler:
             self._end_at_limit(node)
 
     def _end_at_limit(self, node: NodeState) -> None:
-        """Note which limit *node* has reached, and fail what is queued for it."""
+        """Record the limit that *node* has reached, and fail its queued requests."""
         node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
         self._empty_queue(node)
 
     def _empty_queue(self, node: NodeState) -> None:
-        """Fail the requests that wait for their turn at *node*. The next one fails when it would be sent."""
+        """Fail the queued requests of *node*, except the part that is ready: it fails when it would be sent."""
         queued, node.queue = node.queue or (), None
         for request in queued:
             self._fail_rest(request)
 
     def _fail_rest(self, request: Request) -> None:
-        """Fail the parts that no attempt was made for."""
+        """Fail the parts for which no attempt was made."""
         count = len(request.modifiers) - request.begun
         why_not = self._why_not(request.state, 0)
         request.outcomes[request.begun :] = repeat(why_not, count)
@@ -339,7 +343,7 @@ class Scheduler:
         return Failure(attempts, silent=not limit, limit=limit)
 
     def _end(self, limit: str) -> None:
-        """Fail all that was not sent yet."""
+        """Fail all requests that were not sent yet."""
         self.ended = limit
         for request, part, attempts, _ in self._ready:
             request.state.taken -= 1

@@ -2,8 +2,8 @@
 
 A task is a generator. It yields one `Request`, or a list of them, and gets the reply data back: 64 bytes for one
 request (an error is raised inside the task), a list of bytes or exceptions for one with a list of modifiers
-(`Envelope.ask_each`); for a list of requests the list of these. Of a GMP the data is the whole MAD. Any number of tasks
-share the scheduler's window, so a single Get and the sweep of a whole fabric go the same way.
+(`Envelope.ask_each`); for a list of requests the list of these. For a GMP the data is the whole MAD. Any number of
+tasks share the scheduler's window, so a single Get and the sweep of a whole fabric use the same code.
 """
 
 from __future__ import annotations
@@ -43,9 +43,12 @@ UNAWAITED_PER_SECOND: Final = 8000
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """How long and how often to ask. ``timeout``: seconds for each attempt. ``retries``: attempts after the first, of a
-    Get; a Set has one attempt (`ibkeys.change.engine` says when it may be sent again). ``outstanding``: most SMPs in
-    flight, None for the adaptive default."""
+    """The timeout, retries and window of queries.
+
+    ``timeout``: seconds for each attempt. ``retries``: attempts after the first, of a Get; a Set has one attempt
+    (`ibkeys.change.engine` decides when it may be sent again). ``outstanding``: most SMPs in flight, None for the
+    adaptive default.
+    """
 
     timeout: float = 1.0
     retries: int = 2
@@ -53,9 +56,9 @@ class Timing:
 
 
 class SmpClient:
-    """Sends SMPs, or GMPs with one MAD for an answer, over one `UmadPort` and matches what comes back.
+    """Sends SMPs, or GMPs with one MAD as the answer, over one `UmadPort` and matches the replies.
 
-    ``limits``: what one node may take in one run, and all that is run while `bounded`. Not thread-safe.
+    ``limits``: on the SMPs and time of one node in one run, and of all runs while `bounded`. Not thread-safe.
     """
 
     def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
@@ -72,7 +75,7 @@ class SmpClient:
 
     @contextmanager
     def bounded(self) -> Iterator[None]:
-        """Hold all runs inside to the time and the SMPs of one sweep: what would come after fails with LimitReached."""
+        """Limit all runs inside to the time and the SMPs of one sweep: requests beyond that fail with LimitReached."""
         scheduler, limits = self._scheduler, self.limits
         scheduler.deadline = self.port.now() + limits.time
         scheduler.most_sent = scheduler.statistics.sent + limits.smps
@@ -85,7 +88,7 @@ class SmpClient:
 
     @property
     def ended(self) -> str:
-        """The limit of the sweep that was reached, for which nothing is sent any more; "" for none."""
+        """The limit of the sweep that was reached, after which nothing is sent any more; "" for none."""
         return self._scheduler.ended
 
     @property
@@ -105,10 +108,10 @@ class SmpClient:
         data: bytes = _NO_DATA,
         retries: int | None = None,
     ) -> Request:
-        """Return a request for one attribute, ready to be yielded by a task.
+        """Return a request for one attribute, to be yielded by a task.
 
-        *node* identifies the node asked; without it the route does. *retries*: by default those of ``timing``; a Set
-        needs 0, because it must not be repeated before a Get told whether it arrived.
+        *node* identifies the node; by default the route does. *retries*: by default those of ``timing``; a Set needs 0,
+        because it must not be repeated before a Get has shown whether it arrived.
         """
         if data is _NO_DATA and method == GET and isinstance(route, DirectedAddress):
             get = self.gets_along(route.path, node, m_key).ask(attribute, modifier)
@@ -127,11 +130,11 @@ class SmpClient:
     def get_along(
         self, path: tuple[int, ...], attribute: type[Attribute], modifier: int, node: Hashable, m_key: MKey
     ) -> Request:
-        """Return a SubnGet on a directed route, as `request` does."""
+        """Return a SubnGet on a directed route, see `request`."""
         return self.gets_along(path, node, m_key).ask(attribute, modifier)
 
     def gets_along(self, path: tuple[int, ...], node: Hashable, m_key: MKey) -> Envelope:
-        """Return what all SubnGets to one agent, on one directed route, have in common: its `ask` makes each of them.
+        """Return the envelope of SubnGets to one agent on one directed route: its `ask` makes each request.
 
         *node* and *m_key* are those of `request`. Raises EncodeError.
         """
@@ -139,12 +142,12 @@ class SmpClient:
         return Envelope(path if node is None else node, mad, self._directed)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
-        """Run tasks to their end. A task may start others with `start`. Raises what a task lets escape.
+        """Run tasks to their end. A task may start others with `start`. Raises the exceptions that tasks do not catch.
 
-        *between* is called each time when everything that has arrived was handed to its task, before anything is sent
-        and before the run ends: what many tasks wait for, such as one sync of a file, is done there once. It may start
-        tasks. *probing*: most of those asked will be silent, so that a request does not hold its place in the window:
-        at most `UNAWAITED_PER_SECOND` are sent.
+        *between* is called each time when all received replies were given to their tasks, before anything is sent and
+        before the run ends: work for many tasks, such as one sync of a file, is done there once. It may start tasks.
+        *probing*: most of the queried nodes will be silent, so a request does not keep its place in the window: at most
+        `UNAWAITED_PER_SECOND` are sent.
         """
         self._scheduler.window.set_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
         try:
@@ -180,14 +183,13 @@ class SmpClient:
         return result[0]
 
     def wait(self, seconds: float) -> None:
-        """Let *seconds* of the port's clock pass without sending. What arrives in the meantime was asked by nobody
-        here."""
+        """Let *seconds* of the port's clock pass without sending. Replies that come in this time are strays."""
         end = self.port.now() + seconds
         while (left := end - self.port.now()) > 0:
             self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))
 
     def send_unawaited(self, requests: Sequence[Request]) -> list[Request]:
-        """Send SMPs that nobody answers (TrapRepress), `UNAWAITED_PER_SECOND`; return those that the kernel refused.
+        """Send SMPs that have no answer (TrapRepress), `UNAWAITED_PER_SECOND`; return those that the kernel refused.
 
         They are sent once, between two runs, and whether they arrived is not known.
         """
@@ -209,11 +211,11 @@ class SmpClient:
         return refused
 
     def start(self, task: Task) -> None:
-        """Begin a task; it goes on as its replies arrive."""
+        """Begin a task; it continues as its replies arrive."""
         self._step(task, None)
 
     def _step(self, task: Any, value: Any) -> None:
-        """Let a task go on with *value*, and submit what it wants next."""
+        """Continue a task with *value*, and submit the requests that it yields next."""
         try:
             wanted = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
         except StopIteration:
@@ -234,7 +236,7 @@ class SmpClient:
             self._scheduler.submit(request)
 
     def _drive(self, between: Callable[[], None]) -> None:
-        """Move MADs between scheduler and port, and outcomes to their tasks, until nothing is left to do."""
+        """Move MADs between scheduler and port, and outcomes to their tasks, until all is done."""
         scheduler, port = self._scheduler, self.port
         receive, answered, hand_over = receiver(port), scheduler.answered, self._hand_over
         while True:
@@ -257,8 +259,8 @@ class SmpClient:
             scheduler.expire(now)
 
     def _take(self, came: Iterable[Incoming], now: float) -> None:
-        """Take what the port did not match itself: GMPs, answers with a Status, timeouts, strays; from a port that
-        matches nothing, everything."""
+        """Process MADs that the port did not match itself: GMPs, answers with a Status, timeouts, strays; from a port
+        that matches nothing, all MADs."""
         scheduler = self._scheduler
         to_int = int.from_bytes
         own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
@@ -282,8 +284,8 @@ class SmpClient:
                 scheduler.statistics.strays += 1
 
     def _hand_over(self, request: Request) -> None:
-        """Give what came of a request to the task that waits for it; one that waits for several goes on with the last
-        of them."""
+        """Give the outcomes of a request to its task; a task that waits for several requests continues with the
+        last."""
         outcomes: list[Any] = request.outcomes
         if request.failed:
             outcomes = [
@@ -319,7 +321,8 @@ def _refusal(request: Request, part: int, mad: bytes) -> IbkeysError:
 
 
 def _is_short_answer(mad: bytes) -> bool:
-    """Whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim have that length."""
+    """Return whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim have that
+    length."""
     return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == SUBN_ADM
 
 

@@ -1,4 +1,4 @@
-"""Counts of what went over the wire."""
+"""Counts of the MADs that were sent and received."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Statistics:
-    """What went over the wire, attempt by attempt.
+    """The MADs that were sent and received, attempt by attempt.
 
-    ``sent``: MADs given to the port, also those that were ``refused``; ``keyed``: SMPs among them with an M_Key other
-    than 0. ``timeouts``: attempts without a reply; ``lost_by_kernel``: those of them whose timeout the kernel never
-    reported. ``strays``: late, duplicate and foreign replies. ``widest``: most attempts in the window at once.
+    ``sent``: MADs given to the port, including those that were ``refused``; ``keyed``: SMPs among them with an M_Key
+    other than 0. ``timeouts``: attempts without a reply; ``lost_by_kernel``: those of them whose timeout the kernel
+    never reported. ``strays``: late, duplicate and foreign replies. ``widest``: most attempts in the window at once.
     ``by_attribute``: ``sent`` by AttributeID, of GMPs by ``MgmtClass << 16`` and AttributeID together.
     """
 

@@ -1,7 +1,7 @@
-"""Keys of management classes other than subnet management: the secrets, and the check that guards a port.
+"""Keys of management classes other than subnet management: the secrets, and the check that protects a port.
 
 The check of B_Key is that of opa-ff's baseboard agent. Those of the other classes are guessed from it, or from the
-M_Key's: nobody has seen them on a device, which is why what is a guess is an argument here.
+M_Key's: none was observed on a device, so the guesses are arguments here.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ NO_CLASS_KEY: Final = ClassKey(0)
 
 @dataclass(frozen=True, slots=True)
 class ClassKeyVerdict:
-    """What a port does with one MAD of such a class.
+    """The reaction of a port to one MAD of such a class.
 
-    ``accepted``: process it. ``key_hidden``: a Get of the KeyInfo shows 0 in place of the key. ``counted``: one
-    violation, a trap, and the lease timer starts where the lease is not 0. ``is_right``: the sender has the key.
+    ``accepted``: process it. ``key_hidden``: a Get of the KeyInfo returns 0 in place of the key. ``counted``: one
+    violation, a trap, and the lease timer starts unless the lease is 0. ``is_right``: the sender has the key.
     """
 
     accepted: bool
@@ -42,7 +42,7 @@ def check_class_key(method: int, key: int, protect_bit: int, shown: int, *, drop
     """Decide about one MAD with the key *shown* at a port with *key*.
 
     *drops_gets*: with the protect bit, a Get without the key is dropped and counted (as at M_Key level 2) instead of
-    answered without the key. Which of the two a device does is not known but for B_Key, which answers.
+    answered without the key. Which of the two a device does is known only for B_Key, which answers.
     """
     if key in (0, shown):
         return ClassKeyVerdict(True, False, False, True)

@@ -1,4 +1,4 @@
-"""Fingerprints of M_Keys: equal keys can be recognised as equal without being shown."""
+"""Fingerprints of M_Keys: equal keys can be recognized as equal without being shown."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _CLASS_KEY: Final = b"ibkeys fingerprint of class key "
 class Fingerprints:
     """Makes fingerprints with one secret: HMAC-SHA-256 of the key, cut to 64 bits, never 0 for a key that is not 0.
 
-    Without the secret nobody can try keys against a fingerprint. Only fingerprints of one secret can be compared;
-    ``id`` says which it is and tells nothing about it.
+    Without the secret, keys cannot be guessed by comparing fingerprints. Only fingerprints of one secret can be
+    compared; ``id`` identifies the secret without revealing it.
     """
 
     __slots__ = ("__secret", "id")
@@ -36,8 +36,10 @@ class Fingerprints:
         return cls(secrets.token_bytes(SECRET_BYTES))
 
     def of(self, key: MKey | ClassKey) -> int:
-        """Return the fingerprint of *key* as a 64-bit number; 0 for the key 0. A key of another class has not that of
-        the M_Key of the same number."""
+        """Return the fingerprint of *key* as a 64-bit number; 0 for the key 0.
+
+        The fingerprint of a key of another class differs from that of the M_Key with the same number.
+        """
         if key.is_zero:
             return 0
         kind = _KEY if isinstance(key, MKey) else _CLASS_KEY

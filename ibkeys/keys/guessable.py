@@ -1,4 +1,4 @@
-"""What makes an M_Key guessable: its shape, or being the same as something that others can know."""
+"""The traits that make an M_Key guessable: its shape, or being equal to a value that others can know."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ CLEAR_HOLES: Final[Trait] = "shell-random"
 def traits(
     key: MKey, guids: frozenset[int] | set[int] = frozenset(), sm_key: int = 0, sa_key: int = 0
 ) -> tuple[Trait, ...]:
-    """Return what makes *key* guessable, none for a good key and for the key 0.
+    """Return the traits that make *key* guessable, none for a good key and for the key 0.
 
     *guids*: those of the fabric's nodes and ports. *sm_key*, *sa_key*: as far as known, 0 otherwise.
     """

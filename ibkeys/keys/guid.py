@@ -39,7 +39,7 @@ def parse_guid(text: str) -> int:
 
 
 def is_set_of_guids(text: str) -> bool:
-    """Whether *text*, where a GUID stands, is to be several."""
+    """Return whether *text*, in the place of a GUID, is a set of several."""
     return "[" in text or "," in text
 
 
@@ -57,8 +57,11 @@ def parse_guids(text: str) -> list[int]:
 
 
 def is_spelled_as_guid(text: str) -> bool:
-    """Whether *text*, where a name or a LID could stand too, is a GUID: ``0x`` and more than four digits, or groups of
-    four as sysfs has them. A switch port (``leaf1:3``) has three digits at most after its colon."""
+    """Return whether *text*, which could be a name or a LID too, is a GUID.
+
+    A GUID is ``0x`` and more than four digits, or groups of four as sysfs has them. A switch port (``leaf1:3``) has
+    three digits at most after its colon.
+    """
     if _OF_SYSFS.fullmatch(text) or _GID.fullmatch(text):
         return True
     return text.lower().startswith("0x") and len(text) > 6 and ":" not in text

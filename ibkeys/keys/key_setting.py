@@ -1,4 +1,4 @@
-"""M_Key, level and lease of a port: they travel in one Set (IBA 14.2.4)."""
+"""M_Key, level and lease of a port, which are written by one Set (IBA 14.2.4)."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class KeySetting:
     lease: int
 
     def fields(self) -> dict[str, int]:
-        """Return the two that are not secret, by their names in PortInfo."""
+        """Return the two fields that are not secret, by their names in PortInfo."""
         return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}
 
     def but(self, key: MKey | None, protect: int | None, lease: int | None) -> KeySetting:
@@ -39,7 +39,7 @@ class KeySetting:
 
 
 def check_level_and_lease(protect: int | None, lease: int | None) -> None:
-    """Raise UsageError for a level or lease that PortInfo cannot have; None is none."""
+    """Raise UsageError for a level or lease that PortInfo cannot have; None is accepted."""
     if protect is not None and not 0 <= protect <= 3:
         raise UsageError(f"ProtectBits {protect} is not in 0..3")
     if lease is not None and not 0 <= lease <= 0xFFFF:

@@ -1,4 +1,4 @@
-"""M_Keys: the secret itself, and the check that guards a port (IBA 14.2.4)."""
+"""M_Keys: the secret itself, and the check that protects a port (IBA 14.2.4)."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ CHECKED_METHODS: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS}
 
 @dataclass(frozen=True, slots=True)
 class MKeyVerdict:
-    """What a port does with one SMP.
+    """The reaction of a port to one SMP.
 
-    ``accepted``: process it (a reply follows for Get and Set). ``m_key_shown``: the number that GetResp(PortInfo) shows
-    as M_Key, None for any other attribute or when dropped. ``count_violation``: M_KeyViolations + 1 and trap 256.
-    ``start_lease``: start the lease timer unless it runs. ``stop_lease``: stop it if it runs.
+    ``accepted``: process it (a reply follows for Get and Set). ``m_key_shown``: the number in the M_Key field of
+    GetResp(PortInfo), None for any other attribute or when dropped. ``count_violation``: M_KeyViolations + 1 and trap
+    256. ``start_lease``: start the lease timer unless it runs. ``stop_lease``: stop it if it runs.
     """
 
     accepted: bool

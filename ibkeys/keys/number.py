@@ -17,12 +17,12 @@ NOT_SHOWN: Final = "(not shown)"
 
 
 def looks_like_a_key(text: str) -> bool:
-    """Whether *text* may be a key that was written where something else belongs. A GUID looks the same."""
+    """Return whether *text* may be a key that was written in the wrong place. A GUID looks the same."""
     return _KEY.fullmatch(_GROUPING.sub("", text)) is not None
 
 
 def quoted(text: str) -> str:
-    """Return *text* in quotes for a message, cut where it is long; what looks like a key is not repeated."""
+    """Return *text* in quotes for a message, cut if it is long; a text that looks like a key is not repeated."""
     return NOT_SHOWN if looks_like_a_key(text) else shortened(text)
 
 
@@ -46,7 +46,7 @@ def parse_number(text: str, what: str, bits: int = 64) -> int:
 
 
 def parse_secret_number(text: str, what: str, bits: int = 64) -> int:
-    """As `parse_number`, but no error message repeats any digit of *text*."""
+    """Read a number as `parse_number` does, with no digit of *text* in an error message."""
     try:
         return parse_number(text, what, bits)
     except EncodeError:

@@ -14,18 +14,20 @@ PARTITION_MASK: Final = 0x7FFF
 Membership = Literal["full", "limited"]
 
 InboundCheck = Literal["partition", "membership"]
-"""What a switch port with PartitionEnforcementInbound checks of a packet that its link brings, against its own table:
-``partition``: an entry of the packet's partition, whatever the memberships; ``membership``: an entry that matches
-(`may_talk`), so that a limited P_Key does not pass a limited entry.
+"""The readings of the check by PartitionEnforcementInbound of packets from a switch port's link, against its own table.
+
+``partition``: an entry of the packet's partition passes it, whatever the memberships; ``membership``: an entry must
+match (`may_talk`), so that a limited P_Key does not pass a limited entry.
 
 The text of IBA was not available, so this is an assumption, and a setting (``--inbound-check``). The two readings
-differ for one packet only: a limited P_Key at a switch port that holds nothing but the limited form.
+differ for one packet only: a limited P_Key at a switch port that has only the limited form.
 """
 INBOUND_CHECKS: Final[tuple[InboundCheck, ...]] = get_args(InboundCheck)
 DEFAULT_INBOUND_CHECK: Final[InboundCheck] = "partition"
 """OpenSM makes a leaf port's table a copy of the member's. By the other reading every limited member would be cut off
-from the SA under part_enforce both, which sites run. It also hides nothing: every packet that passes the other check
-passes this one.
+from the SA under part_enforce both, which sites run.
+
+The default also hides nothing: every packet that passes the other check passes this one.
 """
 
 
@@ -125,11 +127,11 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
 
 
 def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_INBOUND_CHECK) -> int | None:
-    """Return the index of the entry of its *table* by which a switch port with inbound enforcement takes a packet with
-    *key* from its link; None if it drops it. *check*: which reading holds, see `InboundCheck`.
+    """Return the index of the entry of its *table* by which a switch port with inbound enforcement accepts *key*.
 
-    By ``partition``, the default, a limited member sends its limited P_Key past a limited entry. That two limited
-    members do not talk is then for the switch port before the receiver, and the receiver, to see (`match_in_table`).
+    The packet comes from its link; None if it is dropped. *check*: the reading, see `InboundCheck`. By ``partition``,
+    the default, a limited member's packet with its limited P_Key passes a limited entry. That two limited members
+    cannot talk is then checked by the switch port before the receiver, and by the receiver (`match_in_table`).
     """
     if check == "membership":
         return match_in_table(key, table)
@@ -139,7 +141,7 @@ def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_
 
 
 def explain(key: PKey) -> str:
-    """Return in words what one P_Key means."""
+    """Return the meaning of one P_Key in words."""
     if not key.is_valid:
         extra = "" if key == 0 else "; write the empty entry as 0x0000"
         return f"invalid P_Key (partition 0): an empty table entry, matches nothing{extra}"

@@ -1,4 +1,4 @@
-"""Q_Keys: what a value may be used for (IBA 10.2.5, 3.5.3)."""
+"""Q_Keys: the permitted uses of a value (IBA 10.2.5, 3.5.3)."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ibkeys.errors import EncodeError
 from ibkeys.mad.const import QP1_Q_KEY
 
 IPOIB_DEFAULT_Q_KEY: Final = 0x00000B1B
-"""What OpenSM gives an IPoIB broadcast group unless its configuration says otherwise."""
+"""The Q_Key that OpenSM gives an IPoIB broadcast group unless its configuration has another."""
 
 QKeyClass = Literal["unprivileged", "general use", "management", "reserved", "privileged"]
 
@@ -61,11 +61,11 @@ RULES: Final = (
         "not hosts: any program may choose one without the highest bit",
     ),
 )
-"""What holds for every Q_Key: its name in documents, and in words (IBA 10.2.5)."""
+"""The fact that is true of every Q_Key: its name in documents, and in words (IBA 10.2.5)."""
 
 
 def classify(q_key: int) -> QKeyMeaning:
-    """Return what *q_key* may be used for. Raises EncodeError when it does not fit 32 bits."""
+    """Return the permitted use of *q_key*. Raises EncodeError when it does not fit 32 bits."""
     for first, last, kind, text in _RANGES:
         if first <= q_key <= last:
             if q_key == IPOIB_DEFAULT_Q_KEY:

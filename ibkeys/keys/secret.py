@@ -1,4 +1,4 @@
-"""A 64-bit key that is a secret: what M_Key and SM_Key have in common."""
+"""A 64-bit key that is a secret: the base of M_Key and SM_Key."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from ibkeys.keys.number import parse_secret_number
 
 
 class Secret64:
-    """A 64-bit key. It masks itself in ``str``, ``repr``, ``format`` and pickles; only `reveal` gives the number.
+    """A 64-bit key. It masks itself in ``str``, ``repr``, ``format`` and pickles; only `reveal` returns the number.
 
-    Comparable and hashable, so that two ports can be seen to share a key without either being shown. Keys of different
-    kinds are never equal. ``name``: the standard's spelling of the kind.
+    Comparable and hashable, so that code can find ports that share a key without showing it. Keys of different kinds
+    are never equal. ``name``: the standard's spelling of the kind.
     """
 
     __slots__ = ("__value",)
@@ -42,11 +42,11 @@ class Secret64:
 
     @property
     def is_zero(self) -> bool:
-        """Whether this is the key 0, which means none at all."""
+        """Whether this is the key 0, which means no key."""
         return self.__value == 0
 
     def hex(self) -> str:
-        """Return ``0x`` and 16 digits: for files of mode 0600 and for output that was asked to show keys."""
+        """Return ``0x`` and 16 digits: for files of mode 0600 and for output on which the user requested keys."""
         return f"0x{self.__value:016x}"
 
     def __eq__(self, other: object) -> bool:

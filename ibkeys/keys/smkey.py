@@ -1,4 +1,4 @@
-"""SM_Keys: what a requester shows the SA to be trusted (IBA 15.4.2; OpenSM calls its own sa_key)."""
+"""SM_Keys, by which the SA trusts a requester (IBA 15.4.2; OpenSM calls its own sa_key)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""For which packets a P_Key counts, and which entry of a table then decides (IBA 9.6.1, 10.9.8)."""
+"""The kinds of packets by their P_Key rules, and the entry of a table that decides (IBA 9.6.1, 10.9.8)."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: which P_Key rule applies to
-    it."""
+    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: its P_Key rule."""
 
     key: str
     name: str

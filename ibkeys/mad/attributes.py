@@ -1,4 +1,4 @@
-"""The attributes of subnet management, as tables. Nothing else lives here.
+"""The attributes of subnet management, as tables.
 
 Source of every offset: IBA volume 1, the section named in each class; checked against libibmad's field table.
 """
@@ -14,7 +14,7 @@ _TIME: Final = "4.096 us * 2^n"
 
 
 class Attribute(Layout):
-    """An attribute of 64 bytes, as it stands in an SMP."""
+    """An attribute of 64 bytes, as in an SMP."""
 
     size = 64
 
@@ -155,7 +155,7 @@ class PortInfo(Attribute):
 
 
 VIOLATION_COUNTERS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
-"""How many packets with a wrong key came. A Set of 0 clears one; whatever else is written is ignored."""
+"""The number of packets that came with a wrong key. A Set of 0 clears one; any other value is ignored."""
 
 
 def counted_violations(info: PortInfo) -> dict[str, int]:
@@ -164,7 +164,7 @@ def counted_violations(info: PortInfo) -> dict[str, int]:
 
 
 class SpeedsAboveNdr(Layout):
-    """The byte of a PortInfo that says whether its link can run faster than NDR. Source: libibmad's field table."""
+    """The byte of a PortInfo that shows whether its link can run faster than NDR. Source: libibmad's field table."""
 
     size = PortInfo.size
     # fmt: off
@@ -179,7 +179,7 @@ class PKeyTable(Attribute):
     """One block of P_KeyTable (IBA 14.2.5.7).
 
     AttributeModifier: block in bits 15..0; on a switch the port in bits 31..16. A CA or router ignores the port and
-    answers for the one the SMP arrived on.
+    answers for the port at which the SMP arrived.
     """
 
     name = "P_KeyTable"

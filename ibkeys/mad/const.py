@@ -20,7 +20,7 @@ P_KEYS_PER_BLOCK: Final = 32
 GUIDS_PER_BLOCK: Final = 8
 GSI_QP: Final = 1
 QP1_Q_KEY: Final = 0x8001_0000
-"""The queue pair of general management packets, and its well-known Q_Key (IBA 10.2.4)."""
+"""The well-known Q_Key of QP1, the queue pair of general management packets (IBA 10.2.4)."""
 
 
 def _spelled(member: IntEnum) -> str:
@@ -76,7 +76,7 @@ class Method(IntEnum):
 
 METHOD_NAMES: Final[Mapping[int, str]] = {method: _spelled(method) for method in Method}
 
-# The same as plain numbers, for code that handles every MAD: to compare one with a member of an enum takes longer.
+# The same as plain numbers, for code that handles every MAD: comparing with a member of an enum takes longer.
 LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
 DIRECTED_ROUTE: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 SUBN_ADM: Final = int(MgmtClass.SUBN_ADM)
@@ -182,7 +182,7 @@ class CapabilityMask(IntFlag):
 
 
 class CapabilityMask2(IntFlag):
-    """PortInfo.CapabilityMask2, valid where CapabilityMask says so: the bits that concern this tool."""
+    """PortInfo.CapabilityMask2, valid if a bit of CapabilityMask is set: the bits that concern this tool."""
 
     IS_VIRTUALIZATION_SUPPORTED = 1 << 2
     IS_LINK_SPEED_NDR_SUPPORTED = 1 << 10

@@ -96,7 +96,7 @@ def attribute_name(attribute_id: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTE
 
 
 def attribute_of(mad: Mad) -> Layout | None:
-    """Return the attribute that *mad* carries as a view on its data, or None when no table is known for it."""
+    """Return the attribute in *mad* as a view on its data, or None when its table is not known."""
     if isinstance(mad, LidRoutedSmp | DirectedRouteSmp):
         layout, offset = SMP_ATTRIBUTES.get(mad.attribute_id), DATA_OFFSET
     elif mad.mgmt_class == MgmtClass.SUBN_ADM:
@@ -112,7 +112,7 @@ def attribute_of(mad: Mad) -> Layout | None:
 
 
 def _rmpp_words(mad: Mad) -> str:
-    """Return what RMPP makes of an SA MAD, as `` segment 3``; "" when it is not in use."""
+    """Return the RMPP part of an SA MAD in words, as `` segment 3``; "" when RMPP is not in use."""
     raw = mad.raw
     if not (raw[24] and raw[26] & ACTIVE):
         return ""

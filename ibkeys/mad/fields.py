@@ -5,7 +5,7 @@ and `Layout.replace` returns a copy in which only that row's bits differ, so res
 followed by a Set. Byte and bit numbers count from the start of the structure, most significant bit first, as the
 standard writes them; everything is big-endian.
 
-A class with rows that overlap or leave the structure cannot be made: the mistake shows at import.
+A class with rows that overlap or leave the structure cannot be made: importing it fails.
 """
 
 from __future__ import annotations
@@ -22,15 +22,14 @@ _Value = TypeVar("_Value")
 
 @dataclass(eq=False, repr=False)
 class FieldRow(Generic[_Value]):
-    """One row of a table: where a field is and how it is shown.
+    """One row of a table: the place of a field and its form in output.
 
     ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
     ``width`` the bits of one element, ``max`` its largest value, ``count`` the elements of an array. ``kind``: "number"
-    and "hex" differ only in JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked
-    wherever they are shown.
-    ``span`` is the slice of the bytes that hold the row, for code that reads them without a view; ``bits`` are the
-    row's bits in the big-endian number that they form.
-    ``part_of`` names a wider row that this one is a part of; only such rows may overlap, and only with that row.
+    and "hex" differ only in JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked in
+    all output. ``span`` is the slice of the bytes that hold the row, for code that reads them without a view; ``bits``
+    are the row's bits in the big-endian number that they form. ``part_of`` names a wider row that contains this one;
+    only such rows may overlap, and only with that row.
     """
 
     name: str
@@ -145,7 +144,7 @@ class TextRow(FieldRow[str]):
     """A row of UTF-8 text, padded with NUL and not terminated when full (NodeDescription)."""
 
     def decode(self, raw: bytes | bytearray) -> str:
-        """Return the text up to the first NUL; what cannot be shown on a terminal becomes U+FFFD."""
+        """Return the text up to the first NUL; characters that a terminal cannot show become U+FFFD."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
         if text.isprintable():  # nearly all
             return text
@@ -219,7 +218,7 @@ MASKED_SUFFIX: Final = "_masked"
 
 
 class _WithoutDict(type):
-    """Makes classes whose objects hold what ``__slots__`` name and no more, also where a class does not say so."""
+    """Makes classes whose objects have the attributes of ``__slots__`` only, even if a class does not define it."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
         body.setdefault("__slots__", ())
@@ -227,10 +226,10 @@ class _WithoutDict(type):
 
 
 class Layout(metaclass=_WithoutDict):
-    """A view over exactly ``size`` bytes, with one descriptor for each row of its table. Of an attribute or record
-    ``name`` is how it is spelled, and ``attribute_id`` its number.
+    """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
 
-    Two views are equal when they have the same class and the same bytes.
+    ``name`` is the spelling of an attribute or record in the standard, ``attribute_id`` its number. Two views are equal
+    when they have the same class and the same bytes.
     """
 
     __slots__ = ("raw",)

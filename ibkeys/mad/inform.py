@@ -1,6 +1,6 @@
 """Subscribing to traps, and receiving them: InformInfo, and the Notice of a Report (IBA 13.4.8, 13.4.11, 15.2.5).
 
-Source: OpenSM's ib_inform_info_t and ib_mad_notice_attr_t; MADs that OpenSM took and sent.
+Source: OpenSM's ib_inform_info_t and ib_mad_notice_attr_t; MADs that OpenSM accepted and sent.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class ReportNotice(SaRecord):
 
     @property
     def notice(self) -> Notice:
-        """The Notice as the trap had it; with the M_Key that trap 256 quotes (`Notice.masked` has it no more)."""
+        """The Notice of the trap, including the M_Key in trap 256 (`Notice.masked` removes it)."""
         return Notice(self.raw[:64])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:

@@ -17,7 +17,7 @@ _XDR: Final = 200.0
 
 
 def link_rate(info: PortInfo) -> float | None:
-    """Return the rate of a link as it is now; None for a width or speed that has no meaning here."""
+    """Return the current rate of a link; None for a width or speed without a known meaning."""
     lanes = _LANES.get(info.link_width_active)
     speed = _speed(info)
     return None if lanes is None or speed is None else lanes * speed

@@ -1,7 +1,7 @@
-"""A MAD without keys, for logs and captures: what a table describes is kept, every other bit is zero.
+"""A MAD without keys, for logs and captures: the fields of known tables are kept, every other bit is zero.
 
-Devices and C libraries do not clear what they do not use: the end of a path, of a table, of a text. What stands there
-may be any memory, a key too. So nothing is kept because it does not look like a key.
+Devices and C libraries do not clear unused bytes: the end of a path, of a table, of a text. These may contain any
+memory, even a key. So no byte is kept just because it does not look like a key.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _PERFORMANCE: Final[dict[int, type[Layout]]] = {
     performance.PORT_COUNTERS: performance.PortCounters,
     performance.PORT_COUNTERS_EXTENDED: performance.PortCountersExtended,
 }
-# Bytes that the standard defines, or a newer device, and for which the table has no row.
+# Bytes that the standard, or a newer device, defines, and for which the table has no row.
 _ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
     PortInfo: (range(SpeedsAboveNdr.link_speed_ext_active2.byte, SpeedsAboveNdr.link_speed_ext_active2.stop),),
     PortInfoRecord: (range(60, 61),),  # the same byte
@@ -42,13 +42,13 @@ _HOPS: Final = slice(at.HOP_POINTER, at.HOP_COUNT + 1)
 
 
 def masked(raw: bytes) -> bytes:
-    """Return a copy of a MAD in which only known fields are left that are not keys; all else is zero.
+    """Return a copy of a MAD with only its known fields that are not keys; all else is zero.
 
     Zeroed are the keys (M_Key, SM_Key, the key of a class, those of attributes and of traps), reserved fields, both
-    paths of a directed route beyond its hops, the data of an unknown attribute, and what lies behind a known one.
+    paths of a directed route beyond its hops, the data of an unknown attribute, and the bytes after a known one.
 
-    Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (what the
-    kernel put together from the segments of an RMPP answer), and of any version.
+    Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (an RMPP
+    answer that the kernel put together from its segments), and of any version.
     """
     if len(raw) < HEADER_SIZE:
         return bytes(len(raw))
@@ -68,7 +68,7 @@ def masked(raw: bytes) -> bytes:
 
 
 def _header(raw: bytes) -> bytes:
-    """Return what every MAD has before byte 24; what is the class's own is zero."""
+    """Return the part before byte 24 that every MAD has; the class's own bytes are zero."""
     header = bytearray(_fields(CommonHeader, raw))
     header[at.STATUS] = raw[at.STATUS]
     return bytes(header)
@@ -84,14 +84,14 @@ def _smp(raw: bytes, attribute_id: int) -> bytes:
     layout = _SMP.get(attribute_id)
     shown = bytearray(_fields(DirectedRouteSmp if directed else LidRoutedSmp, raw))
     shown[:HEADER_SIZE] = _header(raw)
-    # the data of a Get means nothing
+    # the data of a Get has no meaning
     data = b"" if raw[3] == Method.GET else _attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
     shown[DATA_OFFSET:] = data.ljust(MAD_SIZE - DATA_OFFSET, b"\0")
     if directed:
         shown[_HOPS] = raw[_HOPS]
         pointer, hops = raw[_HOPS]
         if hops <= MAX_HOPS:
-            # the return path is written on the way there, hop by hop
+            # the return path is written hop by hop on the route of the request
             returned = hops if DirectedRouteSmp.d.decode(raw) or raw[3] & 0x80 else min(pointer, hops)
             for path, length in ((DirectedRouteSmp.initial_path_bytes, hops), (_RETURN, returned)):
                 first = path.byte + 1  # entry 0 is not used
@@ -127,7 +127,7 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
 
 
 def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> bytes:
-    """Return what is known of *data*, cut where they or the attribute end."""
+    """Return the known fields of *data*, cut at the end of *data* or of the attribute."""
     if layout is None:
         return b""
     data = data[: layout.size]
@@ -159,7 +159,7 @@ def _with_details(shown: bytes, data: bytes, mgmt_class: int) -> bytes:
 
 
 def _fields(layout: type[Layout], data: bytes) -> bytes:
-    """Return *data* as far as *layout* has fields there that are not keys; a text ends with its first NUL."""
+    """Return *data* with only those fields of *layout* that are not keys; a text ends with its first NUL."""
     whole = data[: layout.size].ljust(layout.size, b"\0")
     shown = (int.from_bytes(whole) & _known_bits(layout)).to_bytes(layout.size)
     for row in layout.rows.values():

@@ -14,9 +14,9 @@ from ibkeys.mad.const import AttributeID, TrapNumber
 from ibkeys.mad.fields import Layout, array, field
 
 DETAILS_AT: Final = 10
-"""Where the details begin in a Notice."""
+"""The offset of the details in a Notice."""
 VENDOR_TRAP_NUMBER: Final = slice(62, 64)
-"""Where a vendor's notice has the number of its trap."""
+"""The place of the trap's number in a vendor's notice."""
 
 
 class Notice(Attribute):

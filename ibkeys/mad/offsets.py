@@ -20,7 +20,7 @@ CLASS_VERSION: Final = CommonHeader.class_version.byte
 METHOD: Final = CommonHeader.method.byte
 STATUS: Final = MadHeader.status.span
 AGENT: Final = slice(CommonHeader.transaction_id.byte, CommonHeader.transaction_id.byte + 4)
-"""The half of the TransactionID that the kernel owns: the number of the agent that asks."""
+"""The half of the TransactionID that the kernel owns: the number of the requesting agent."""
 TID: Final = slice(AGENT.stop, CommonHeader.transaction_id.stop)
 """The half of the TransactionID that belongs to the program."""
 TRANSACTION_ID: Final = CommonHeader.transaction_id.span
@@ -44,10 +44,10 @@ RESPONSE: Final = 0x80
 
 
 def reader(*rows: FieldRow[int], before: str = "") -> struct.Struct:
-    """Return what reads *rows*, in the order of their places, as numbers: each all bytes that hold the row.
+    """Return a Struct that unpacks *rows*, in the order of their places, as numbers of all bytes that hold each row.
 
-    To unpack a few fields at once is several times faster than to take one after the other. *before* is the format of
-    what comes before the MAD.
+    Unpacking a few fields at once is several times faster than reading them one by one. *before* is the format of the
+    bytes before the MAD.
     """
     format, end = f">{before}", 0
     for row in rows:
@@ -57,4 +57,4 @@ def reader(*rows: FieldRow[int], before: str = "") -> struct.Struct:
 
 
 _NUMBERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
-"""Of so many bytes, as `struct` has it."""
+"""Size in bytes → its format character in `struct`."""

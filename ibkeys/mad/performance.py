@@ -77,7 +77,9 @@ SELECTED: Final = (
     *(name for name in PortCounters.rows if "select" not in name and name != _LAST),
     _LAST,
 )
-"""The counters of PortCounters: bit n of CounterSelect selects number n, CounterSelect2 goes on at number 16. They
-are in the order of the table, but for QP1Dropped, which was defined last."""
+"""The counters of PortCounters: bit n of CounterSelect selects number n, CounterSelect2 continues at number 16.
+
+They are in the order of the table, except QP1Dropped, which was defined last.
+"""
 SELECTED_EXTENDED: Final = tuple(name for name in PortCountersExtended.rows if "select" not in name)
 """The same for PortCountersExtended."""

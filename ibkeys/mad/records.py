@@ -65,7 +65,7 @@ class NodeRecord(SaRecord):
 
 
 class PortInfoRecord(SaRecord):
-    """PortInfoRecord (IBA 15.2.5.3). All ports of a switch have the EndportLID of port 0; PortNum tells them apart.
+    """PortInfoRecord (IBA 15.2.5.3). All ports of a switch have the EndportLID of port 0; PortNum distinguishes them.
 
     M_Key is not a component here: OpenSM compares it for untrusted requesters too, so a query would guess at keys.
     """

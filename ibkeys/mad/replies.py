@@ -1,4 +1,4 @@
-"""The reply to an SMP or GMP, as the agent that was asked makes it: bytes in, bytes out (IBA 13.4.3, 14.2.2)."""
+"""The reply of an agent to an SMP or GMP: bytes in, bytes out (IBA 13.4.3, 14.2.2)."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ _RETURN_AT: Final = at.RETURN_PATH.start
 _PATHS: Final = slice(at.INITIAL_PATH.start, MAD_SIZE)
 _GET_RESP: Final = bytes((Method.GET_RESP,))
 _D: Final = 0x8000
-"""D in the word of the status: the SMP goes back."""
+"""D in the word of the status: the SMP is a response."""
 # The request up to Method (the rest of it is cut off), Method, status with D, HopPointer, HopCount and what follows it,
-# data, paths. To pack them is twice as fast as to join slices.
+# data, paths. Packing them is twice as fast as joining slices.
 _DIRECTED_REPLY: Final = struct.Struct(f">{at.METHOD}scHB{at.DATA.start - at.HOP_COUNT}s64s128s")
 
 

@@ -113,7 +113,7 @@ def build_sa(
     try:
         head = _HEAD.pack(1, MgmtClass.SUBN_ADM, SA_CLASS_VERSION, *fields)
     except struct.error:
-        # the text of struct's own error holds the value, which may be the key
+        # struct's own error message has the value, which may be the key
         raise EncodeError("a field of the SA header does not fit (values not shown)") from None
     return head + data.ljust(SA_DATA_SIZE, b"\0")
 

@@ -1,6 +1,6 @@
 """MAD headers and the two kinds of SMP: whole datagrams of 256 bytes (IBA 13.4.3, 14.2.1).
 
-`build_smp` makes a request, `parse` wraps what came in. Neither looks at what an attribute means.
+`build_smp` makes a request, `parse` wraps a received MAD. Neither interprets the attribute.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ TID_MASK: Final = 0xFFFF_FFFF
 
 
 class CommonHeader(Layout):
-    """What every MAD header has (IBA 13.4.3). Status and what follows it belong to the class of the MAD."""
+    """The header fields of every MAD (IBA 13.4.3). Status and the bytes after it belong to the class of the MAD."""
 
     size = HEADER_SIZE
     # fmt: off
@@ -41,7 +41,7 @@ class CommonHeader(Layout):
 
 
 class MadHeader(CommonHeader):
-    """The 24 bytes of a MAD header alone, as the kernel gives them back with a timeout."""
+    """The 24 bytes of a MAD header alone, as the kernel returns them with a timeout."""
 
     # fmt: off
     status         = field("Status",        4, 16)
@@ -140,8 +140,8 @@ def build_smp(
     """Return the 256 bytes of an SMP.
 
     *path* is None for a LID-routed SMP (class 0x01); else the ports to leave by, one for each hop, without the unused
-    entry 0: ``()`` is the local port, ``(1, 4)`` what the tools write as ``0,1,4``. A directed-route SMP is pure:
-    DrSLID and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
+    entry 0: ``()`` is the local port, ``(1, 4)`` the route that the tools write as ``0,1,4``. A directed-route SMP is
+    pure: DrSLID and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
 
     Raises EncodeError for more than 63 hops, a port above 255, or *data* of another length.
     """
@@ -162,7 +162,7 @@ def build_smp(
     return b"".join((head, data, initial_path, _RETURN_PATH))
 
 
-# A Get along a directed route, with nothing for the TransactionID and what is asked: BaseVersion to hop pointer, hops,
+# A Get along a directed route, with zeros for TransactionID, attribute and modifier: BaseVersion to hop pointer, hops,
 # TransactionID to AttributeModifier, M_Key, DrSLID and DrDLID, reserved, data, entry 0 of InitialPath, the rest of it,
 # ReturnPath
 _GET_HEAD: Final = bytes((1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, 0))
@@ -171,8 +171,8 @@ _GET: Final = struct.Struct(">7sB16xQI28x64xx63s64x").pack
 
 
 def get_template(path: Sequence[int], m_key: int) -> bytes:
-    """Return what `build_smp` makes of every SubnGet along one directed route with one key, but for the TransactionID
-    and what is asked: bytes 8..23 are 0.
+    """Return the SubnGet that `build_smp` makes for one directed route and key, with zeros in bytes 8..23:
+    TransactionID, AttributeID and AttributeModifier.
 
     Raises EncodeError for more than 63 hops, a port above 255, or a key of more than 64 bits.
     """

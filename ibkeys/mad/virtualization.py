@@ -1,8 +1,8 @@
-"""The attributes of virtual ports, which NVIDIA's adapters have behind a physical port. Nothing else lives here.
+"""The attributes of virtual ports, which NVIDIA's adapters have behind a physical port.
 
-They are asked of the physical port, in the classes of subnet management. Which AttributeModifier names a virtual port
-is not publicly known, so only VirtualizationInfo is asked for (modifier 0); the others are decoded where they are seen.
-Source of every offset: NVIDIA's ib_types.h of 2025, compiled.
+They are queried at the physical port, in the classes of subnet management. Which AttributeModifier names a virtual port
+is not publicly known, so only VirtualizationInfo is queried (modifier 0); the others are only decoded. Source of every
+offset: NVIDIA's ib_types.h of 2025, compiled.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class VPortInfo(Attribute):
 
 
 class VNodeInfo(Attribute):
-    """The virtual node to which virtual ports belong: what a virtual function shows its host."""
+    """The virtual node to which virtual ports belong, as a virtual function shows it to its host."""
 
     name = "VNodeInfo"
     attribute_id = AttributeID.V_NODE_INFO

@@ -1,4 +1,4 @@
-"""One descriptor of libibumad with its agents, and what its refusals mean."""
+"""One descriptor of libibumad with its agents, and the errors of its calls."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from ibkeys.mad.const import SMP_CLASSES
 from ibkeys.umad.devices import binding
 
 _SIMULATOR_ENDED: Final = frozenset({errno.EPIPE, errno.ENOTCONN, errno.ECONNREFUSED, errno.ECONNRESET})
-"""What libumad2sim's sockets say then."""
+"""The errors of libumad2sim's sockets after the simulator has ended."""
 GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, *_SIMULATOR_ENDED})
-"""What says that the device is no longer there."""
+"""The errors that mean that the device no longer exists."""
 
 
 class Descriptor:
@@ -35,7 +35,7 @@ class Descriptor:
         self.ffi.errno = 0
         fd = self.lib.umad_open_port(ca_name.encode(), port)
         if fd < 0:
-            # -EIO says only that open() failed; errno has the reason
+            # -EIO means only that open() failed; errno has the reason
             reason = self.ffi.errno if fd == -errno.EIO and self.ffi.errno else -fd
             _refuse_open(self.where, reason)
         self.fd = fd
@@ -45,7 +45,7 @@ class Descriptor:
         self.close.atexit = False
 
     def register(self, mgmt_class: int, class_version: int, methods: Sequence[int]) -> None:
-        """Register an agent, in the place of the one of this class. Raises AgentRefused, SmpsNotAllowed, DeviceGone."""
+        """Register an agent, in place of that of this class. Raises AgentRefused, SmpsNotAllowed, DeviceGone."""
         ffi, lib = self.ffi, self.lib
         if self.agents[mgmt_class] >= 0:
             self._registered.remove(self.agents[mgmt_class])
@@ -57,7 +57,7 @@ class Descriptor:
         for method in methods:
             words[method // bits] |= 1 << method % bits
         ffi.errno = 0
-        # RMPP version 0: the kernel hands up the segments of a long answer as they come (see ibkeys.client.rmpp)
+        # RMPP version 0: the kernel delivers the segments of a long answer as they come (see ibkeys.client.rmpp)
         agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
         reason = ffi.errno
         if agent < 0:

@@ -20,7 +20,7 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 SYS_INFINIBAND = "/sys/class/infiniband"
 LONGEST_LOOK = 10.0
-"""Seconds that a look at a folder of sysfs may take. The kernel needs microseconds."""
+"""The most seconds for listing a folder of sysfs. The kernel needs microseconds."""
 SYS_INFINIBAND_MAD = "/sys/class/infiniband_mad"
 BUILD_ADVICE = "apt-get install libibumad-dev gcc pkg-config python3-dev, then install ibkeys from its source"
 LIBRARY_ADVICE = "apt-get install libibumad3 (on other systems the package is called libibumad)"
@@ -28,7 +28,7 @@ LIBRARY_ADVICE = "apt-get install libibumad3 (on other systems the package is ca
 IS_SM_DISABLED = 0x400  # PortInfo:CapabilityMask bit 10; set on virtual functions, which have no QP0
 ACTIVE, LINK_UP = 4, 5
 STATES = {1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
-INFINIBAND = ("InfiniBand", "IB")  # libibumad says IB where the kernel does not say
+INFINIBAND = ("InfiniBand", "IB")  # libibumad returns IB where the kernel has no link layer
 
 
 class Binding(NamedTuple):
@@ -40,7 +40,7 @@ class Binding(NamedTuple):
 
 @cache
 def binding() -> Binding:
-    """Return the extension, with libibumad loaded. Raises LibraryMissing, which says what to install.
+    """Return the extension, with libibumad loaded. Raises LibraryMissing, whose message names the package to install.
 
     Both are needed for the real stack only, so nothing is imported or loaded before.
     """
@@ -87,7 +87,7 @@ def list_cas() -> tuple[LocalCa, ...]:
 def ca_names() -> list[str]:
     """Return the names of all RDMA devices, whether or not libibumad can read them.
 
-    umad_get_cas_names() is not asked but of a simulated host: where there is no device at all it makes one up. Raises
+    umad_get_cas_names() is used on a simulated host only: without any device it returns invented names. Raises
     DeviceGone.
     """
     simulated = simulated_names()
@@ -111,8 +111,8 @@ def simulated_names() -> list[str] | None:
 def _entries(folder: str) -> list[str]:
     """Return the names in a folder, [] if it cannot be read. Raises DeviceGone after `LONGEST_LOOK` seconds.
 
-    libumad2sim attaches to its simulator within the first look. Where the simulator ended in the middle of that, its
-    opendir() does not return; so the look is made by a thread that need not end.
+    libumad2sim attaches to its simulator when a folder is first listed. If the simulator ends in the middle of that,
+    its opendir() does not return; so a thread lists the folder, which need not end.
     """
     found: list[str] = []
 
@@ -133,7 +133,7 @@ def _entries(folder: str) -> list[str]:
 
 
 def read_ca(name: str) -> LocalCa:
-    """Return what libibumad knows about device *name*. Raises NoDevice, LibraryMissing."""
+    """Return the data of libibumad about device *name*. Raises NoDevice, LibraryMissing."""
     ffi, lib = binding()
     ca = ffi.new("umad_ca_t *")
     result = lib.umad_get_ca(name.encode(), ca)
@@ -155,7 +155,7 @@ def read_ca(name: str) -> LocalCa:
 
 
 def read_port(ca_name: str, port: int) -> LocalPort:
-    """Return what libibumad knows about one port. Raises NoDevice, LibraryMissing."""
+    """Return the data of libibumad about one port. Raises NoDevice, LibraryMissing."""
     ffi, lib = binding()
     found = ffi.new("umad_port_t *")
     result = lib.umad_get_port(ca_name.encode(), port, found)
@@ -194,11 +194,11 @@ def _text(ffi: Any, chars: Any) -> str:
     return str(ffi.string(chars).decode("utf-8", "replace"))
 
 
-# Which port -----------------------------------------------------------------------------------------------------------
+# Choosing a port -----------------------------------------------------------------------------------------------------
 
 
 def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> LocalPort:
-    """Return the port that -C and -P mean. Raises NoDevice, PortDown, SmpsNotAllowed."""
+    """Return the port that -C and -P name. Raises NoDevice, PortDown, SmpsNotAllowed."""
     if not cas:
         if ca_names():
             raise NoDevice(

@@ -24,13 +24,13 @@ from ibkeys.umad.port import Incoming, LocalPort, MadAnswer, Outgoing, Requests,
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
 
-# MADs that one receive call brings at most. Half of what a scheduler has on the way: the fabric is busy with the other
+# The most MADs of one receive call. Half of a scheduler's requests in flight: the fabric is busy with the other
 # half while these are examined and the next ones are sent.
 _SLOTS = 32
 _SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 _DATA_SIZE = 64
 _DATA_BYTES = [struct.Struct(f"{_DATA_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
-# With this many requests on the way, sending waits a moment for replies. A peer that stops reading while its own
+# With so many requests in flight, sending waits a moment for replies. A peer that stops reading while its own
 # replies are not read never ends: ibsim with its preload library does so with some 500.
 _MUCH, _CHUNK = 256, 64
 _MOMENT_MS = 20
@@ -39,8 +39,8 @@ _MOMENT_MS = 20
 def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
     """Open a port of this host for SMPs.
 
-    What is not given is chosen: the first Active port, else the first with a link. A port that is given with its
-    channel adapter is opened even without a link, since it can still be asked about itself.
+    By default it is the first Active port, else the first with a link. A port that is given with its channel adapter is
+    opened even without a link, because it can still be queried about itself.
 
     Raises LibraryMissing, ModuleMissing, NoDevice, PortDown, SmpsNotAllowed, AccessDenied, AgentRefused.
     """
@@ -93,7 +93,7 @@ class LibibumadPort(Closing):
         return f"<LibibumadPort {self.ca_name} port {self.port}{'' if self._smi else ', closed'}>"
 
     def close(self) -> None:
-        """Give the device back. Safe to call twice."""
+        """Close the device. Safe to call twice."""
         if self._smi is not None:
             # libumad2sim crashes on a reply for a descriptor that was just closed: let the last ones come in
             with suppress(TransportError):
@@ -109,7 +109,7 @@ class LibibumadPort(Closing):
         return time.monotonic()
 
     def attributes(self) -> LocalPort:
-        """Return what the kernel says about this port now. Raises DeviceGone, ClosedError."""
+        """Return the kernel's current attributes of this port. Raises DeviceGone, ClosedError."""
         self._device()
         try:
             return devices.read_port(self.ca_name, self.port)
@@ -119,8 +119,8 @@ class LibibumadPort(Closing):
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent for a management class; registering again replaces the agent.
 
-        *methods* are those it wants to receive unsolicited. The agents for 0x01 and 0x81 are there from the start.
-        An SA agent (0x03) gets an answer of many RMPP segments one by one, and has to acknowledge them.
+        *methods* are the unsolicited methods that it receives. The agents for 0x01 and 0x81 exist from the start. An SA
+        agent (0x03) gets an answer of many RMPP segments one by one, and has to acknowledge them.
 
         Raises AgentRefused, AccessDenied, DeviceGone, UsageError, ClosedError.
         """
@@ -167,7 +167,7 @@ class LibibumadPort(Closing):
         return sorted(failures)
 
     def _send(self, device: Descriptor, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
-        """Send those of *requests* that are at *places* by one device."""
+        """Send the *requests* at *places* by one device."""
         ffi, count, some = self._ffi, len(places), requests.at(places)
         unsent = self._lib.ibkeys_send_batch(
             device.fd,
@@ -190,7 +190,7 @@ class LibibumadPort(Closing):
         if not GONE.isdisjoint(codes):
             raise failed(device.where, "umad_send", next(code for code in codes if code in GONE))
         if errno.EINTR in codes:
-            # the signal's handlers have run by now; go on with what it kept from being sent
+            # the signal's handlers have run by now; continue with the rest
             rest = codes.index(errno.EINTR)
             failures = [SendFailure(places[n], code) for n, code in enumerate(codes[:rest]) if code]
             return failures + self._send(device, requests, places[rest:])
@@ -209,14 +209,14 @@ class LibibumadPort(Closing):
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[MadAnswer], list[Incoming]]:
-        """Return what came within *timeout* seconds, however many signals come. *answers*: as `_take` has it."""
+        """Return the MADs that come within *timeout* seconds, however many signals come. *answers*: as for `_take`."""
         smi = self._device()
         if self._early:
             early, self._early = self._early, []
             return [], early
         deadline = time.monotonic() + timeout
         while True:
-            # rounded up: a wait that ends too early would be asked for again at once
+            # rounded up: a wait that ends too early would be repeated at once
             milliseconds = min(-int(-timeout * 1000 // 1), 0x7FFFFFFF) if timeout > 0 else 0
             if self._gsi is None:
                 got = self._take(smi, milliseconds, answers)
@@ -238,7 +238,7 @@ class LibibumadPort(Closing):
     def _take(
         self, device: Descriptor, milliseconds: int, answers: Any = None
     ) -> tuple[list[MadAnswer], list[Incoming]] | None:
-        """Return the answers that C matched to requests, and all else that came; None when a signal ended the wait.
+        """Return the answers that C matched to requests, and all other MADs; None when a signal ended the wait.
 
         *answers*: where C puts those that it matches; without it none is matched.
         """
@@ -260,7 +260,7 @@ class LibibumadPort(Closing):
         raise failed(device.where, "umad_recv", -count)
 
     def _incoming(self, count: int) -> list[Incoming]:
-        """Return the first *count* MADs that were received as they came."""
+        """Return the first *count* received MADs without matching them."""
         rows = self._ffi.unpack(self._rows, count * self._lib.IBKEYS_RECV_COLUMNS)
         lengths = rows[0::4]
         mads: Sequence[bytes] = _SLOT_BYTES[count](self._mads_buffer[: count * MAD_SIZE])

@@ -1,8 +1,9 @@
-"""MADs into a capture file for Wireshark.
+"""Writing MADs to a capture file for Wireshark.
 
-A MAD has lost the headers it travelled in, so they are made up around it: LRH, BTH and DETH as the standard has them
-for management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Each packet is in a record of type 21 of the Extensible
-Record Format (ERF, link type 197): what is meant for raw InfiniBand, link type 247, is not known to Wireshark 4.0.
+A received MAD has lost its packet headers, so they are made up: LRH, BTH and DETH as the standard has them for
+management packets (IBA 7.7, 9.2, 9.3.2), with CRCs of zero. Each packet is in a record of type 21 of the Extensible
+Record Format (ERF, link type 197), because Wireshark 4.0 does not know link type 247, which is meant for raw
+InfiniBand.
 """
 
 from __future__ import annotations
@@ -37,11 +38,11 @@ _WORDS: Final = (_LRH.size + _BTH.size + _DETH.size + MAD_SIZE + 4) // 4  # PktL
 
 
 class PcapFile:
-    """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in place of an older
-    one. An inherited descriptor, such as /dev/stdout, is written to as it is.
+    """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in place of an older one.
 
-    Unless *show_keys*, only known fields that are not keys are kept (`masked`). *local_lid*: the own LID, for the
-    made-up headers. Raises StoreError when the file cannot be written.
+    An inherited descriptor, such as /dev/stdout, is written to as it is. Unless *show_keys*, only known fields that are
+    not keys are written (`masked`). *local_lid*: the own LID, for the made-up headers. Raises StoreError when the file
+    cannot be written.
     """
 
     def __init__(
@@ -56,17 +57,17 @@ class PcapFile:
             self._file.write(_FILE_HEADER)
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """Write a MAD that went out; one that the kernel refused was never on the wire."""
+        """Write a MAD that was sent, unless the kernel refused it."""
         if not errno:
             self._write(mad.mad, self._lid, mad.lid, mad.qpn, mad.sl)
 
     def received(self, mad: Incoming) -> None:
-        """Write a MAD that came in."""
+        """Write a MAD that was received."""
         if not mad.status:
             self._write(mad.mad, mad.lid, self._lid, mad.qpn, 0)
 
     def close(self) -> None:
-        """Write what is left and close the file. Safe to call twice."""
+        """Flush and close the file. Safe to call twice."""
         with self._told():
             self._file.close()
 

@@ -1,9 +1,9 @@
-"""How MADs leave this host: the interface of a port, and the batches that it is given.
+"""Sending MADs from this host: the interface of a port, and the batches for it.
 
-A `UmadPort` is one port of one local channel adapter. It knows MADs as bytes, agents, and what this host says of the
-port; it knows nothing of what an attribute means, of retries or of policy. Two backends fill it in:
-`ibkeys.umad.libibumad` (the real stack) and `ibkeys.umad.simulated`. Others stand around one of these and have it as
-``inner``: `ibkeys.umad.tap`, `ibkeys.client.report_port`. None is thread-safe: one thread for each instance.
+A `UmadPort` is one port of one local channel adapter. It handles MADs as bytes, agents, and this host's attributes of
+the port; it has no knowledge of attributes, retries or policy. Two backends implement it: `ibkeys.umad.libibumad` (the
+real stack) and `ibkeys.umad.simulated`. Others are around one of these and have it as ``inner``: `ibkeys.umad.tap`,
+`ibkeys.client.report_port`. None is thread-safe: one thread for each instance.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from ibkeys.mad.const import MAD_SIZE
 PERMISSIVE_LID = 0xFFFF
 ETIMEDOUT = 110
 
-# The way of a MAD: the beginning of `struct ibkeys_record` in native/batch.h, its length and then what `Outgoing` has
-# behind its MAD. The MAD follows.
+# The head of a record: the beginning of `struct ibkeys_record` in native/batch.h, its length and then the values after
+# the MAD in `Outgoing`. The MAD follows.
 _WAY: Final = struct.Struct("=7I")
 _ADDRESS: Final = struct.Struct("=6I")
 _LENGTH_SIZE: Final = _WAY.size - _ADDRESS.size
@@ -34,8 +34,8 @@ class Outgoing(NamedTuple):
     """One MAD to be sent.
 
     ``mad``: up to 256 bytes, header first. ``lid``: destination LID in host order, 0xFFFF for a directed route.
-    ``timeout_ms``: the kernel's time for this one attempt; 0 when no reply is expected. The kernel never retries for
-    us: retries belong to the scheduler. ``qpn`` 0 is QP0 (SMPs), 1 is QP1 (GMPs). ``pkey_index``: index into the local
+    ``timeout_ms``: the kernel's time for this one attempt; 0 when no reply is expected. The kernel never retries:
+    retries belong to the scheduler. ``qpn`` 0 is QP0 (SMPs), 1 is QP1 (GMPs). ``pkey_index``: index into the local
     P_Key table, used on QP1 only.
     """
 
@@ -49,10 +49,10 @@ class Outgoing(NamedTuple):
 
 
 class Incoming(NamedTuple):
-    """One MAD that came in, or the kernel's word that a request timed out.
+    """One MAD that was received, or the kernel's report that a request timed out.
 
-    ``status``: 0, or an errno; 110 (ETIMEDOUT) means no reply, and then only the first 24 bytes of ``mad`` are valid
-    (a real kernel delivers no more). ``lid`` and ``qpn``: the sender's.
+    ``status``: 0, or an errno; 110 (ETIMEDOUT) means no reply, and then only the first 24 bytes of ``mad`` are valid (a
+    real kernel delivers no more). ``lid`` and ``qpn``: the sender's.
     """
 
     mad: bytes
@@ -74,7 +74,7 @@ class SendFailure(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class LocalPort:
-    """What the host knows about one of its own ports without sending anything.
+    """The host's attributes of one of its own ports, known without sending anything.
 
     GUIDs and the prefix are host-order integers; ``state`` and ``phys_state`` are IBA codes (4 = Active, 5 = LinkUp);
     ``pkeys`` is a snapshot of the P_Key table.
@@ -115,18 +115,18 @@ class UmadPort(Protocol):
     port: int
 
     def attributes(self) -> LocalPort:
-        """Return what the host knows about this port now. Raises TransportError."""
+        """Return the host's current attributes of this port. Raises TransportError."""
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent for a management class; *methods* are those it wants to receive unsolicited.
+        """Register an agent for a management class; *methods* are the unsolicited methods that it receives.
 
         The agents for 0x01 and 0x81 are registered when the port is opened. Raises AgentRefused.
         """
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order. Returns those that the kernel refused (EINVAL, ...); the others are on their way.
+        """Send a batch, in order. Returns those that the kernel refused (EINVAL, ...); the others were sent.
 
-        Raises DeviceGone when the device went away, ClosedError after close().
+        Raises DeviceGone when the device was removed, ClosedError after close().
         """
 
     def recv(self, timeout: float) -> list[Incoming]:
@@ -140,7 +140,7 @@ class UmadPort(Protocol):
         """Return the port's own clock in seconds: monotonic, and virtual in the simulator."""
 
     def close(self) -> None:
-        """Give the device back. Safe to call twice."""
+        """Close the device. Safe to call twice."""
 
     def __enter__(self) -> Self: ...
 
@@ -150,19 +150,18 @@ class UmadPort(Protocol):
 
 
 def innermost(port: UmadPort) -> UmadPort:
-    """Return the port itself, under all that stands in its place and hands on what it does (``inner``)."""
+    """Return the port itself, inside all ports around it (``inner``)."""
     inner: UmadPort | None = getattr(port, "inner", None)
     return port if inner is None else innermost(inner)
 
 
 def receiver(port: UmadPort) -> Callable[[float], tuple[list[MadAnswer], list[Incoming]]]:
-    """Return ``recv_answers`` of a port that looks itself which answer belongs to which request; of any other port what
-    does the same by `recv`.
+    """Return ``recv_answers`` of a port that matches answers to requests itself, else an equivalent that uses `recv`.
 
-    It receives as `recv` does, and returns the answers that were matched to their requests, and apart from them all
-    others. Matched is an SMP of 256 bytes, with the R bit and Status 0 (but for the D bit), whose TransactionID, class,
+    It receives as `recv` does, and returns the answers that were matched to their requests, and separately all others.
+    Matched is an SMP of 256 bytes, with the R bit and Status 0 (except the D bit), whose TransactionID, class,
     AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such answer
-    need be matched: one may still be among the others. It raises as `recv` does.
+    need be matched: one may still be among the others. It raises the errors of `recv`.
     """
     matching: Callable[[float], tuple[list[MadAnswer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
     return matching or (lambda timeout: ([], port.recv(timeout)))
@@ -170,11 +169,12 @@ def receiver(port: UmadPort) -> Callable[[float], tuple[list[MadAnswer], list[In
 
 class Requests(Sequence[Outgoing]):
     """A batch of MADs, each in parts: a record (`way_of` and the MAD), the TransactionID's lower half, AttributeID and
-    AttributeModifier. These three are written over those that the record's MAD has. Its items are `Outgoing`.
+    AttributeModifier.
 
-    A sweep sends many thousands of Gets, most of which differ from another one in these three numbers: what all to one
-    agent share is made once. `ibkeys.umad.libibumad` hands the parts to C, which puts the MADs together; any other port
-    iterates, and gets each `Outgoing` whole.
+    These three replace those in the record's MAD. Its items are `Outgoing`. A sweep sends many thousands of Gets, most
+    of which differ from another in these three numbers: the common part of those to one agent is made once.
+    `ibkeys.umad.libibumad` passes the parts to C, which joins them; any other port iterates, and gets each `Outgoing`
+    whole.
     """
 
     __slots__ = ("attributes", "modifiers", "records", "tids")
@@ -187,7 +187,7 @@ class Requests(Sequence[Outgoing]):
 
     @classmethod
     def of(cls, batch: Sequence[Outgoing]) -> Self:
-        """Return a batch in parts. Raises EncodeError for one that is too long, and as `way_of`."""
+        """Return a batch in parts. Raises EncodeError for a MAD that is too long, and the errors of `way_of`."""
         requests = cls()
         for mad, *address in batch:
             if not 2 <= len(mad) <= MAD_SIZE:
@@ -229,10 +229,10 @@ class Requests(Sequence[Outgoing]):
 
 
 def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
-    """Return the way of a MAD of *length* bytes as C takes it; its record is the way and 256 bytes. *address*: what
-    `Outgoing` has behind its MAD.
+    """Return the head of a record for a MAD of *length* bytes: its address in the form for C.
 
-    Raises EncodeError for a number of more than 32 bits.
+    The record of a MAD is this head and 256 bytes. *address*: the values that follow the MAD in `Outgoing`. Raises
+    EncodeError for a number of more than 32 bits.
     """
     try:
         return _WAY.pack(length, *address)
@@ -241,12 +241,12 @@ def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
 
 
 def address_of(record: bytes) -> tuple[int, int, int, int, int, int]:
-    """Return what the way of *record* was made of: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key index."""
+    """Return the values in the head of *record*: LID, timeout in milliseconds, QPN, Q_Key, SL, P_Key index."""
     return _ADDRESS.unpack_from(record, _LENGTH_SIZE)
 
 
 def mad_of(record: bytes, tid: int, attribute_id: int, modifier: int) -> bytes:
-    """Return the 256 bytes of a record's MAD with the TransactionID's lower half and what is asked."""
+    """Return the 256 bytes of a record's MAD with the TransactionID's lower half, the AttributeID and the modifier."""
     mad = bytearray(record[_MAD_AT:])
     mad[at.TID] = _NUMBER(tid)
     mad[at.ATTRIBUTE_ID] = attribute_id.to_bytes(2)

@@ -1,4 +1,4 @@
-"""What of the real stack is there on this host: the checks behind ``ibkeys doctor``. Nothing is sent or changed."""
+"""Checks of the parts of the real stack on this host, for ``ibkeys doctor``. Nothing is sent or changed."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """One thing that was examined. ``ok`` is None when it cannot be determined; ``advice`` is empty when none is
-    needed."""
+    """The result of one check. ``ok`` is None when it cannot be determined; ``advice`` is empty when none is needed."""
 
     name: str
     ok: bool | None
@@ -29,9 +28,9 @@ def probe(
     binding: Callable[[], object] = devices.binding,
     list_cas: Callable[[], Sequence[LocalCa]] = devices.list_cas,
 ) -> list[ProbeResult]:
-    """Return what is there of library, kernel module, device files, channel adapters and ports, in that order.
+    """Return the checks of library, kernel module, device files, channel adapters and ports, in that order.
 
-    Reads directories under *root*; the channel adapters come from *list_cas*, which asks libibumad. Needs no
+    Reads directories under *root*; the channel adapters come from *list_cas*, which calls libibumad. Needs no
     privileges.
     """
     checks = [_library(binding), _class(root), _module(root), _device_files(root)]
@@ -52,7 +51,7 @@ def probe(
 
 
 def _listdir(root: Path, path: str) -> list[str] | None:
-    # os.listdir, because it is what libumad2sim sees
+    # os.listdir, because libumad2sim replaces it
     names = or_none(os.listdir, root / path.lstrip("/"))
     return None if names is None else sorted(names)
 

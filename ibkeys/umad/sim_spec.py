@@ -1,4 +1,4 @@
-"""What ``--backend sim:...`` says: which file, and what is to be different in the subnet that is built of it."""
+"""The text of ``--backend sim:...``: the file, and the options for the subnet that is built from it."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ _OPTIONS: Final = (
 
 
 class SubnetReader(Protocol):
-    """What makes a subnet of a file; the arguments are those of `Subnet.from_file`."""
+    """A function that builds a subnet from a file; the arguments are those of `Subnet.from_file`."""
 
     def __call__(self, path: str | Path, port_guids: PortGuids, seed: int, links: InitialState | None, /) -> Subnet:
         """Return the subnet. Raises FileFormatError, StoreError."""
@@ -39,7 +39,8 @@ class SubnetReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimSpec:
-    """What ``--backend sim:...`` says. ``path`` "" is the packaged demo fabric; the faults are shares from 0 to 1."""
+    """The parsed text of ``--backend sim:...``. ``path`` "" is the packaged demo fabric; the faults are shares from 0
+    to 1."""
 
     path: str = ""
     state: Path | None = None
@@ -56,8 +57,10 @@ class SimSpec:
     inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
 
     def load(self, read: SubnetReader = Subnet.from_file) -> Subnet:
-        """Build the subnet, without its saved state. *read*: by default it takes a net file only. Raises what *read*
-        does, and AddressError."""
+        """Build the subnet, without its saved state.
+
+        *read*: by default it accepts a net file only. Raises the errors of *read*, and AddressError.
+        """
         subnet = read(self.path or DEMO, self.port_guids, self.seed, self.links)
         subnet.inbound_check = self.inbound_check
         if self.sm:
@@ -75,7 +78,7 @@ class SimSpec:
 def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
     """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
 
-    Raises as `parse_spec`.
+    Raises the errors of `parse_spec`.
     """
     simulated = backend != "umad"
     return store_paths(
@@ -132,7 +135,8 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
 
 
 def _choice(values: Mapping[str, str], name: str, known: Sequence[_Word], default: _Word | None = None) -> _Word:
-    """Return the value of an option that takes one of the words *known*; without a default the first is it."""
+    """Return the value of an option that takes one of the words *known*; by default *default*, or else the first
+    word."""
     text = values.get(name, default or known[0])
     for word in known:
         if word == text:

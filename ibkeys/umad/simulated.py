@@ -1,9 +1,9 @@
 """The simulated backend: a `UmadPort` on a port of a simulated subnet, with a virtual clock.
 
-It behaves as the kernel does: each attempt times out by itself and comes back as status 110 with the 24-byte header,
+It behaves as the kernel does: each attempt times out by itself and is returned with status 110 and the 24-byte header,
 the upper half of a TransactionID belongs to it, and a local port that refuses an SMP may end it in three ways
-(`SimulatedPort.local_refusal`). Unlike a kernel it hands on late and duplicate replies, as libumad2sim does, because a
-program must stand them; ``discard_late`` turns that off.
+(`SimulatedPort.local_refusal`). Unlike a kernel it delivers late and duplicate replies, as libumad2sim does, because a
+program must tolerate them; ``discard_late`` turns that off.
 """
 
 from __future__ import annotations
@@ -46,17 +46,16 @@ def open_simulated(
 ) -> SimulatedPort:
     """Open the port of a simulated subnet that *spec* describes.
 
-    *at* is the node to stand on (NodeDescription, node id or GUID); else SIM_HOST, else the file's first node. On a
-    switch that is port 0, elsewhere *port*, else the first port with a link. *read*: makes the subnet of the file; by
-    default of a net file.
-    Raises UsageError, FileFormatError, AddressError, NoDevice, StoreLocked, StoreError.
+    *at* is the local node (NodeDescription, node id or GUID); else SIM_HOST, else the file's first node. On a switch
+    that is port 0, elsewhere *port*, else the first port with a link. *read*: makes the subnet of the file; by default
+    of a net file. Raises UsageError, FileFormatError, AddressError, NoDevice, StoreLocked, StoreError.
     """
     if isinstance(spec, str):
         spec = parse_spec(spec)
     _check_ca(ca)
     subnet = spec.load(read)
     node = _home(subnet, at)
-    number = _choose_port(subnet, node, port)  # what it refuses has no state file
+    number = _choose_port(subnet, node, port)  # a spec that it refuses has no state file
     state = StateFile(spec.state, subnet) if spec.state is not None else None
     return SimulatedPort(subnet, node, number, state=state)
 
@@ -75,8 +74,10 @@ def _check_ca(ca: str | None) -> None:
 
 
 def _home(subnet: Subnet, at: str | int | None) -> SimNode:
-    """Return the node *at*, else the one that SIM_HOST names, else the first one. Raises AddressError, which says of a
-    name from SIM_HOST that it is from there."""
+    """Return the node *at*, else the node in SIM_HOST, else the first node.
+
+    Raises AddressError, whose message names SIM_HOST if the name is from there.
+    """
     if at is not None:
         return subnet.node(at)
     name = os.environ.get("SIM_HOST")
@@ -103,9 +104,8 @@ def _choose_port(subnet: Subnet, node: SimNode, port: int | None) -> int:
 class SimulatedPort(Closing):
     """A `UmadPort` at a port of *subnet*. Several may share one subnet, and its clock, in a process.
 
-    `recv` moves the subnet's clock: to the next thing that arrives, or by the whole timeout when nothing does.
-    ``local_refusal``, ``discard_late`` and ``gone`` (the device was removed) are there for tests to set.
-    Not thread-safe.
+    `recv` moves the subnet's clock: to the next MAD that arrives, or by the whole timeout when none does. Tests may set
+    ``local_refusal``, ``discard_late`` and ``gone`` (the device was removed). Not thread-safe.
     """
 
     def __init__(
@@ -132,11 +132,11 @@ class SimulatedPort(Closing):
 
     @property
     def state_path(self) -> Path | None:
-        """The file that the subnet is kept in from run to run; None where it ends with this one."""
+        """The file in which the subnet is saved between runs; None if it is not saved."""
         return self._state.path if self._state is not None else None
 
     def attributes(self) -> LocalPort:
-        """Return what the host knows about this port now."""
+        """Return the host's current attributes of this port."""
         self._check_open()
         return _local_port(self.home)
 
@@ -194,7 +194,8 @@ class SimulatedPort(Closing):
         return True
 
     def push(self, when: float, what: Incoming | tuple[int, int]) -> int:
-        """Let a MAD, or the timeout of a request, come in at *when*. Returns its number in the order of coming."""
+        """Add a MAD, or the timeout of a request, that comes in at *when*. Returns its number in the order of
+        adding."""
         self._sequence += 1
         heapq.heappush(self._queue, (when, self._sequence, what))
         return self._sequence
@@ -209,7 +210,8 @@ class SimulatedPort(Closing):
             self.push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Return what arrived, else wait in virtual time up to *timeout* seconds. Raises ClosedError, DeviceGone."""
+        """Return the MADs that arrived, else wait in virtual time up to *timeout* seconds. Raises ClosedError,
+        DeviceGone."""
         self._check_open()
         subnet = self.subnet
         deadline = subnet.now + max(0.0, timeout)
@@ -256,7 +258,7 @@ class SimulatedPort(Closing):
             raise DeviceGone(f"{self.ca_name} was removed", errno.EIO)
 
     def close(self) -> None:
-        """Give the port back and save the subnet's state. Safe to call twice. Raises StoreError."""
+        """Close the port and save the subnet's state. Safe to call twice. Raises StoreError."""
         if self._closed:
             return
         self._closed = True
@@ -271,12 +273,12 @@ class SimulatedPort(Closing):
 
 
 def _is_answer(mad: bytes) -> bool:
-    """Whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
+    """Return whether the kernel takes *mad* for an answer to a request (mad.c: ib_response_mad)."""
     return bool(mad[at.METHOD] & at.RESPONSE) or mad[at.METHOD] == Method.TRAP_REPRESS
 
 
 def _is_segment(mad: bytes) -> bool:
-    """Whether this is an RMPP MAD of an answer of the SA: the kernel hands all of them up (mad.c, user RMPP)."""
+    """Return whether this is an RMPP MAD of an answer of the SA: the kernel delivers all of them (mad.c, user RMPP)."""
     is_of_sa = mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
     return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 

@@ -1,4 +1,4 @@
-"""A tap on a port: a `UmadPort` that passes everything on and shows it to observers (a trace, a capture file)."""
+"""A tap on a port: a `UmadPort` that passes everything on to the port and to observers (a trace, a capture file)."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from ibkeys.umad.wrapped_port import WrappedPort
 
 
 class Observer(Protocol):
-    """Sees every MAD of a port, in the order in which it passes. It gets the MADs themselves: masking is its duty."""
+    """An observer gets every MAD of a port, in order. It gets the MADs themselves: it has to mask keys itself."""
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """A MAD was handed to the kernel; *errno* is not 0 when the kernel refused it."""
+        """Process a MAD that was given to the kernel; *errno* is not 0 when the kernel refused it."""
 
     def received(self, mad: Incoming) -> None:
-        """A MAD came in, or the kernel's word that a request timed out."""
+        """Process a MAD that was received, or the kernel's report that a request timed out."""
 
     def close(self) -> None:
-        """The port is closed; called once for each close of the tap."""
+        """Close the observer; called once for each close of the tap."""
 
 
 class Tap(WrappedPort):
-    """A port around another one that shows *observers* what passes.
+    """A port around another port that passes each MAD to *observers*.
 
     An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change
     between its Set and its proof.
@@ -53,7 +53,7 @@ class Tap(WrappedPort):
         return failures
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Receive, and show what came to the observers."""
+        """Receive, and pass the received MADs to the observers."""
         came = self.inner.recv(timeout)
         for mad in came:
             self._show(methodcaller("received", mad))
@@ -82,14 +82,14 @@ class Trace:
         self._write = write
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """Write a MAD that went out."""
+        """Write a MAD that was sent."""
         self._write(f"> {summary(mad.mad)}{_lid('to', mad.lid)}" + (f" refused: errno {errno}" if errno else ""))
-        # The data of a Get says nothing: only what is written is shown.
+        # The data of a Get has no meaning: only written data are shown.
         if mad.mad[at.METHOD] != Method.GET:
             self._write_attribute(mad.mad)
 
     def received(self, mad: Incoming) -> None:
-        """Write a MAD that came in, or the timeout."""
+        """Write a MAD that was received, or the timeout."""
         if mad.status == ETIMEDOUT:
             self._write(f"< timeout of tid 0x{int.from_bytes(mad.mad[at.TRANSACTION_ID]):x}")
             return
@@ -98,7 +98,7 @@ class Trace:
         self._write_attribute(mad.mad)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Do nothing: there is nothing to close."""
 
     def _write_attribute(self, raw: bytes) -> None:
         try:

@@ -1,4 +1,4 @@
-"""A port around another one: what it does not do itself, the other one does."""
+"""A port around another port, to which it delegates everything that it does not do itself."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from ibkeys.umad.port import Incoming, LocalPort, Outgoing, SendFailure, UmadPor
 
 
 class WrappedPort(Closing):
-    """A `UmadPort` around another one, ``inner``. Not thread-safe, as the port itself.
+    """A `UmadPort` around another port, ``inner``. Not thread-safe, like the port itself.
 
-    It has no `recv_answers`, whatever *inner* has: a port that looks at what comes in has to get all of it.
+    It has no `recv_answers`, whatever *inner* has: a port that examines received MADs has to get all of them.
     """
 
     def __init__(self, inner: UmadPort) -> None:
@@ -20,7 +20,7 @@ class WrappedPort(Closing):
         self.port = inner.port
 
     def attributes(self) -> LocalPort:
-        """Return what the host knows about the port. Raises TransportError."""
+        """Return the attributes of the port from the host. Raises TransportError."""
         return self.inner.attributes()
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
@@ -32,7 +32,7 @@ class WrappedPort(Closing):
         return self.inner.send(batch)
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds and return what came. Raises DeviceGone, ClosedError."""
+        """Wait up to *timeout* seconds and return the MADs that came. Raises DeviceGone, ClosedError."""
         return self.inner.recv(timeout)
 
     def now(self) -> float:

@@ -43,10 +43,13 @@ class ClassKeyHeader(MadHeader):
 
 @dataclass(frozen=True, slots=True)
 class KeyClass:
-    """One of the classes. ``name``: as options call it; ``key_name``: its key in the words of people; ``words``: what
-    stands before a method in messages; ``data_offset``: where the attribute begins. ``capability``: the bit of
-    ClassPortInfo.CapabilityMask without which a port has no such key, 0 where no bit says so. ``not_counted``: the
-    violations of a port that does not count them, or has counted so many; None where that is not known."""
+    """One of these classes.
+
+    ``name``: its name in options; ``key_name``: the name of its key for people; ``words``: the prefix of a method in
+    messages; ``data_offset``: the offset of the attribute. ``capability``: the bit of ClassPortInfo.CapabilityMask
+    without which a port has no such key, 0 where there is no such bit. ``not_counted``: the violations of a port that
+    does not count them, or has counted so many; None where that is not known.
+    """
 
     name: ClassName
     key_name: str

@@ -1,9 +1,9 @@
 """Attributes of the classes with keys of their own, as tables: the KeyInfo of each, and the attributes next to it.
 
-The first 14 bytes of the four KeyInfo are alike; each class has its own names for them. Bytes behind the last field are
+The first 14 bytes of the four KeyInfo are alike; each class has its own names for them. Bytes after the last field are
 reserved. Sources: CongestionKeyInfo and CongestionInfo: libibmad's field table and opensm's ib_types.h (annex A10);
-BKeyInfo: the baseboard agent of opa-ff; VSKeyInfo, N2NKeyInfo and NeighborsInfo: NVIDIA's ib_types.h of 2025. Nothing
-of it was seen on a device.
+BKeyInfo: the baseboard agent of opa-ff; VSKeyInfo, N2NKeyInfo and NeighborsInfo: NVIDIA's ib_types.h of 2025. None of
+these was read from a device.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ibkeys.mad.fields import Layout, field
 
 
 class KeySettings(Layout):
-    """What the KeyInfo of all four classes have in common, under names that hold for each of them."""
+    """The fields that the KeyInfo of all four classes have in common, with common names."""
 
     size = 16
     # fmt: off
@@ -33,7 +33,7 @@ class KeyInfo(Layout):
 
     @property
     def settings(self) -> KeySettings:
-        """The same bytes under the names that all four have."""
+        """The same bytes with the names that all four have."""
         return KeySettings(self.raw)
 
 
@@ -107,7 +107,7 @@ class N2NKeyInfo(KeyInfo):
 
 
 class NeighborRecord(Layout):
-    """One record of NeighborsInfo: a neighbor with the key between the two nodes, in clear."""
+    """One record of NeighborsInfo: a neighbour with the key between the two nodes, in clear."""
 
     size = 16
     name = "NeighborRecord"

@@ -1,9 +1,9 @@
-"""Details of the traps that the classes with keys of their own send when somebody shows a wrong key.
+"""Details of the traps that the classes with keys of their own send after a MAD with a wrong key.
 
-Offsets count from the start of the Notice. A trap number means something only together with the class: 0 and 259 are
-taken twice. The key in a trap is the offender's, and may be the real one of another port. Sources: opensm's
+Offsets count from the start of the Notice. A trap number has a meaning only together with the class: 0 and 259 are used
+twice. The key in a trap is the offender's, and may be the real key of another port. Sources: opensm's
 ib_mad_notice_attr_t (0x21, 0x05) and NVIDIA's of 2025 (0x0A, 0x0C, trap 1600). That the traps of 0x0A and 0x0C are
-vendor notices, with their number in the last two bytes, follows from their place there: a guess.
+vendor notices, with their number in the last two bytes, is a guess from their place there.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ DETAILS: Final[Mapping[tuple[int, int], type[DataDetails]]] = {
     (MgmtClass.VENDOR_N2N, BAD_VENDOR_KEY): BadVendorKeyDetails,
     (MgmtClass.VENDOR_N2N, KEY_MISCONFIGURED): BadVendorKeyDetails,
 }
-"""(class, trap number) → what the Notice holds."""
+"""(class, trap number) → the layout of the Notice's details."""
 
 
 def details_of(notice: Notice, mgmt_class: int) -> DataDetails | None:

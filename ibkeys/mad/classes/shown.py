@@ -1,4 +1,4 @@
-"""What is shown of a MAD of the classes with keys of their own."""
+"""The fields of a MAD of the classes with keys of their own, for output."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ from ibkeys.mad.notice import DETAILS_AT, Notice
 
 
 def fields_of(payload: Layout, mgmt_class: int, show_keys: bool = False) -> dict[str, Any]:
-    """Return the fields of what a MAD of *mgmt_class* carries. The details of a Notice depend on the class; of one that
-    is not known they are shown with keys only."""
+    """Return the fields of the attribute in a MAD of *mgmt_class*.
+
+    The details of a Notice depend on the class; those of an unknown trap are shown only with keys.
+    """
     document = payload.to_json(show_keys)
     if isinstance(payload, Notice) and mgmt_class in KEY_CLASS_OF:
         details = details_of(payload, mgmt_class)
