@@ -1,1 +1,1 @@
-"""Metrics of a fabric's keys for Prometheus: what a snapshot and the report of an audit say, as numbers with labels."""
+"""Metrics of a fabric's keys for Prometheus: a snapshot and the report of an audit, as numbers with labels."""

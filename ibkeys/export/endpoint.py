@@ -23,16 +23,17 @@ from ibkeys.export.page import CONTENT_TYPE
 PATH: Final = "/metrics"
 LOOPBACK: Final = "127.0.0.1"
 SILENCE: Final = 10.0
-"""Seconds for which a client may send nothing."""
+"""The longest silence of a client, in seconds."""
 WHOLE: Final = 30.0
-"""Seconds that a client may take for everything; one that sends a byte now and then would stay forever otherwise."""
+"""The most seconds for a whole request; a client that sends a byte now and then would stay forever otherwise."""
 MOST_CLIENTS: Final = 16
-"""At the same time; further clients are refused, so that slow clients take no memory."""
+"""The most clients at a time; further clients are refused, so that slow clients take no memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """Where to listen. ``host`` and ``port`` as they were given; ``family`` and ``address`` as the system has them."""
+    """The address to listen on. ``host`` and ``port`` as they were given; ``family`` and ``address`` as the system has
+    them."""
 
     host: str
     port: int
@@ -46,7 +47,7 @@ class Listen:
 
 
 def parse_listen(text: str) -> Listen:
-    """Return what ``PORT``, ``ADDR:PORT`` or ``[ADDR6]:PORT`` means; without ADDR 127.0.0.1. Raises UsageError."""
+    """Return the address in ``PORT``, ``ADDR:PORT`` or ``[ADDR6]:PORT``; without ADDR 127.0.0.1. Raises UsageError."""
     host, _, number = text.rpartition(":")
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
@@ -83,7 +84,7 @@ def make_tls(cert: str, key: str) -> ssl.SSLContext:
 
 @dataclass(frozen=True, slots=True)
 class Guard:
-    """How the page is guarded: by TLS, by a bearer token, by nothing."""
+    """The protection of the page: TLS, a bearer token, or nothing."""
 
     tls: ssl.SSLContext | None = None
     token: bytes | None = None
@@ -92,7 +93,7 @@ class Guard:
         return f"Guard(tls={self.tls is not None}, token={'set' if self.token is not None else None})"
 
     def require_for(self, listen: Listen) -> None:
-        """Raise UsageError if *listen* is not loopback and one of the two is missing."""
+        """Raise UsageError if *listen* is not loopback and TLS or the token is missing."""
         missing = [
             option
             for option, value in (("--tls-cert and --tls-key", self.tls), ("--token-file", self.token))
@@ -105,7 +106,7 @@ class Guard:
             )
 
     def lets_in(self, authorization: str | None) -> bool:
-        """Whether a request with this header may see the page."""
+        """Return whether a request with this header may read the page."""
         if self.token is None:
             return True
         scheme, _, given = (authorization or "").partition(" ")
@@ -115,9 +116,9 @@ class Guard:
 
 @contextmanager
 def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> Iterator[int]:
-    """Serve what *page* returns while this context is open; yield the port number, which is new where 0 was given.
+    """Serve the result of *page* while this context is open; yield the port number, which is new where 0 was given.
 
-    *page* is called in other threads. Raises UsageError if it cannot be listened there, or the guard is too weak.
+    *page* is called in other threads. Raises UsageError if the address cannot be used, or the protection is too weak.
     """
     guard.require_for(listen)
     with files.told_as(UsageError, f"--listen {listen.host}:{listen.port}: cannot be listened on"):
@@ -143,25 +144,25 @@ class _Server(ThreadingHTTPServer):
         super().__init__(listen.address[:2], _Handler)
 
     def server_bind(self) -> None:
-        """Bind without a look at the name service, which `HTTPServer` takes."""
+        """Bind without the query of the name service that `HTTPServer` makes."""
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         self.socket.bind(self.server_address)
         self.server_address = self.socket.getsockname()
         self.server_name, self.server_port = "", self.server_address[1]
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Take a client where there is room for one more."""
+        """Accept a client unless there are too many."""
         if not self._free.acquire(blocking=False):
             self.shutdown_request(request)
             return
         try:
             super().process_request(request, client_address)
-        except BaseException:  # no thread could be started; whoever called closes the connection
+        except BaseException:  # no thread could be started; the caller closes the connection
             self._free.release()
             raise
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """Serve one client, by TLS where that is wanted; a client that does it wrong ends only its own connection."""
+        """Serve one client, by TLS if required; a TLS error ends only this client's connection."""
         try:
             self._serve(request, client_address)
         finally:
@@ -180,7 +181,7 @@ class _Server(ThreadingHTTPServer):
             self.shutdown_request(request)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """Say nothing: a client that goes away in the middle is not an event, and a header may hold a token."""
+        """Do nothing: a client that disconnects early is no error, and a header may contain a token."""
 
 
 def _cut(request: socket.socket) -> None:
@@ -216,4 +217,4 @@ class _Handler(BaseHTTPRequestHandler):
             self.wfile.write(body)
 
     def log_message(self, format: str, *args: Any) -> None:
-        """Write no line for each scrape."""
+        """Do nothing: scrapes are not logged."""

@@ -1,4 +1,4 @@
-"""A metric with all its series. All of them are gauges: each says what one reading found, and counts nothing itself."""
+"""A metric with all its series. All are gauges: each is the value of one reading, and none is a counter."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ Labels = tuple[str, ...]
 
 
 class Family:
-    """One metric: its name, what it says, the names of its labels, and a value for each set of their values.
+    """One metric: its name, its description, the names of its labels, and a value for each set of label values.
 
-    No series can be in it twice, for they are kept by their labels. Label values are made printable, because a node can
-    choose any name.
+    A series cannot be in it twice, because they are stored by their labels. Label values are made printable, because a
+    node can choose any name.
     """
 
     def __init__(self, name: str, help: str, labels: Labels = (), values: Mapping[Labels, float] | None = None) -> None:
@@ -28,7 +28,7 @@ class Family:
         self._values[key] = self._values.get(key, 0) + value
 
     def put(self, *labels: str, value: float = 1) -> None:
-        """Let the series with these label values have *value*, whatever it was."""
+        """Set the series with these label values to *value*."""
         self._values[self._key(labels)] = value
 
     def series(self) -> Iterator[tuple[Labels, float]]:

@@ -15,23 +15,24 @@ from ibkeys.export.page import render
 
 @dataclass(frozen=True, slots=True)
 class MetricsPage:
-    """The metrics of one reading as text, and what is shown in their place once they are overdue."""
+    """The metrics of one reading as text, and the text that replaces them once they are overdue."""
 
     text: bytes
     overdue: bytes
 
     @classmethod
     def of(cls, sweep: SweepAttempt, families: Sequence[Family]) -> Self:
-        """Make the page of *families*, read by *sweep*; none where it failed. Raises UsageError as `render`."""
+        """Return the page of *families*, read by *sweep*; without families if it failed. Raises UsageError as
+        `render`."""
         overdue = replace(sweep, success=False, duration=None, answered=None, lost=None)
         return cls(render([*sweep_families(sweep), *families]), render(sweep_families(overdue)))
 
 
 class Latest:
-    """What is to be shown now. Synchronization: `publish` by one thread, `page` by any.
+    """The current page. Synchronization: `publish` by one thread, `page` by any.
 
-    *patience*: seconds for which a page is shown; None: forever. Where no new one has come by then, the numbers of the
-    fabric go and ``ibkeys_sweep_success`` is 0; the times of the last runs stay.
+    *patience*: seconds for which a page is shown; None: forever. If no new page has come by then, the numbers of the
+    fabric are removed and ``ibkeys_sweep_success`` is 0; the times of the last runs stay.
     """
 
     def __init__(self, patience: float | None, clock: Callable[[], float] = time.monotonic) -> None:
@@ -41,13 +42,13 @@ class Latest:
         self._shown: tuple[MetricsPage, float] | None = None
 
     def publish(self, page: MetricsPage) -> None:
-        """Show *page* from now on."""
+        """Replace the page that is shown by *page*."""
         until = float("inf") if self._patience is None else self._clock() + self._patience
         with self._lock:
             self._shown = (page, until)
 
     def page(self) -> bytes | None:
-        """Return the text as it is now; None before the first page."""
+        """Return the current text; None before the first page."""
         with self._lock:
             shown = self._shown
         if shown is None:

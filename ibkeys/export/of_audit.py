@@ -12,7 +12,7 @@ from ibkeys.export.of_ports import NODE_TYPES
 
 
 def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
-    """Yield how many nodes there are, and how much of them was read."""
+    """Yield the number of nodes, and how much of them was read."""
     zeros: dict[Labels, float] = {(each,): 0 for each in NODE_TYPES}
     nodes = Family("ibkeys_nodes", "Nodes that were found.", ("node_type",), zeros)
     for node in data.fabric.nodes:
@@ -28,7 +28,7 @@ def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
 
 
 def partitions(data: AuditInput, report: Report) -> Iterator[Family]:
-    """Yield the partitions with their members; nothing where no P_Key table of an end port was read."""
+    """Yield the partitions with their members; nothing if no P_Key table of an end port was read."""
     if not any(port.p_key_raw is not None for port in data.end_ports):
         return
     members = Family(
@@ -44,7 +44,7 @@ def partitions(data: AuditInput, report: Report) -> Iterator[Family]:
 
 
 def rules(report: Report) -> Iterator[Family]:
-    """Yield how the rules of the audit ended, and how many findings each has."""
+    """Yield the results of the rules of the audit, and the number of findings of each."""
     ended = Family(
         "ibkeys_audit_rules",
         "Audit rules by severity and result.",

@@ -35,7 +35,7 @@ _DIRECTIONS: Final[Mapping[str, NumberRow]] = {
 
 
 def m_keys(data: AuditInput) -> Iterator[Family]:
-    """Yield what end ports show of their M_Keys, and the leases of those at a level above 0."""
+    """Yield the states of the end ports' M_Keys, and the leases of those at a level above 0."""
     states = Family(
         "ibkeys_mkey_ports",
         "End ports by what they show of their M_Key, and by M_KeyProtectBits.",
@@ -77,7 +77,7 @@ def enforcement(data: AuditInput) -> Iterator[Family]:
 
 
 def p_key_tables(data: AuditInput) -> Iterator[Family]:
-    """Yield how full P_Key tables are; nothing where none was read."""
+    """Yield the fill of P_Key tables; nothing if none was read."""
     shares = [
         len(table.entries) / port.capacity
         for port in data.fabric.ports()
@@ -94,8 +94,8 @@ def p_key_tables(data: AuditInput) -> Iterator[Family]:
 def violations(data: AuditInput, all_ports: bool) -> Iterator[Family]:
     """Yield the violation counters: sums, how many ports counted any, and the ports themselves.
 
-    *all_ports*: also those whose counter is 0. Source: PortInfo; M_KeyViolations of end ports, for an external port of
-    a switch has the M_Key of port 0, the other two of every port.
+    *all_ports*: include ports whose counter is 0. Source: PortInfo; M_KeyViolations of end ports only, because an
+    external port of a switch has the M_Key of port 0, the other two of every port.
     """
     sums = Family(
         "ibkeys_violations",
@@ -122,7 +122,7 @@ def violations(data: AuditInput, all_ports: bool) -> Iterator[Family]:
 
 
 def _sum_by_type(sums: Family, kind: str, ports: Sequence[Port], values: Mapping[Port, int]) -> None:
-    """Add the sums; a type of node of which there are ports and none was read gets no series."""
+    """Add the sums; a type of node that has ports of which none was read gets no series."""
     there = {port.node.type_name for port in ports}
     read = {port.node.type_name for port in values}
     for node_type in (*NODE_TYPES, *sorted(there - set(NODE_TYPES))):
@@ -135,14 +135,14 @@ def _sum_by_type(sums: Family, kind: str, ports: Sequence[Port], values: Mapping
 def place_of(port: Port) -> tuple[str, str]:
     """Return the labels ``guid`` and ``port`` as treydock/infiniband_exporter has them, so that queries can join.
 
-    The port GUID, on a switch that of port 0; the node's where it is not known.
+    The port GUID, on a switch that of port 0; the node's where the port GUID is not known.
     """
     return f"0x{port.port_guid or port.node.guid:016x}", str(port.num)
 
 
 def port_info(ports: Iterable[Port]) -> Family:
-    """Return what each port is called. Where two ports have one GUID and number, only the first is named: a query that
-    joins could not tell them apart."""
+    """Return the names of each port. If two ports have one GUID and number, only the first is named: a query that joins
+    could not distinguish them."""
     family = Family(
         "ibkeys_port_info",
         "What a port is called; the value is 1.",

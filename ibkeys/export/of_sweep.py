@@ -1,4 +1,4 @@
-"""Metrics about the reading itself: when, how long, whether it was complete. These are there when nothing else is."""
+"""Metrics about the reading itself: when, how long, whether it was complete. They exist even without other metrics."""
 
 from __future__ import annotations
 
@@ -11,9 +11,11 @@ from ibkeys.version import __version__
 
 @dataclass(frozen=True, slots=True)
 class SweepAttempt:
-    """One attempt to read the fabric. ``run`` and ``last_success``: Unix time of the end of this attempt, and of the
-    last one that was complete, None if none is known. ``duration``: seconds, None of one that failed. ``answered`` and
-    ``lost``: SMPs, None if nothing was asked, as of a snapshot's file.
+    """One attempt to read the fabric.
+
+    ``run`` and ``last_success``: Unix time of the end of this attempt, and of the last complete one, None if none is
+    known. ``duration``: seconds, None if it failed. ``answered`` and ``lost``: SMPs, None if none was sent, as for a
+    snapshot's file.
     """
 
     run: float
@@ -25,7 +27,7 @@ class SweepAttempt:
 
 
 def sweep_families(sweep: SweepAttempt) -> Iterator[Family]:
-    """Yield what is to be said of *sweep*."""
+    """Yield the metrics of *sweep*."""
     yield Family("ibkeys_build_info", "The version of ibkeys; the value is 1.", ("version",), {(__version__,): 1})
     yield of_one("ibkeys_sweep_last_run_timestamp_seconds", "Time of the last sweep, failed or not.", sweep.run)
     if sweep.last_success is not None:

@@ -1,4 +1,4 @@
-"""All metrics of one reading, and the text that Prometheus reads."""
+"""All metrics of one reading, and their text for Prometheus."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class MetricChoice:
-    """What is shown of single ports. ``all_ports``: violation counters that are 0 too; ``port_info``: names."""
+    """The metrics of single ports. ``all_ports``: violation counters that are 0 too; ``port_info``: names."""
 
     all_ports: bool = False
     port_info: bool = False
@@ -27,7 +27,7 @@ class MetricChoice:
 def fabric_families(data: AuditInput, report: Report, choice: MetricChoice) -> list[Family]:
     """Return the metrics of one reading of a fabric: of *data*, and of the *report* of an audit of it.
 
-    No metric has an M_Key in it, nor a fingerprint of one.
+    No metric contains an M_Key, nor a fingerprint of one.
     """
     found = [
         *coverage(data, report),
@@ -55,7 +55,7 @@ def render(families: Iterable[Family]) -> bytes:
 
 
 class _Collected:
-    """What prometheus-client calls a collector."""
+    """A collector for prometheus-client."""
 
     def __init__(self, families: Sequence[Family], metric: Callable[..., Any]) -> None:
         names = [family.name for family in families]

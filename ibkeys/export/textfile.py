@@ -9,11 +9,12 @@ from ibkeys import files
 from ibkeys.errors import FileError
 
 MODE = 0o644
-"""Another user reads it."""
+"""Readable by another user: node_exporter's."""
 
 
 def check_textfile(path: Path) -> None:
-    """Raise FileError if no text file can be put at *path*: something else is there, or there is no such folder."""
+    """Raise FileError if no text file can be written at *path*: another kind of file is there, or there is no such
+    folder."""
     with _told(path):
         files.check_output(path)
         if not path.parent.is_dir():
@@ -21,9 +22,9 @@ def check_textfile(path: Path) -> None:
 
 
 def write_textfile(path: Path, page: bytes) -> None:
-    """Put *page* in place of *path* atomically, mode 0644. Raises FileError; what was there is there then.
+    """Replace *path* by *page* atomically, mode 0644. Raises FileError, and then leaves the former file.
 
-    The file beside it that it is written to has no name that the collector reads (``*.prom``).
+    The name of the temporary file beside it is not one that the collector reads (``*.prom``).
     """
     check_textfile(path)
     with _told(path):

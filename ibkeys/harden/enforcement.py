@@ -1,6 +1,6 @@
 """The step for partition enforcement: part_enforce in the options file of every OpenSM, proven at every leaf port.
 
-OpenSM copies the table of each end port to the switch port before it, and then lets that one enforce; so ports with
+OpenSM copies the table of each end port to the switch port before it, and then lets that port enforce; so ports with
 exactly the P_Keys of the policy lose no connectivity. Ports with more would lose it, which triggers an interlock.
 """
 
@@ -59,24 +59,24 @@ _HARDEN: Final = f"ibkeys {COMMAND} --via opensm"
 _NO_ENFORCEMENT: Final = "no_partition_enforcement"
 _OPTIONS: Final = (ENFORCE, _NO_ENFORCEMENT)
 _REFUSAL: Final = "opensm-options"
-"""What `Refused.interlock` is where an OpenSM would not take the option over; nothing overrides that."""
+"""The value of `Refused.interlock` if an OpenSM would not apply the option; it cannot be overridden."""
 
 
 class PartEnforceStep(HardeningStep):
-    """part_enforce both."""
+    """The step that sets part_enforce both."""
 
     name = "enforcement"
     title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Whether it, or its way back, was begun on these hosts and this subnet, and has not ended."""
+        """Return whether it, or its undoing, was begun on these hosts and this subnet, and has not ended."""
         return is_left_on(writer, {each.name for each in asked.hosts})
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the change of the options files, None if they say so already and every leaf port enforces.
+        """Return the change of the options files, None if they have the value already and every leaf port enforces.
 
-        Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote
-        was changed since.
+        Raises the errors of `plan_enforcement`; Refused (``overtaken``) if a change was interrupted and a file that it
+        wrote was changed since.
         """
         plan = plan_forth(writer, asked)
         if not plan.pending:
@@ -88,10 +88,10 @@ ENFORCEMENT: Final = PartEnforceStep()
 
 
 def plan_forth(writer: ChangeWriter, asked: HardenRequest) -> EnforcementPlan:
-    """Plan that every OpenSM works with part_enforce both, or the rest of the change that was cut off.
+    """Plan that every OpenSM works with part_enforce both, or the rest of the change that was interrupted.
 
-    Raises what `plan_enforcement` raises; Refused (``overtaken``) where one was cut off and a file that it wrote was
-    changed since.
+    Raises the errors of `plan_enforcement`; Refused (``overtaken``) if a change was interrupted and a file that it
+    wrote was changed since.
     """
     plan = plan_enforcement(writer, asked, lambda file: HARDENED)
     if left := not_ended(writer, plan.files):
@@ -106,13 +106,13 @@ def plan_forth(writer: ChangeWriter, asked: HardenRequest) -> EnforcementPlan:
 def plan_enforcement(
     writer: ChangeWriter, asked: HardenRequest, wanted: Callable[[OpensmFile], str]
 ) -> EnforcementPlan:
-    """Plan that every OpenSM works with part_enforce as *wanted* returns it for its options file: ``both``, ``in``,
-    ``out`` or ``off``. What leaf ports enforce is that of the master.
+    """Plan that every OpenSM works with part_enforce as *wanted* returns it for its options file.
 
-    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not take it over, and
-    (``overtaken``) where the change that *writer* goes on with wrote other files than those of this subnet,
-    UsageError if its options are not known, FileFormatError for a file that cannot be edited, and what `find_site`
-    raises.
+    The values are ``both``, ``in``, ``out`` or ``off``; the leaf ports enforce by the value of the master.
+
+    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not apply it, and
+    (``overtaken``) if the change that *writer* resumes wrote other files than those of this subnet, UsageError if its
+    options are not known, FileFormatError for a file that cannot be edited, and the errors of `find_site`.
     """
     survey = look_at_all(writer, (), by_port_guid=True)
     assert survey.topology is not None
@@ -137,7 +137,7 @@ def plan_enforcement(
     plan.words = _in_words(plan, wanted, enforced)
     if plan.pending:
         plan.objections += [
-            # First: drift from a policy that waits to be read ends when it is.
+            # First: drift from a policy that OpenSM has not read yet ends when it reads it.
             *objections_to_unread_policy(writer, seen.master.instance, survey.topology),
             *objections_to_unread_options(plan.files, partial(is_written_here, writer)),
             *_of_drift(site, survey, enforced),
@@ -148,8 +148,11 @@ def plan_enforcement(
 
 
 def plan_rest(writer: ChangeWriter, asked: HardenRequest, begun: OperationRecord) -> EnforcementPlan:
-    """Plan the rest of the change that was *begun*, forth or back; `writer_command` names the command of *writer*.
-    Raises Refused (``stale``) if it has ended meanwhile, and what `plan_enforcement` raises."""
+    """Plan the rest of the change that was *begun*, in its own direction; `writer_command` names the command of
+    *writer*.
+
+    Raises Refused (``stale``) if it has ended meanwhile, and the errors of `plan_enforcement`.
+    """
     plan = (plan_forth if goes_forth(begun) else plan_back)(writer, asked)
     if plan.cut_off != begun.id:  # it was found before the lock was held
         raise Refused(f"operation {begun.id} has ended in the meantime", "stale").unchanged("see `ibkeys journal`")
@@ -157,17 +160,18 @@ def plan_rest(writer: ChangeWriter, asked: HardenRequest, begun: OperationRecord
 
 
 def writer_command(begun: OperationRecord) -> str:
-    """Return the command of the writer that finishes a change which was *begun*."""
+    """Return the command of the writer that finishes the change *begun*."""
     return COMMAND if goes_forth(begun) else "undo"
 
 
 def plan_back(writer: ChangeWriter, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
-    """Plan to restore in each options file the part_enforce that the last hardening found there. A file of which the
-    journal knows none stays as it is. *undoes*: the operation of that hardening, which this undoes; None where a way
-    back of an earlier version of ibkeys is finished.
+    """Plan to restore in each options file the part_enforce that the last hardening found there.
 
-    Raises UsageError if it knows none at all, what `plan_enforcement` raises, and Refused (``overtaken``) where
-    somebody else has changed it since that hardening, or since it was taken back.
+    A file of which the journal has no value is not changed. *undoes*: the operation of that hardening, which this
+    undoes; None where an undoing by an earlier version of ibkeys is finished.
+
+    Raises UsageError if the journal has no value at all, the errors of `plan_enforcement`, and Refused (``overtaken``)
+    if another program has changed it since that hardening, or since it was undone.
     """
     own = own_values(writer)
     if not own and not not_ended(writer):
@@ -200,16 +204,19 @@ def _nothing_to_restore() -> UsageError:
 
 
 def why_it_may_end(writer: ChangeWriter, asked: HardenRequest) -> str | None:
-    """Return why a change of part_enforce that has not ended goes neither forth nor back: somebody else has changed it
-    since. None where it does. Raises UsageError if all have ended, and what else refuses one of the two."""
+    """Return why a change of part_enforce that has not ended can be neither finished nor undone: another program has
+    changed it since.
+
+    None if it can. Raises UsageError if all have ended, and other errors of the two.
+    """
     if not not_ended(writer):
         raise UsageError(f"--overtaken: every change of {ENFORCE} in the journal has ended")
     return why_overtaken(partial(plan_forth, writer, asked), partial(plan_back, writer, asked))
 
 
 def refuse_way_back(writer: ChangeWriter, operation: int) -> None:
-    """Raise UsageError for a change of part_enforce that is a way back itself, or not the last hardening, StoreError
-    for one that was taken back already. *operation*: its number."""
+    """Raise UsageError for a change of part_enforce that is an undoing itself, or not the last hardening, StoreError
+    for one that was undone already. *operation*: its number."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         record = journal.find(operation)
         files = files_of(journal, operation)
@@ -260,7 +267,7 @@ def _refuse_command_line(running: Running, settings: Mapping[str, EffectiveOptio
 
 
 def _edited(file: OpensmFile, wanted: str) -> bytes:
-    """Return the options file with part_enforce *wanted*; an older line that wins over it says FALSE."""
+    """Return the options file with part_enforce *wanted*, and FALSE in an older option that has precedence over it."""
     options = read_options(file.data)
     if options.value(ENFORCE) == wanted:
         return file.data
@@ -279,8 +286,10 @@ def _in_words(plan: EnforcementPlan, wanted: Callable[[OpensmFile], str], enforc
 
 
 def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
-    """Yield the leaf ports that can enforce, each with its end port. One whose table the P_Keys of the end port fill is
-    left out: OpenSM lets it enforce nothing."""
+    """Yield the leaf ports that can enforce, each with its end port.
+
+    A port whose table the P_Keys of the end port fill is left out: OpenSM lets it enforce nothing.
+    """
     targets: Mapping[tuple[int, int], PortTarget] = survey.targets
     for target in targets.values():
         leaf = leaf_of(target.port) if not target.port.is_external else None
@@ -298,7 +307,8 @@ def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
 
 
 def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objection]:
-    """``drift``: end ports have P_Keys that OpenSM did not give them. It copies what it remembers to the leaf port."""
+    """Yield ``drift``: end ports have P_Keys that OpenSM did not give them. It copies those it remembers to the leaf
+    port."""
     if wanted == "off":
         return
     options = replace(site.options, part_enforce="off")
@@ -313,7 +323,7 @@ def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objecti
 
 
 def objections_to_strangers(seen: FoundSms) -> Iterator[Objection]:
-    """``standby-differs``: an SM that would take over works with its own part_enforce."""
+    """Yield ``standby-differs``: an SM that would take over works with its own part_enforce."""
     strangers = [str(manager.port) for manager, running in seen.others() if running is None]
     if strangers:
         why = where_it_may_be([each.name for each in seen.report.instances() if each.port_guid is None])

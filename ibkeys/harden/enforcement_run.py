@@ -32,24 +32,24 @@ from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
 
 ABORT: Final = "harden --abort"
-"""The command of a way back that an earlier version of ibkeys made; now that is an undo."""
+"""The command of an undoing that an earlier version of ibkeys made; now that is an undo."""
 COMMANDS: Final = (COMMAND, ABORT)
-"""The commands of the journal by which operations began, forth and back."""
+"""The commands in the journal that begin such operations: hardening and undoing."""
 ENFORCE: Final = "part_enforce"
 HARDENED: Final = "both"
-"""What a hardening sets it to."""
+"""The value that a hardening sets."""
 
 
 @dataclass(slots=True)
 class EnforcingPort:
-    """A switch port and the end port behind it; ``wanted``: what it shall enforce. Both are read again and again."""
+    """A switch port and the end port behind it; ``wanted``: its enforcement afterwards. Both are read repeatedly."""
 
     leaf: PortTarget
     end: PortTarget
     wanted: Enforcement
 
     def difference(self) -> str:
-        """Return how the switch port is not as wanted, in words; "" if it is."""
+        """Return how the switch port differs from ``wanted``, in words; "" if it does not."""
         if self.leaf.enforcement != self.wanted:
             return f"enforcement is {self.leaf.enforcement} instead of {self.wanted}"
         enforces = self.wanted.inbound or self.wanted.outbound
@@ -60,7 +60,7 @@ class EnforcingPort:
 
 @dataclass(frozen=True, slots=True)
 class LeavesProof(Proof[PortReadings[PortId]]):
-    """Reads leaf ports and the end ports behind them. ``progress``: told how many are right."""
+    """Reads leaf ports and the end ports behind them. ``progress``: called with the number of correct ones."""
 
     writer: ChangeWriter
     leaves: Sequence[EnforcingPort]
@@ -82,13 +82,15 @@ class LeavesProof(Proof[PortReadings[PortId]]):
 
 @dataclass(slots=True, kw_only=True)
 class EnforcementPlan(Plan):
-    """A change of part_enforce. ``files``: the options files of all OpenSMs, that of the master last; ``new``: what
-    each holds afterwards; ``leaves``: the switch ports; ``wait``: seconds without progress after which OpenSM is
-    signalled again, and then given up; ``say``: called with files that somebody else left beside these; ``silent``:
-    leaf ports that did not answer at the end; ``cut_off``: the operation of the journal that this one continues;
-    ``undoes``: the one that it takes back; ``reverts``: the command of an unfinished change in the other direction,
-    which ends with this one, or ""; ``ends``: all changes that end with this one; ``kept``: what the journal keeps of a
-    new one, the other hosts and the ports by which its subnet is known.
+    """A change of part_enforce.
+
+    ``files``: the options files of all OpenSMs, that of the master last; ``new``: the contents of each afterwards;
+    ``leaves``: the switch ports; ``wait``: seconds without progress after which OpenSM is signalled again, and then
+    given up; ``say``: called with files that another program left beside these; ``silent``: leaf ports that did not
+    answer at the end; ``cut_off``: the operation of the journal that this one continues; ``undoes``: the operation that
+    it undoes; ``reverts``: the command of an unfinished change in the other direction, which ends with this one, or "";
+    ``ends``: all changes that end with this one; ``kept``: the data of a new one in the journal, the other hosts and
+    the ports that identify its subnet.
     """
 
     seen: FoundSms
@@ -109,17 +111,17 @@ class EnforcementPlan(Plan):
 
     @property
     def changing(self) -> list[OpensmFile]:
-        """The files that are to be written."""
+        """The files to write."""
         return [file for file in self.files if self.new[file.key] != file.data]
 
     @property
     def pending(self) -> bool:
-        """Whether a file is to be written, a switch port is not as wanted, or an earlier change has not ended."""
+        """Whether a file has to be written, a switch port differs, or an earlier change has not ended."""
         is_open = self.cut_off is not None or self.reverts != ""
         return is_open or bool(self.changing) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
-        """Return the undo that it is, or the operation that was interrupted, open again, or a new one."""
+        """Return the operation of the change: an undo, the interrupted operation, reopened, or a new one."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.cut_off is not None:
@@ -127,8 +129,10 @@ class EnforcementPlan(Plan):
         return journal.operation(COMMAND, origin, self.kept)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Replace the files, tell every OpenSM, and wait. Raises NotStored if leaf ports do not take it; Refused
-        (``stale``), FileChanged, FileError, HostNotReached, StoreError.
+        """Replace the files, signal every OpenSM, and wait.
+
+        Raises NotStored if leaf ports do not have the value; Refused (``stale``), FileChanged, FileError,
+        HostNotReached, StoreError.
         """
         with Interrupts() as interrupts:
             interrupts.check()

@@ -1,8 +1,8 @@
 """The steps for files: remove other users' access to files with keys, for every reachable OpenSM.
 
-OpenSM recreates guid2mkey at each key change with the permissions that its umask leaves. So its folder and log are
-closed before the first key, and files that it created in the meantime are closed at the end. An options file gets its
-rights together with its first key. Rights are only taken away; the rollback is chmod. Source: opensm osm_db_files.c,
+OpenSM recreates guid2mkey at each key change with the permissions of its umask. So its folder and log are closed before
+the first key, and files that it created in the meantime are closed at the end. An options file gets its permissions
+together with its first key. Permissions are only removed; the rollback is chmod. Source: opensm osm_db_files.c,
 osm_log.c; a running OpenSM, observed.
 """
 
@@ -36,7 +36,7 @@ _UMASK: Final = 0o077
 
 @dataclass(frozen=True)
 class FileStep(HardeningStep):
-    """Files of these ``roles``. ``words``: what is closed that is not there yet."""
+    """The step that closes files of these ``roles``. ``words``: the files it closes that do not exist yet."""
 
     name: StepName
     title: str
@@ -46,11 +46,11 @@ class FileStep(HardeningStep):
     serves = _KEY_STEPS
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Whether it is the last one, and one like it was cut off."""
+        """Return whether it is the last one, and an earlier one was interrupted."""
         return bool(self.words) and is_any_cut_off(writer.fabric.stores.journal, [self.command])
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return what would be closed. Raises what `sms_for` raises."""
+        """Return the files that would be closed. Raises the errors of `sms_for`."""
         managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         runnings = sms_for(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
         found = [each for running in runnings for each in self.open_files(running)]
@@ -64,7 +64,7 @@ class FileStep(HardeningStep):
         )
 
     def open_files(self, running: Running) -> Iterator[_OpenFile]:
-        """Yield the files, or their folders, that give more rights than they should, with the rollback of each."""
+        """Yield the files, or their folders, that give more permissions than they should, with the rollback of each."""
         for role in self.roles:
             file = running.instance.files[role]
             if file.path is None or file.place is None:
@@ -94,18 +94,21 @@ class FileStep(HardeningStep):
                 close(each.running.machine, each.place)
                 entry.done()
             for each in found:
-                if each.role == "options":  # a new mode looks like an edit that nobody has read
+                if each.role == "options":  # a new mode looks like an edit that OpenSM has not read
                     each.running.machine.signal(each.running.instance.process)
-            if self.words:  # the last step: nothing is left of one that was cut off
+            if self.words:  # the last step: this completes an interrupted one
                 close_cut_off(operation.journal, [self.command], "done", but=operation.id)
         return ()
 
 
 @dataclass(frozen=True, slots=True)
 class _OpenFile:
-    """A file on which others have rights. ``place``: as it is reached on its host, which ends with the process of its
-    OpenSM where that has mounts of its own; ``words``: what changes; ``way_back``: the command that restores the
-    rights; ``image``: what the journal keeps."""
+    """A file to which other users have access.
+
+    ``place``: its path on its host, which is no longer valid when the process of its OpenSM ends, if that has mounts of
+    its own; ``words``: the change; ``way_back``: the command that restores the permissions; ``image``: its data in the
+    journal.
+    """
 
     running: Running
     role: Role

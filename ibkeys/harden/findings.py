@@ -1,4 +1,4 @@
-"""Which hardening step fixes which audit finding, and what is reported about findings that no step fixes."""
+"""The hardening step for each audit finding, and the report on findings that no step fixes."""
 
 from __future__ import annotations
 
@@ -36,15 +36,18 @@ _WITHOUT: Final[Mapping[StepName, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class RemainingFinding:
-    """What stays. ``finding``: a rule that fails, or that cannot be judged without what a step needs; ``in_power``:
-    whether a step of this hardening is for it; ``why``: what there is to do."""
+    """A finding that remains.
+
+    ``finding``: a rule that fails, or that cannot be judged without an input of a step; ``in_power``: whether a step of
+    this hardening fixes it; ``why``: the remedy.
+    """
 
     finding: RuleResult
     in_power: bool
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the contract has it."""
+        """Return the finding as the contract has it."""
         found = self.finding
         return {
             "rule": found.rule,
@@ -62,7 +65,7 @@ def failing(report: Report, severity: Severity) -> list[RuleResult]:
 
 
 def by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]:
-    """Return for each step the rules that call for it."""
+    """Return for each step the rules whose findings it fixes."""
     found: dict[StepName, tuple[str, ...]] = {}
     for each in findings:
         step = MENDED_BY.get(each.rule)
@@ -72,7 +75,8 @@ def by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]
 
 
 def remaining_findings(report: Report, severity: Severity, steps: Collection[StepName]) -> list[RemainingFinding]:
-    """Return what is said about the rules that fail, and of those that are not known because a step was not asked for.
+    """Return the findings that remain: of rules that fail, and of rules that are unknown because a step was not
+    requested.
 
     *steps*: those that the user's options allow.
     """
@@ -89,7 +93,7 @@ def _severe(report: Report, severity: Severity) -> list[RuleResult]:
 
 
 def _why_not_made(finding: RuleResult, steps: Collection[StepName]) -> str | None:
-    """Return why the step for a finding is not among *steps*, None where no option of the user would change that."""
+    """Return why the step for a finding is not among *steps*, None if no option of the user would change that."""
     step = MENDED_BY.get(finding.rule)
     return None if step is None or step in steps else _WITHOUT.get(step)
 

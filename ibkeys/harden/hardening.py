@@ -1,8 +1,8 @@
 """A hardening: audit findings become one plan, which is carried out step by step.
 
-The steps come in an order in which none exposes what a later one puts there: folders before the first key, the SA_Key
+The order of the steps is such that none exposes data that a later one writes: folders before the first key, the SA_Key
 before the first M_Key, tables before M_Keys close the ports. A hardening stores no state: after a failed step, running
-it again repeats the audit and continues with what is left.
+it again repeats the audit and continues with the remaining steps.
 """
 
 from __future__ import annotations
@@ -31,8 +31,10 @@ STEPS: Final[tuple[HardeningStep, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTIT
 
 @dataclass(frozen=True, slots=True)
 class PlannedStep:
-    """One step of a plan. ``rules``: those that call for it; ``change``: what it would do, None if that cannot be said;
-    ``refusals``: what refuses it, besides interlocks.
+    """One step of a plan.
+
+    ``rules``: those whose findings it fixes; ``change``: its planned change, None if that is not known; ``refusals``:
+    the reasons for a refusal, besides interlocks.
     """
 
     step: HardeningStep
@@ -41,7 +43,7 @@ class PlannedStep:
     refusals: Sequence[IbkeysError]
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the contract has it. No key is in it."""
+        """Return the step as the contract has it. No key is in it."""
         change = self.change
         return {
             "step": self.step.name,
@@ -56,14 +58,14 @@ class PlannedStep:
 
 @dataclass(slots=True)
 class Hardening(Plan):
-    """A plan of steps: its notes, interlocks and questions are those of all of them. ``unmade``: what was not done."""
+    """A plan of steps: its notes, interlocks and questions are those of all of them. ``unmade``: the parts not done."""
 
     steps: list[PlannedStep] = field(default_factory=list)
     unmade: list[str] = field(default_factory=list)
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether any step has to be made."""
         return bool(self.steps)
 
 
@@ -75,7 +77,7 @@ def plan_hardening(
     severity: Severity,
     steps: Sequence[HardeningStep] = STEPS,
 ) -> Hardening:
-    """Plan the steps for what *report* finds with *severity* or worse, and those that are due all the same.
+    """Plan the steps for the findings of *report* with *severity* or worse, and those that are due without a finding.
 
     Nothing is written or locked. A step that is refused is in the plan with its reason: nothing is made then. Raises
     StoreError.
@@ -105,7 +107,7 @@ def plan_hardening(
 def _needed(
     fabric: LiveFabric, asked: HardenRequest, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[HardeningStep]
 ) -> list[HardeningStep]:
-    """Return the steps that findings call for, that are due all the same, or that serve one of these."""
+    """Return the steps that fix findings, that are due without a finding, or that another of these needs."""
     wanted = set()
     for step in steps:
         with ChangeWriter(fabric, step.command, dry_run=True) as writer:
@@ -115,7 +117,7 @@ def _needed(
 
 
 def _new_ones(known: Sequence[Objection], more: Sequence[Objection], lifted: set[str]) -> list[Objection]:
-    """Return the objections of a step that are not said already, and that no step before it removes."""
+    """Return the objections of a step that are new, and that no earlier step removes."""
     said = {(each.interlock, each.message) for each in known}
     return [each for each in more if each.interlock not in lifted and (each.interlock, each.message) not in said]
 
@@ -128,10 +130,10 @@ def make(
     options: Sequence[str],
     say: Callable[[str], None],
 ) -> None:
-    """Make the steps one after the other; each is planned again, as it finds the fabric then. *options*: what the
-    journal says was asked for; *say*: called with each step before it. A step that leaves something undone is the last.
+    """Make the steps one after the other; each is planned again for the fabric as it then is.
 
-    Raises what a step raises; the error says which step it was, and how to go on.
+    *options*: the user's options, for the journal; *say*: called with each step before it. A step that leaves something
+    undone is the last. Raises the errors of a step, with the step's number and how to continue.
     """
     count = len(hardening.steps)
     for number, planned in enumerate(hardening.steps, 1):
@@ -141,7 +143,7 @@ def make(
             with ChangeWriter(fabric, step.command, consent, options=options) as writer:
                 change = step.plan_change(writer, asked)
                 if change is None:
-                    continue  # a step before has done it
+                    continue  # an earlier step has done it
                 _refuse(consent, change)
                 hardening.unmade += change.make()
         except IbkeysError as error:
@@ -151,7 +153,7 @@ def make(
 
 
 def _refuse(consent: Consent, change: StepChange) -> None:
-    """Raise Refused for the first interlock of a step that was not overridden, or what else refuses it."""
+    """Raise Refused for the first interlock of a step that was not overridden, or the step's other refusals."""
     objections = [each for each in change.objections if not consent.covers(each.interlock)]
     if objections:
         raise objections[0].refusal(objections[1:])

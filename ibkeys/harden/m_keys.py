@@ -1,6 +1,4 @@
-"""The steps for M_Keys: one key on all ports at level 2 with a lease, and a new one in place of one that is easy to
-guess.
-"""
+"""The steps for M_Keys: one key on all ports at level 2 with a lease, and a new key in place of a guessable one."""
 
 from __future__ import annotations
 
@@ -25,25 +23,27 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunOptions, Runs
 
 LEVEL: Final = 2
-"""At level 2 a port answers nobody without its key, and opens again when its lease runs out. Source: IBA 14.2.4."""
+"""At level 2 a port does not answer without its key, and opens again when its lease expires. Source: IBA 14.2.4."""
 
 
 @dataclass(frozen=True)
 class MKeyStep(HardeningStep):
-    """One run of M_Keys through OpenSM."""
+    """The step of one run of M_Keys through OpenSM."""
 
     name: StepName
     title: str
     command: Literal["mkey-deploy", "mkey-rotate"]
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Whether the last run of the key store is one of this command through OpenSM, and is not finished."""
+        """Return whether the last run of the key store is an unfinished one of this command through OpenSM."""
         last = _open_run(writer)
         return last is not None and last.command == self.command
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return a new run, or the rest of the one that is not finished, whichever step began it: no other run begins
-        before. Raises what `plan_keys` raises; Refused (``open-run``) for one that takes keys away or sends Sets."""
+        """Return a new run, or the rest of an unfinished one, whichever step began it: no other run can begin before.
+
+        Raises the errors of `plan_keys`; Refused (``open-run``) for a run that removes keys or sends Sets.
+        """
         through = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
         begun = _open_run(writer)
         if begun is not None:
@@ -66,7 +66,7 @@ NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key to replace one that is eas
 
 
 def _open_run(writer: ChangeWriter) -> MKeyRun | None:
-    """Return the last run on this subnet, where it goes through OpenSM, gives keys, and is not finished."""
+    """Return the last run on this subnet, if it goes through OpenSM, gives keys, and is not finished."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = Runs(journal).last({writer.fabric.own_guid})
     is_ours = last is not None and last.is_open and last.via is not None and last.command != REMOVAL
@@ -74,9 +74,8 @@ def _open_run(writer: ChangeWriter) -> MKeyRun | None:
 
 
 def _key_of_all(writer: ChangeWriter) -> MKey | None:
-    """Return the M_Key that all ports have, which stays; None if they have none, and where they have several: that is
-    refused as for any run through OpenSM.
-    """
+    """Return the one M_Key of all ports, which stays; None if they have none, or several: several are refused as for
+    any run through OpenSM."""
     found = writer.fabric.sweep()
     keys = {has_now(port.port_info).key for port in found.end_ports() if port.port_info is not None}
     only = next(iter(keys)) if len(keys) == 1 else None
@@ -95,7 +94,7 @@ def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
 
 
 def _make(writer: ChangeWriter, run: PlannedRun) -> Sequence[str]:
-    """Carry a run out; return what was not done, in words."""
+    """Carry a run out; return the parts that were not done, in words."""
     results: list[PortResult] = []
     carry_out(writer, run, results.append)
     return [

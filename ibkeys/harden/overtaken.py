@@ -1,10 +1,11 @@
-"""Changes of part_enforce that did not end: refusing them where it was changed by others, and closing them.
+"""Changes of part_enforce that did not end: refusing them if others have changed it since, and closing them.
 
-The journal has each options file before and after each change. Where a hardening stands, the file has its value or the
-one before it; where the hardening was taken back, that one. Any other value was set by somebody else.
+The journal has each options file before and after each change. While a hardening is in force, the file has its value or
+the one before it; after it was undone, the one before it. Any other value was set by another program.
 
-A change that did not end is ``undone`` in two ways. One of the other way ended it, and found and wrote what counts
-now. Or --overtaken ended it, and is its last start then: what the files have since is somebody else's.
+A change that did not end becomes ``undone`` in two cases. A change in the other direction ended it, and found and wrote
+the values that count now. Or --overtaken ended it, and is its last start then: later values of the files are from other
+programs.
 """
 
 from __future__ import annotations
@@ -29,21 +30,25 @@ _OPTION: Final = "--overtaken"
 
 @dataclass(frozen=True, slots=True)
 class OwnValue:
-    """What the journal knows of part_enforce in one options file. ``former``: its value before the hardening;
-    ``is_hardened``: the hardening was not taken back."""
+    """The journal's data about part_enforce in one options file.
+
+    ``former``: its value before the hardening; ``is_hardened``: the hardening was not undone.
+    """
 
     former: str
     is_hardened: bool
 
     @property
     def known(self) -> tuple[str, ...]:
-        """The values that are not somebody else's."""
+        """The values that are not from another program."""
         return (self.former, HARDENED) if self.is_hardened else (self.former,)
 
 
 def not_ended(writer: ChangeWriter, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
-    """Return the changes of part_enforce, forth and back, that were cut off or failed. *files*: only those on the
-    subnet that has these options files, None for all. Raises StoreError."""
+    """Return the hardenings and undoings of part_enforce that were interrupted or failed.
+
+    *files*: only those on the subnet that has these options files, None for all. Raises StoreError.
+    """
     with Journal.read(writer.fabric.stores.journal) as journal:
         return _not_ended(journal, None if files is None else {file.key for file in files})
 
@@ -54,21 +59,26 @@ def _not_ended(journal: Journal, files: Collection[FileKey] | None) -> list[Oper
 
 
 def is_of(journal: Journal, operation: int, files: Collection[FileKey]) -> bool:
-    """Whether a change of part_enforce is of the subnet that has these options *files*: it wrote one of them, or what
-    undid it did, or what it undid; or none at all yet. Raises StoreError."""
+    """Return whether a change of part_enforce is of the subnet with these options *files*.
+
+    It is if it, its undoing, or the change that it undid wrote one of them; or if none was written yet. Raises
+    StoreError.
+    """
     wrote = files_of(journal, operation)
     return not wrote or not wrote.isdisjoint(files)
 
 
 def files_of(journal: Journal, operation: int) -> set[FileKey]:
-    """Return the options files that a change wrote, and what undid it, or what it undid. Raises StoreError."""
+    """Return the options files that a change, its undoing, or the change that it undid wrote. Raises StoreError."""
     numbers = [operation, *journal.relatives(operation)]
     return {entry.image.key for number in numbers for entry in journal.files(number)}
 
 
 def is_left_on(writer: ChangeWriter, hosts: Collection[str]) -> bool:
-    """Whether a change that has not ended wrote a file on one of *hosts*, or none yet, and may be of this subnet, which
-    is swept where it was not. One of an earlier version of ibkeys may be of any subnet. Raises StoreError."""
+    """Return whether an unfinished change wrote a file on one of *hosts*, or none yet, and may be of this subnet.
+
+    The subnet is swept if it was not. A change by an earlier version of ibkeys may be of any subnet. Raises StoreError.
+    """
     with Journal.read(writer.fabric.stores.journal) as journal:
         left = _not_ended(journal, None)
         here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()} if left else set()
@@ -90,7 +100,7 @@ def refuse_elsewhere(writer: ChangeWriter, operation: int, files: Sequence[Opens
 
 
 def goes_forth(record: OperationRecord) -> bool:
-    """Whether a change of part_enforce is a hardening, and no way back."""
+    """Return whether a change of part_enforce is a hardening, and no undoing."""
     return record.command == COMMAND
 
 
@@ -105,13 +115,15 @@ def value_in(data: bytes) -> str:
 
 
 def own_values(writer: ChangeWriter) -> dict[FileKey, OwnValue]:
-    """Return what the journal knows of part_enforce in each options file that a hardening changed. Where --overtaken
-    ended the last change, somebody else may have changed the file since, and nothing is known of it. Raises
-    StoreError."""
+    """Return the journal's data about part_enforce in each options file that a hardening changed.
+
+    If --overtaken ended the last change, another program may have changed the file since, so there is no entry for it.
+    Raises StoreError.
+    """
     found: dict[FileKey, OwnValue] = {}
     with Journal.read(writer.fabric.stores.journal) as journal:
         records = [each for each in journal.list_operations() if each.began in COMMANDS]
-        # An operation that was cut off may have gone on after later ones.
+        # An interrupted operation may have continued after later ones.
         for record in sorted(records, key=lambda each: each.starts[-1].started if each.starts else each.started):
             for image in [entry.image for entry in journal.files(record.id)]:
                 before, after = value_in(image.before or b""), value_in(image.after or b"")
@@ -128,8 +140,10 @@ def own_values(writer: ChangeWriter) -> dict[FileKey, OwnValue]:
 def refuse_changed_files(
     files: Sequence[OpensmFile], own: Mapping[FileKey, OwnValue], left: Sequence[OperationRecord]
 ) -> None:
-    """Raise Refused (``overtaken``) if one of *files*, which are in *own*, has a part_enforce of somebody else. *left*:
-    the changes that have not ended."""
+    """Raise Refused (``overtaken``) if one of *files*, which are in *own*, has a part_enforce of another program.
+
+    *left*: the changes that have not ended.
+    """
     found = [
         changed_file(file, f"{ENFORCE} {value}")
         for file in files
@@ -150,8 +164,10 @@ def refuse_changed_files(
 
 
 def close_overtaken(writer: ChangeWriter, operation: int) -> str:
-    """End the record of the changes that have not ended on the subnet of *operation*, and return their name; the
-    journal says who did. No file is written. Raises StoreError."""
+    """End the record of the unfinished changes on the subnet of *operation*, and return their name.
+
+    The journal records the user. No file is written. Raises StoreError.
+    """
     options = [each for each in writer.origin.options if each != _OPTION]
     origin = replace(writer.origin, options=(*options, _OPTION))
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():

@@ -1,4 +1,4 @@
-"""The step for P_Keys: the policy that the user gives takes the place of OpenSM's own. Without one no P_Key changes."""
+"""The step for P_Keys: the user's policy replaces OpenSM's own. Without a policy no P_Key changes."""
 
 from __future__ import annotations
 
@@ -27,23 +27,23 @@ from ibkeys.topology.model import Topology
 
 
 class PartitionStep(HardeningStep):
-    """One apply through OpenSM."""
+    """The step of one apply through OpenSM."""
 
     name = "partitions"
     title = "P_Keys as the policy says"
     command = "apply"
 
     def is_asked_for(self, asked: HardenRequest) -> bool:
-        """Whether the user gave a policy."""
+        """Return whether the user gave a policy."""
         return asked.policy is not None
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Whether the user gave a policy: it is to be what the fabric has."""
+        """Return whether the user gave a policy, which the fabric is then made to match."""
         return asked.policy is not None
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return what the policy changes, or the rest of the apply that was interrupted. Raises what `plan_apply` and
-        `plan_resume` raise."""
+        """Return the changes by the policy, or the rest of an interrupted apply. Raises the errors of `plan_apply` and
+        `plan_resume`."""
         interrupts = Interrupts()
         hooks = ApplyHooks(interrupts.check, asked.listener.progress)
         settings = CarrierSettings(asked.wait, asked.permissions.breaks)
@@ -59,7 +59,7 @@ class PartitionStep(HardeningStep):
         return StepChange.of(plan, words, undo_of(cut_off), lambda: _make(writer, plan, interrupts))
 
     def _new(self, writer: ChangeWriter, asked: HardenRequest, hooks: ApplyHooks, via: CarrierChoice) -> ApplyPlan:
-        """Plan for the options that the master works with: its enforcement is another step's."""
+        """Plan for the options that the master works with: its enforcement is changed by another step."""
         if asked.policy is None:
             raise UsageError("P_Keys change only with a policy")
         found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
@@ -74,7 +74,7 @@ PARTITIONS: Final = PartitionStep()
 
 
 def _site(writer: ChangeWriter, asked: HardenRequest, found: Topology) -> OpensmSite:
-    """Return the master OpenSM, when the sweep in which it read what a step before wrote to its options has ended."""
+    """Return the master OpenSM, after the sweep in which it read the options that an earlier step wrote."""
     reached = reach(writer.enter, asked.hosts)
     return look_until(
         lambda: find_site(writer, reached, found),
@@ -85,8 +85,10 @@ def _site(writer: ChangeWriter, asked: HardenRequest, found: Topology) -> Opensm
 
 
 def _cut_off(writer: ChangeWriter) -> int | None:
-    """Return the operation of an apply through OpenSM that did not end on this subnet, or, of an earlier version of
-    ibkeys, on any; None where there is none."""
+    """Return the unfinished operation of an apply through OpenSM on this subnet, None if there is none.
+
+    An operation by an earlier version of ibkeys may be of any subnet.
+    """
     here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = [each for each in unfinished(journal) if not is_elsewhere(journal, each.id, here)]

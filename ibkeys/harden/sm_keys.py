@@ -21,7 +21,7 @@ from ibkeys.smkeys.run import SmKeySettings
 
 
 class SmKeyStep(HardeningStep):
-    """One change of both keys."""
+    """The step that changes both keys."""
 
     name = "sm-keys"
     title = "a new SM_Key and SA_Key"
@@ -29,18 +29,20 @@ class SmKeyStep(HardeningStep):
     lifts = frozenset({"default-sa-key"})
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Whether a change was interrupted on this subnet, so that its keys are pending in the key store, or, in a dry
-        run, an options file has the default sa_key: a dry run does not ask the SA for it."""
+        """Return whether a change was interrupted on this subnet, so that its keys are pending in the key store.
+
+        In a dry run also whether an options file has the default sa_key: a dry run does not query the SA about it.
+        """
         found = writer.fabric.swept or writer.fabric.sweep()
         changes = changes_on(writer, {port.guid for port in found.end_ports()})
         if not (asked.is_dry or changes.pending(writer.keystore)):
-            return False  # the audit has asked the SA
+            return False  # the audit has queried the SA
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
         has_default = asked.is_dry and any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
         return has_default or bool(changes.with_files(writer.keystore, files).pending(writer.keystore))
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the change, or the rest of the one that was interrupted. Raises what `plan_change` raises."""
+        """Return the change, or the rest of an interrupted one. Raises the errors of `plan_change`."""
         interrupts = Interrupts()
         settings = SmKeySettings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)

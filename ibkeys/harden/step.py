@@ -1,7 +1,7 @@
-"""One step of a hardening: it plans what it would do, carries it out, and names its rollback command.
+"""One step of a hardening: it plans its change, makes it, and names its rollback command.
 
-A step keeps nothing for the next run. What it began and did not finish is in the key store or the journal, where its
-own command keeps it, so that command and a later hardening go on with it alike.
+A step stores nothing for the next run. A change that it began and did not finish is in the key store or the journal,
+where its own command stores it, so that command and a later hardening continue it alike.
 """
 
 from __future__ import annotations
@@ -28,10 +28,12 @@ COMMAND: Final = "harden"
 
 @dataclass(frozen=True, slots=True)
 class HardenRequest:
-    """What the user asks of a hardening. ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without
-    progress after which an OpenSM is given up; ``lease``: of the M_Keys, in seconds; ``policy``: None where P_Keys stay
-    as they are; ``permissions``: what the policy may do; ``listener``: called with the progress; ``say``: called with
-    what is being done, where that cannot be counted."""
+    """The user's request for a hardening.
+
+    ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without progress after which an OpenSM is given up;
+    ``lease``: of the M_Keys, in seconds; ``policy``: None if P_Keys are not changed; ``permissions``: what the policy
+    may change; ``listener``: called with the progress; ``say``: called with each action that cannot be counted.
+    """
 
     hosts: Sequence[SmHost]
     wait: float = WAIT
@@ -41,14 +43,16 @@ class HardenRequest:
     listener: RunListener = field(default_factory=RunListener)
     say: Callable[[str], None] = lambda text: None
     is_dry: bool = False
-    """The audit of a dry run has not asked the SA whether it takes the default SA_Key."""
+    """The audit of a dry run has not tested whether the SA accepts the default SA_Key."""
 
 
 @dataclass(slots=True)
 class StepChange:
-    """A step as planned now. ``words``: what changes, line by line; ``way_back``: how that is taken back; ``make``:
-    makes it, and returns what was not done, in words; ``refusals``: what would refuse it, besides interlocks; the rest
-    as a `Plan` has it.
+    """A step as planned now.
+
+    ``words``: the changes, line by line; ``way_back``: how to undo them; ``make``: makes them, and returns the parts
+    that were not done, in words; ``refusals``: reasons for a refusal, besides interlocks; the others are those of a
+    `Plan`.
     """
 
     words: Sequence[str]
@@ -61,22 +65,22 @@ class StepChange:
 
     @classmethod
     def of(cls, plan: Plan, words: Sequence[str], way_back: str, make: Callable[[], Sequence[str]]) -> Self:
-        """Return the change that *plan* makes. Its notes on single steps are left out: they stand among the *words*."""
+        """Return the change that *plan* makes. Its notes on single steps are left out, because they are in *words*."""
         notes = [note for note in plan.notes if not isinstance(note, StepNote)]
         return cls(words, way_back, make, notes, plan.objections, plan.questions, plan.refusals)
 
 
 def undo_of(operation: int | None) -> str:
-    """Return the way back of a step that `ibkeys undo` takes back. *operation*: its number, None before it is begun."""
+    """Return the rollback of a step that `ibkeys undo` undoes. *operation*: its number, None before it is begun."""
     return f"ibkeys undo {'with the number that `ibkeys journal` shows' if operation is None else operation}"
 
 
 class HardeningStep(ABC):
     """One step.
 
-    ``name``: by which findings name it. ``title``: what it does, in words. ``command``: of which command its operation
-    of the journal is. ``serves``: steps that are never made without this one. ``lifts``: interlocks that it removes for
-    the steps after it.
+    ``name``: its name in findings. ``title``: its description. ``command``: the command of its operation in the
+    journal. ``serves``: steps that are never made without this one. ``lifts``: interlocks that it removes for the steps
+    after it.
     """
 
     name: StepName
@@ -86,14 +90,16 @@ class HardeningStep(ABC):
     lifts: frozenset[str] = frozenset()
 
     def is_asked_for(self, asked: HardenRequest) -> bool:
-        """Whether the user's options allow it."""
+        """Return whether the user's options allow it."""
         return True
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Whether it is made whatever the audit finds: an earlier run is not finished, or the user asks for it."""
+        """Return whether it is made without a finding: an earlier run is not finished, or the user requests it."""
         return False
 
     @abstractmethod
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return what it would do now, None for nothing. Sends only Gets. Raises what its own command raises where it
-        cannot be done."""
+        """Return the change that it would make now, None for none. Sends only Gets.
+
+        Raises the errors of its own command if it cannot be done.
+        """

@@ -1,1 +1,1 @@
-"""What a real fabric says, compared with what the simulator does: checks, infiniband-diags beside us, one archive."""
+"""Comparing a real fabric with the simulator: checks, infiniband-diags run on the same port, one archive."""

@@ -37,7 +37,7 @@ CHECKS: Final[tuple[DeviceCheck, ...]] = (
 
 
 def all_findings(look: FabricReading) -> Iterator[Finding]:
-    """Make all checks, one after the other. Nothing is changed. Raises what is no IbkeysError."""
+    """Make all checks, one after the other. Nothing is changed. Raises exceptions other than IbkeysError."""
     for each in CHECKS:
         yield made(each, look)
 

@@ -1,4 +1,4 @@
-"""One check: what is assumed of real devices, and what came back."""
+"""One check: the assumption about real devices, and the result."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ if TYPE_CHECKING:
     from ibkeys.hardware.look import FabricReading
 
 Basis = Literal["standard", "simulator", "guess", "unknown"]
-"""Why something is assumed: the standard or another program says it; only our simulator does so; it is a guess; nothing
-is assumed."""
+"""The basis of an assumption: the standard or another program; only our simulator; a guess; there is no assumption."""
 CheckOutcome = Literal["same", "differs", "seen", "not-checked"]
-"""``same``, ``differs``: from what is assumed. ``seen``: nothing was assumed, and this came back."""
+"""``same``, ``differs``: compared with the assumption. ``seen``: a value for which there was no assumption."""
 
 
 @dataclass(frozen=True, slots=True)
 class CheckAnswer:
-    """What a check found. ``text``: one line for people. ``values``: the same for programs; no key may be in either."""
+    """The result of a check. ``text``: one line for people. ``values``: the same for programs; no key may be in
+    either."""
 
     outcome: CheckOutcome
     text: str
@@ -29,33 +29,33 @@ class CheckAnswer:
 
 
 def same(text: str, **values: Any) -> CheckAnswer:
-    """The device does what is assumed."""
+    """Return the answer that the device behaves as assumed."""
     return CheckAnswer("same", text, values)
 
 
 def differs(text: str, **values: Any) -> CheckAnswer:
-    """The device does something else."""
+    """Return the answer that the device behaves in another manner."""
     return CheckAnswer("differs", text, values)
 
 
 def as_assumed(is_so: bool, text: str, **values: Any) -> CheckAnswer:
-    """`same` or `differs`."""
+    """Return `same` or `differs`."""
     return CheckAnswer("same" if is_so else "differs", text, values)
 
 
 def seen(text: str, **values: Any) -> CheckAnswer:
-    """What the device says; nothing was assumed."""
+    """Return the answer with a value of the device for which there was no assumption."""
     return CheckAnswer("seen", text, values)
 
 
 def not_checked(why: str) -> CheckAnswer:
-    """Nothing was asked, or nothing came back; *why* in words."""
+    """Return the answer that no query was sent, or nothing came back; *why* in words."""
     return CheckAnswer("not-checked", why)
 
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What became of one check."""
+    """The result of one check, with the check's id and assumption."""
 
     id: str
     basis: Basis
@@ -76,9 +76,10 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCheck:
-    """Something that is assumed of real devices. ``id``: subject and name, for programs. ``assumed``: in words.
+    """An assumption about real devices. ``id``: subject and name, for programs. ``assumed``: in words.
 
-    ``ask`` asks the fabric and judges; it may raise IbkeysError: then the check was not made, and the error says why.
+    ``ask`` queries the fabric and returns the answer; it may raise IbkeysError: then the check was not made, for the
+    reason in the error.
     """
 
     id: str
@@ -92,12 +93,12 @@ class DeviceCheck:
 
 
 def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[FabricReading], CheckAnswer]], DeviceCheck]:
-    """Return the decorator that makes a check of the function that asks."""
+    """Return the decorator that makes a check of the function that queries the fabric."""
     return partial(DeviceCheck, id, basis, assumed)
 
 
 def checks_in(names: Mapping[str, object]) -> tuple[DeviceCheck, ...]:
-    """Return the checks among the *names* of a module, in the order in which they stand there."""
+    """Return the checks among the *names* of a module, in their order there."""
     return tuple(each for each in names.values() if isinstance(each, DeviceCheck))
 
 

@@ -1,4 +1,4 @@
-"""The report: its documents, as they are put into the archive. No P_Key, no M_Key and no raw attribute is in it."""
+"""The report: its documents for the archive. No P_Key, no M_Key and no raw attribute is in it."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ WORDS: Final[Mapping[CheckOutcome, str]] = {
 _WIDTH: Final = max(map(len, WORDS.values()))
 _PROTECTION: Final = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)
 _ROOT: Final = "root"
-"""A user that names nobody."""
+"""A user name that identifies no person."""
 _README: Final = """A report of `ibkeys doctor --report`: what a real fabric answered, and what ibkeys assumes.
 
 report.txt   one line for each check, and what was assumed where it differs
@@ -53,8 +53,11 @@ _HASHED: Final = (
 
 @dataclass(frozen=True)
 class HardwareReport:
-    """What is reported of one look. ``look``: None where the local port could not be opened. ``host``: what doctor says
-    of this host, one mapping for each check. Whatever is shown or written of it is masked."""
+    """The report of one examination.
+
+    ``look``: None where the local port could not be opened. ``host``: doctor's findings about this host, one mapping
+    for each check. All output of it is masked.
+    """
 
     look: FabricReading | None
     findings: Sequence[Finding]
@@ -62,26 +65,28 @@ class HardwareReport:
     hashed: bool = False
 
     def summary(self) -> dict[str, int]:
-        """Return how many checks had which outcome."""
+        """Return the number of checks by outcome."""
         counts = Counter(finding.answer.outcome for finding in self.findings)
         return {outcome: counts[outcome] for outcome in WORDS}
 
     @cached_property
     def mask(self) -> Mask:
-        """One for all: what another one hashes has another hash. Raises StoreError as `known_keys`."""
+        """The mask for all documents: another mask would make other hashes. Raises StoreError as `known_keys`."""
         keys = known_keys(self.look) if self.look is not None else KeyForms(())
         return Mask(keys, self.hashed, _names(self.look))
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The findings as JSON has them; only what was read is masked, not the words of ibkeys. Raises as `mask`."""
+        """The findings as JSON has them. Only values from the fabric are masked, not the words of ibkeys. Raises the
+        errors of `mask`."""
         return [
             {**row, "said": self.mask.text(row["said"]), "values": self.mask.document(row["values"])}
             for row in (finding.to_json() for finding in self.findings)
         ]
 
     def write(self, path: Path) -> None:
-        """Write the archive. Raises FileError; what was at *path* stays then; and as `mask`."""
+        """Write the archive. Raises FileError, and then leaves the file at *path* unchanged; and the errors of
+        `mask`."""
         mask = self.mask
         document = {
             "schema": SCHEMA,
@@ -111,8 +116,7 @@ class HardwareReport:
 
 
 def lines_of(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield one line for each finding, as `HardwareReport.rows` has them, and where it differs another one that
-    says what was assumed."""
+    """Yield one line for each finding of `HardwareReport.rows`, and if it differs another line with the assumption."""
     width = max((len(row["id"]) for row in findings), default=0)
     for row in findings:
         yield f"{WORDS[row['outcome']]:<{_WIDTH}}  {row['id']:<{width}}  {row['said']}"
@@ -152,7 +156,7 @@ def _port(port: Port) -> dict[str, Any]:
 
 
 def _names(look: FabricReading | None) -> Iterator[str]:
-    """Yield what may be a name of a node, this host, or its user."""
+    """Yield the possible names of nodes, of this host, and of its user."""
     host = socket.gethostname()
     yield from (host, host.split(".")[0], str(Path.home()))
     with suppress(KeyError, OSError):  # a user without a name

@@ -21,9 +21,9 @@ from ibkeys.printable import counted
 AT_ONCE: Final = 4
 """Commands that run at a time."""
 LONGEST: Final = 30.0
-"""Seconds that one may take, then it is killed with all that it started."""
+"""Seconds that one command may take, then it is killed with all processes that it started."""
 MOST_WAITING: Final = 256
-"""Events that may wait for their turn; further ones are only counted."""
+"""Events that may wait; further ones are only counted."""
 DYING: Final = 1.0
 """Seconds to wait for a killed command, so that it cannot block the watch."""
 _STDERR: Final = 2
@@ -32,7 +32,7 @@ _PASSED_ON: Final = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "LANG", "LC_ALL
 
 
 def split_command(text: str) -> list[str]:
-    """Return the words of a command line as a shell would split it; nothing else in it is a shell's. Raises
+    """Return the words of a command line as a shell would split it; no other shell syntax is interpreted. Raises
     UsageError."""
     try:
         words = shlex.split(text)
@@ -50,10 +50,10 @@ class _Running:
 
 
 class EventCommand:
-    """Runs *words* once for each event. Its output goes to standard error. *say*: told once of each kind of failure.
+    """Runs *words* once for each event. Its output goes to standard error. *say*: called once for each kind of failure.
 
-    `tend` has to be called again and again: it starts what waits, and ends what takes too long. ``waiting``: the
-    documents of those to come; ``running``: those that were started.
+    `tend` has to be called again and again: it starts waiting commands, and ends those that take too long. ``waiting``:
+    the documents of events that wait; ``running``: the commands that were started.
     """
 
     def __init__(
@@ -66,7 +66,7 @@ class EventCommand:
         self.left_out = 0
 
     def give(self, document: str) -> None:
-        """Run the command for an event, now or when there is room. *document*: what it reads, one line."""
+        """Run the command for an event, now or when there is room. *document*: its standard input, one line."""
         if len(self.waiting) >= MOST_WAITING:
             self.left_out += 1
             self._say_once("left out", f"--exec: {MOST_WAITING} events wait for it already; some are left out")
@@ -75,13 +75,13 @@ class EventCommand:
         self.tend()
 
     def tend(self) -> None:
-        """Take note of commands that ended, kill those that take too long, and start what waits."""
+        """Collect commands that ended, kill those that take too long, and start waiting ones."""
         self.running = [running for running in self.running if not self._has_ended(running)]
         while self.waiting and len(self.running) < AT_ONCE:
             self._start(self.waiting.popleft())
 
     def finish(self, seconds: float = LONGEST) -> None:
-        """Start what waits still and wait for all of it, at most *seconds*; kill the rest."""
+        """Start the waiting commands and wait for all of them, at most *seconds*; kill the rest."""
         end = self._now() + seconds
         try:
             while (self.waiting or self.running) and (left := end - self._now()) > 0:
@@ -89,7 +89,7 @@ class EventCommand:
                 if self.running:
                     with suppress(subprocess.TimeoutExpired):
                         self.running[0].process.wait(min(left, 0.1))
-        finally:  # also when the user does not want to wait any more
+        finally:  # also when the user does not want to wait any longer
             for running in self.running:
                 _kill(running.process)
             self.running.clear()
@@ -103,15 +103,15 @@ class EventCommand:
             process = subprocess.Popen(
                 self._words,
                 stdin=subprocess.PIPE,
-                stdout=_STDERR,  # standard output is the events'
+                stdout=_STDERR,  # standard output is for the events
                 env=environment,
-                start_new_session=True,  # Ctrl-C is for the watch, which waits for what runs
+                start_new_session=True,  # Ctrl-C is for the watch, which waits for running commands
             )
         except OSError as error:
             self._say_once("start", f"--exec: {self._words[0]}: cannot be started: {error.strerror or error}")
             return
         assert process.stdin is not None
-        with suppress(OSError):  # a command need not read what it is given
+        with suppress(OSError):  # a command need not read its input
             os.write(process.stdin.fileno(), document)  # shorter than a pipe holds, so it never waits
         process.stdin.close()
         self.running.append(_Running(process, self._now() + LONGEST))

@@ -1,6 +1,6 @@
 """Counters between two sweeps: violations in PortInfo, and constraint errors of switch ports that enforce partitions.
 
-Counters also cover devices that send no traps. They say how often a key was refused, but not who sent it.
+Counters also cover devices that send no traps. They show how often a key was refused, but not the sender.
 """
 
 from __future__ import annotations
@@ -27,14 +27,14 @@ TOLD_BY: Final[dict[EventKind, tuple[EventKind, ...]]] = {
     "bad-q_key": ("q_key-violations",),
     "bad-p_key-at-switch": ("rcv-constraint-errors", "xmit-constraint-errors"),
 }
-"""In which counters of the same port a trap has counted already; of a switch's port in one of two."""
+"""Kind of trap → the counters of the same port that have counted it already; for a switch's port one of two."""
 KEPT_ROUNDS: Final = 100
 """The last values of a port that is no longer found are kept for so many sweeps."""
 KEPT_AT_LEAST: Final = 10_000
 """At most so many values of ports that are no longer found are kept; on a larger fabric, as many as it has."""
 
 Counter = tuple[int, int, int, EventKind]
-"""NodeGUID, the node's number among those with that GUID, port number, which counter."""
+"""NodeGUID, the node's number among those with that GUID, port number, kind of counter."""
 
 
 class _Last(NamedTuple):
@@ -43,7 +43,7 @@ class _Last(NamedTuple):
 
 
 def counted_by(event: Event) -> list[Counter]:
-    """Return the counters in which what a trap told may have been counted; none for a port that no sweep found."""
+    """Return the counters that may have counted the event of a trap; none for a port that no sweep found."""
     at = event.at
     if at.node_guid is None or at.port is None:
         return []
@@ -51,9 +51,9 @@ def counted_by(event: Event) -> list[Counter]:
 
 
 class CounterReadings:
-    """What every counter was when it was last read, and which traps told of what it has counted since.
+    """The last reading of every counter, and the traps since then that it has counted.
 
-    ``last``: what is kept of each counter; those of ports that are gone are forgotten.
+    ``last``: the last value of each counter; those of ports that no longer exist are dropped.
     """
 
     def __init__(self) -> None:
@@ -62,16 +62,16 @@ class CounterReadings:
         self._round = 0
 
     def told(self, event: Event) -> None:
-        """Take note of a trap that was shown: what it tells is not shown again when the counter is read."""
+        """Record a trap that was reported: its event is not reported again when the counter is read."""
         for counter in counted_by(event):
             if counter in self.last:
                 self._told[counter] = self._told.get(counter, 0) + event.count
 
     def compare(self, found: Topology, errors: Mapping[Port, ConstraintErrors], time: str) -> list[Event]:
-        """Return an event for each counter that rose by more than traps told of since it was last read.
+        """Return an event for each counter that rose by more than the reported traps since it was last read.
 
-        The first reading of a port tells only what has stopped at its largest value. A counter that is lower than
-        before was cleared in between, so all of it is new. One that could not be read keeps what it was.
+        At the first reading of a port only counters at their largest value are reported. A counter that is lower than
+        before was cleared in between, so all of it is new. A counter that could not be read keeps its last value.
         """
         self._round += 1
         events = []
@@ -107,8 +107,11 @@ class CounterReadings:
         return Event(time, "counters", kind, None, EventEnd.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:
-        """Drop what was not read for long, so that nodes that come and go do not add up forever; and the oldest of it
-        where that is more than what there is: a node may say that it is another one in each sweep."""
+        """Drop counters that were not read for long, and the oldest of them if they exceed the counters that were just
+        read.
+
+        So nodes that come and go do not add up forever: a node may claim to be another one in each sweep.
+        """
         oldest = self._round - KEPT_ROUNDS
         gone = sorted((last.round, counter) for counter, last in self.last.items() if last.round < self._round)
         too_many = len(gone) - max(KEPT_AT_LEAST, len(self.last) - len(gone))
@@ -119,8 +122,11 @@ class CounterReadings:
 
 
 def _values(found: Topology, errors: Mapping[Port, ConstraintErrors]) -> Iterator[tuple[Port, EventKind, int]]:
-    """Yield each counter that was read. The violations that count are those of end ports: M_KeyViolations and
-    Q_KeyViolations of an external switch port mean nothing, and refused packets are in its constraint errors."""
+    """Yield each counter that was read.
+
+    Violations are those of end ports only: M_KeyViolations and Q_KeyViolations of an external switch port have no
+    meaning, and its refused packets are in its constraint errors.
+    """
     for port in found.end_ports():
         info = port.port_info
         if info is not None and port not in found.doubtful:

@@ -1,7 +1,6 @@
-"""One event: what was refused or happened, who saw it, between whom, with which key.
+"""One event: what was refused or happened, which port reports it, the two ends, and the key.
 
-An event never holds an M_Key, not even one that was offered and refused: whoever offered it may have mistyped the
-true one.
+An event never holds an M_Key, not even one that was offered and refused: the sender may have mistyped the true key.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity
 
 EventSource = Literal["report", "counters", "opensm-log"]
-"""Where an event was heard: a Report of the SA, two readings of a counter, a line of OpenSM's log."""
+"""The origin of an event: a Report of the SA, two readings of a counter, a line of OpenSM's log."""
 EventKind = Literal[
     "bad-m_key",
     "bad-p_key",
@@ -33,13 +32,13 @@ EventKind = Literal[
     "port-changed",
     "other-trap",
 ]
-"""``bad-...``: a trap that names both ends. ``...-violations``, ``...-errors``: a counter that rose. The rest comes
-with all traps."""
+"""The kinds of events. ``bad-...``: a trap that names both ends. ``...-violations``, ``...-errors``: a counter that
+rose. The others come with subscriptions to all traps."""
 
 
 @dataclass(frozen=True, slots=True)
 class EventEnd:
-    """One end of an event, as far as it is known; a value that is not known is None.
+    """One end of an event, as far as it is known; None for an unknown value.
 
     A port that no sweep found has its LID or GUID only.
     """
@@ -53,7 +52,7 @@ class EventEnd:
 
     @classmethod
     def of(cls, port: Port) -> EventEnd:
-        """Return the end that a port of a sweep is."""
+        """Return a port of a sweep as the end of an event."""
         known = port.id
         return cls(known.node_guid, known.port_guid, known.node_desc, known.node_type, known.port, known.lid)
 
@@ -63,7 +62,7 @@ class EventEnd:
         return self.node_guid is not None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the keys that every port carries in every JSON document, null for what is not known."""
+        """Return the keys that every port carries in every JSON document, null for unknown values."""
         return identity(self.node_guid, self.port_guid, self.node_desc, self.node_type, self.port, self.lid)
 
 
@@ -72,14 +71,14 @@ _NOT_IN_POLICY: Final = "no partition of the policy has this P_Key"
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """Something that happened once, or with ``count`` above 1 several times since ``since``.
+    """An event that happened once, or with ``count`` above 1 several times since ``since``.
 
-    ``time``, ``since``: ISO 8601 in UTC; ``time`` is the last one's. ``trap``: the TrapNumber, None for a counter.
-    ``at``: the port that refused, counted or reports. ``sender``, ``receiver``: the ends of the packet; of a wrong
-    M_Key ``sender`` is who sent the SMP. ``partition_name``, ``policy_line``: of the partition of ``p_key``, where a
-    policy is given that has it. ``method`` to ``modifier``: of the SMP with a wrong M_Key. ``value``: what the counter
-    says now. ``detail``: what else there is to say. ``not_in_policy``: no partition of the policy has ``p_key``.
-    ``doubtful``: what of it is not certain, and why.
+    ``time``, ``since``: ISO 8601 in UTC; ``time`` is that of the last. ``trap``: the TrapNumber, None for a counter.
+    ``at``: the port that refused, counted or reports. ``sender``, ``receiver``: the ends of the packet; for a wrong
+    M_Key ``sender`` is the sender of the SMP. ``partition_name``, ``policy_line``: of the partition of ``p_key``, if it
+    is in a given policy. ``method`` to ``modifier``: of the SMP with a wrong M_Key. ``value``: the counter's current
+    value. ``detail``: further text. ``not_in_policy``: no partition of the policy has ``p_key``. ``doubtful``: the
+    uncertain parts, with the reason.
     """
 
     time: str

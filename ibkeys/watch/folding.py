@@ -1,6 +1,6 @@
 """Folding repeated events: the first is reported at once, repeats as a count from time to time, in bounded memory.
 
-A port that is asked with a wrong key a thousand times a second, or once with each key, is one event to report.
+A port that is queried with a wrong key a thousand times a second, or once with each key, is one event to report.
 """
 
 from __future__ import annotations
@@ -12,11 +12,11 @@ from typing import Final
 from ibkeys.watch.event import Event, EventEnd
 
 MOST_FOLDED: Final = 4096
-"""Kinds of events that are told apart at a time; more of them fall together, by what happened."""
+"""Kinds of events that are kept apart at a time; further ones are folded together by their kind of trap or counter."""
 MOST_OF_A_PAIR: Final = 16
-"""Keys, or attributes, that are told apart between the same two ends at a time."""
+"""Keys, or attributes, that are kept apart between the same two ends at a time."""
 FORGOTTEN_AFTER: Final = 3600.0
-"""Seconds without a repeat after which the next one is told as something new."""
+"""Seconds without a repeat after which the next event is reported as new."""
 OTHER_KEYS: Final = "several more between the same ports, with other keys or values, reported as one"
 OTHERS: Final = "more events of this kind than can be counted separately"
 
@@ -33,9 +33,9 @@ class _Folded:
 
 
 class Folder:
-    """Tells what is new at once; of what was told within `FORGOTTEN_AFTER`, each *again* seconds how often it came.
+    """Reports new events at once, and repeats within `FORGOTTEN_AFTER` as a count every *again* seconds.
 
-    Times are seconds of a clock that only goes forward.
+    Times are seconds of a monotonic clock.
     """
 
     def __init__(self, again: float) -> None:
@@ -48,7 +48,7 @@ class Folder:
         return len(self._folded)
 
     def take(self, event: Event, now: float) -> Event | None:
-        """Return what is to be told of *event* now: itself when it is new, None when it was counted only."""
+        """Return the event to report now: *event* if it is new, None if it was only counted."""
         key = _what(event)
         folded = self._folded.get(key)
         if folded is None:
@@ -71,7 +71,7 @@ class Folder:
         self._folded.move_to_end(key)
 
     def _place_for(self, event: Event, key: _Key, now: float) -> tuple[Event, _Key]:
-        """Return what is folded in place of a new *event* where too many are told apart already."""
+        """Return the event and key under which a new *event* is folded if too many are kept apart already."""
         if self._of_pair.get(_pair(event), 0) >= MOST_OF_A_PAIR:
             event = replace(
                 event, p_key=None, q_key=None, partition_name=None, policy_line=None, attribute=None, modifier=None,
@@ -85,7 +85,7 @@ class Folder:
         return event, key
 
     def _made_room(self, now: float) -> bool:
-        """Forget what was longest without a repeat, unless it is too new for that or has something to tell yet."""
+        """Drop the event with the longest time without a repeat, unless it is too new or has an unreported count."""
         key, oldest = next(iter(self._folded.items()))
         if oldest.untold or now - oldest.last < self._again:
             return False
@@ -99,9 +99,9 @@ class Folder:
             del self._of_pair[pair]
 
     def due(self, now: float, all_of_it: bool = False) -> list[Event]:
-        """Return what was repeated and is to be told now, each with its whole count; with *all_of_it* whatever is left.
+        """Return the repeated events that are due, each with its whole count; with *all_of_it* all unreported ones.
 
-        What was not repeated for long is forgotten.
+        Events without a repeat for long are dropped.
         """
         events = []
         for key, folded in list(self._folded.items()):
@@ -114,18 +114,19 @@ class Folder:
 
 
 def _what(event: Event) -> _Key:
-    """Return what makes two events the same. Of a counter the detail tells of one reading only."""
+    """Return the key by which two events are the same. The detail of a counter is of one reading only, so it is left
+    out."""
     detail = event.detail if event.source != "counters" else ""
     return (*_pair(event), event.p_key, event.q_key, event.method, event.attribute, event.modifier, detail)
 
 
 def _pair(event: Event) -> _Key:
-    """Return between whom something happened."""
+    """Return the part of the key that names the kind, the origin and the ends."""
     return event.kind, event.source, _who(event.at), _who(event.sender), _who(event.receiver)
 
 
 def _who(end: EventEnd | None) -> _Key:
-    """Return what tells an end apart, whatever it is called now and whatever its LID is."""
+    """Return the identity of an end, without its current name and LID."""
     if end is None:
         return ()
     return (end.node_guid, end.port) if end.is_known else (end.port_guid, end.lid, end.port)

@@ -1,4 +1,4 @@
-"""A text file that another program writes on to: new lines as they come, across logrotate and truncation."""
+"""Following a text file that another program writes: new lines as they come, across logrotate and truncation."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ class FollowedFile(Closing):
     """The lines that are written to a file from now on. Use it as a context manager.
 
     logrotate may rename the file and make a new one, or copy and truncate it; OpenSM truncates it at SIGUSR1 with
-    accum_log_file FALSE. What is in a file that takes the place of the first is read from its start. A file that is not
-    there is waited for. ``problem``: why it cannot be read now, "" while it can. ``is_behind``: more than what was
-    returned has been written already. ``rest``: what was read of a line that has no end yet.
+    accum_log_file FALSE. A file that replaces the first is read from its start. A missing file is waited for.
+    ``problem``: why it cannot be read now, "" while it can. ``is_behind``: more lines were already written than were
+    returned. ``rest``: the beginning of a line whose end was not written yet.
     """
 
     def __init__(self, path: Path) -> None:
-        """Open *path* at its end. Raises OSError for what is not a regular file, or may not be read."""
+        """Open *path* at its end. Raises OSError if it is not a regular file, or may not be read."""
         self.path = path
         self.problem = ""
         self.is_behind = False
@@ -38,7 +38,7 @@ class FollowedFile(Closing):
 
     def _open(self) -> None:
         try:
-            files.refuse_what_is_no_file(self.path)  # before it is opened: opening alone makes some devices act
+            files.refuse_what_is_no_file(self.path)  # before it is opened: opening alone has an effect on some devices
             descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK)
         except FileNotFoundError:
             self.problem = "does not exist (waiting for it)"
@@ -56,7 +56,7 @@ class FollowedFile(Closing):
     def new_lines(self) -> list[str]:
         """Return the whole lines that were written since the last call; at most 256 KiB of them at a time.
 
-        A failure is kept in ``problem``, and tried again at the next call.
+        A failure is stored in ``problem``, and the next call tries again.
         """
         self.is_behind = False
         try:
@@ -71,7 +71,7 @@ class FollowedFile(Closing):
             self._open()
         if self._file is None:
             return []
-        if os.fstat(self._file).st_size < self._place:  # truncated: what is there now is new
+        if os.fstat(self._file).st_size < self._place:  # truncated: its contents are new
             self._place, self.rest, self._skipping = 0, b"", False
         data = os.pread(self._file, _CHUNK, self._place)
         self._place += len(data)
@@ -82,8 +82,10 @@ class FollowedFile(Closing):
         return self._split(data)
 
     def _was_replaced(self) -> bool:
-        """Whether the name leads to another file now. One that was renamed away, with nothing in its place yet, is read
-        on: its writer has it open still."""
+        """Return whether the name leads to another file now.
+
+        A file that was renamed, with no new file in its place yet, is still read: its writer has it open.
+        """
         assert self._file is not None
         try:
             there = os.stat(self.path)
@@ -105,7 +107,7 @@ class FollowedFile(Closing):
         return lines
 
     def close(self) -> None:
-        """Close it. With the next look at it, it is opened again."""
+        """Close the file. The next read opens it again."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -1,4 +1,4 @@
-"""From what OpenSM's log says about a trap to an event."""
+"""Making an event from the lines of OpenSM's log about a trap."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _KINDS: Final[dict[int, EventKind]] = {
 
 
 def event_of_log(notice: LogNotice, names: Names, now: datetime) -> Event:
-    """Return the event that OpenSM's log tells of, with the ends as *names* has them; *now* has a time zone."""
+    """Return the event of a notice in OpenSM's log, with the ends as *names* has them; *now* has a time zone."""
     time = timestamp(lambda: time_of(notice, now))
     kind = _KINDS[notice.trap]
     at = names.switch_port(notice.lid, notice.port) if notice.port else names.end(notice.lid, notice.gid)

@@ -1,4 +1,4 @@
-"""From the LIDs and GUIDs of a trap to ports with names: by what the last sweep found."""
+"""Finding the ports of a trap's LIDs and GUIDs in the last sweep."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _INTERFACE_ID = (1 << 64) - 1
 class Names:
     """The ports of the last sweep by LID and by GUID.
 
-    ``misses``: how often something was asked for that the sweep does not have, or has otherwise, since it was taken: a
-    reason for a new one.
+    ``misses``: the number of look-ups since the sweep for ports that it does not have, or has otherwise: a reason for a
+    new sweep.
     """
 
     def __init__(self) -> None:
@@ -26,10 +26,10 @@ class Names:
         self._end_of: Callable[[Port], EventEnd] = EventEnd.of
 
     def learn(self, found: Topology) -> None:
-        """Take what a sweep found in place of what was known. A port that is not believed comes last."""
+        """Replace the ports by those of a sweep. A port whose GUID is not trusted comes last."""
         self.misses = 0
         self._by_lid, self._by_guid = {}, {}
-        self._end_of = cache(EventEnd.of)  # made once for each port: in a burst of traps the same few are asked for
+        self._end_of = cache(EventEnd.of)  # made once for each port: a burst of traps has the same few
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
             if port.guid:
                 self._by_guid.setdefault(port.guid, port)
@@ -50,7 +50,7 @@ class Names:
         return self._by_guid.get(gid & _INTERFACE_ID)
 
     def end(self, lid: int, gid: int = 0) -> EventEnd:
-        """Return the end with *lid*, or where nothing has that LID the one with *gid*; as far as they are known.
+        """Return the end with *lid*, or the one with *gid* if no port has that LID; as far as they are known.
 
         A GID of another port than the LID's counts as a miss: LIDs may have changed since the sweep.
         """

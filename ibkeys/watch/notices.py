@@ -1,4 +1,4 @@
-"""From the Notice of a Report to an event. Source of the details: IBA 14.2.5.1, and `ibkeys.mad.notice`."""
+"""Making an event from the Notice of a Report. Source of the details: IBA 14.2.5.1, and `ibkeys.mad.notice`."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ _GROUPS: Final = (TrapNumber.MULTICAST_GROUP_CREATED, TrapNumber.MULTICAST_GROUP
 
 
 def event_of_report(report: TrapReport, names: Names, time: str) -> Event:
-    """Return what a Report says, with the ends as *names* has them; *time* is when it came."""
+    """Return the event of a Report, with the ends as *names* has them; *time* is when it came."""
     notice = report.notice
     number, details = notice.trap_number, notice.details
     issuer = names.end(notice.issuer_lid, report.issuer_gid)
@@ -89,9 +89,9 @@ def _bad_m_key(details: BadMKeyDetails, issuer_lid: int, issuer: EventEnd, names
 
 
 def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tuple[EventEnd | None, str]:
-    """Return who sent the SMP that was refused, and what of that is not certain.
+    """Return the sender of the SMP that was refused, and the doubt about it in words.
 
-    LIDADDR is the sender's by the specification; the Linux SMAs write their own LID there, which says nothing.
+    LIDADDR is the sender's by the specification; the Linux SMAs write their own LID there, which is no evidence.
     """
     if not details.dr_notice:
         if details.lid_addr not in (*_PERMISSIVE, issuer_lid):
@@ -107,7 +107,7 @@ def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tu
 
 
 def _followed_back(refused_by: Port, path: Sequence[int]) -> Port | None:
-    """Return the end port where a return path ends that begins at *refused_by*; None if no such way is known.
+    """Return the end port where a return path ends that begins at *refused_by*; None if no such path is known.
 
     Each entry is the port by which the SMP came into a node, the last one at *refused_by*. The Linux SMAs begin with
     the unused entry 0 instead, and have no room for the last one: of a CA that is the port itself.

@@ -60,15 +60,15 @@ _REPORTING_ANY: Final = re.compile(
     _HEAD + _FUNCTION + r"Reporting Generic Notice type:2 num:(25[6-9])(?: \([ -~]{1,60}\))? from "
     r"LID:(0x[0-9A-F]{4}|[0-9]{1,5}) GID:([0-9a-fx:.,]{2,60})"
 )
-"""What versions before 3.3.18 or so write of every trap."""
+"""The lines that versions before 3.3.18 or so write about every trap."""
 
 
 @dataclass(frozen=True, slots=True)
 class LogNotice:
-    """What lines of the log say of one trap. ``lid``, ``gid``: the reporter's; 0 for what is not said.
+    """The contents of the log's lines about one trap. ``lid``, ``gid``: the reporter's; 0 for an unknown value.
 
     ``when``: the log's time, local and without a year, as ``Nov 22 15:34:00``. ``port``: of trap 259. ``lid1`` sent the
-    packet to ``lid2``. ``key``: P_Key or Q_Key. ``doubts``: what is not certain.
+    packet to ``lid2``. ``key``: P_Key or Q_Key. ``doubts``: uncertain parts.
     """
 
     when: str
@@ -90,7 +90,7 @@ class LogNotice:
 
 
 def read_received(line: str) -> LogNotice | None:
-    """Return what a line ``Received Generic Notice`` says about a security trap, None for any other line."""
+    """Return the notice of a line ``Received Generic Notice`` about a security trap, None for any other line."""
     found = _RECEIVED.fullmatch(line)
     if found is None:
         return None
@@ -99,7 +99,7 @@ def read_received(line: str) -> LogNotice | None:
 
 
 def add_bad_key(notice: LogNotice, line: str) -> LogNotice | None:
-    """Return *notice* with what the line ``Bad P_Key`` or ``Bad Q_Key`` after it says, None for any other line."""
+    """Return *notice* with the data of a following line ``Bad P_Key`` or ``Bad Q_Key``, None for any other line."""
     found = _BAD_KEY.fullmatch(line)
     if found is None:
         return None
@@ -110,7 +110,7 @@ def add_bad_key(notice: LogNotice, line: str) -> LogNotice | None:
 
 
 def read_reporting(line: str) -> LogNotice | None:
-    """Return what a line ``Reporting ... Notice`` says about a security trap, None for any other line."""
+    """Return the notice of a line ``Reporting ... Notice`` about a security trap, None for any other line."""
     if found := _REPORTING_KEY.fullmatch(line):
         when, thread, which, lid, guid, *packet = found.groups()
         return _with_packet(LogNotice(when, thread, _TRAP_OF[which], int(lid), int(guid, 16)), *packet)
@@ -134,7 +134,7 @@ _TRAP_OF: Final = {"P": TrapNumber.BAD_P_KEY, "Q": TrapNumber.BAD_Q_KEY}
 
 
 def _with_packet(notice: LogNotice, lid1: str, lid2: str, key: str, gid1: str, gid2: str) -> LogNotice | None:
-    """Return *notice* with the addresses and the key of the packet that its line names. An invalid GID is left out."""
+    """Return *notice* with the addresses and the key of the packet in its line. An invalid GID is left out."""
     notice = replace(notice, lid1=int(lid1), lid2=int(lid2), key=int(key, 16), is_whole=True)
     with suppress(AddressValueError):
         notice = replace(notice, gid1=int(IPv6Address(gid1)), gid2=int(IPv6Address(gid2)))
@@ -142,7 +142,7 @@ def _with_packet(notice: LogNotice, lid1: str, lid2: str, key: str, gid1: str, g
 
 
 def _checked(notice: LogNotice) -> LogNotice | None:
-    """Return *notice*, None if a number in it is none that a trap can hold: then the line is not a notice."""
+    """Return *notice*, None if one of its numbers is out of range: then the line is not a notice."""
     lids = (notice.lid, notice.lid1, notice.lid2)
     most = 0xFFFF if notice.trap in (TrapNumber.BAD_P_KEY, TrapNumber.BAD_P_KEY_SWITCH_PORT) else 0xFFFF_FFFF
     fits = max(lids) <= 0xFFFF and notice.port <= 0xFF and (notice.key is None or notice.key <= most)
@@ -150,9 +150,9 @@ def _checked(notice: LogNotice) -> LogNotice | None:
 
 
 class LogReader:
-    """Takes lines of the log as they come, and gives each trap once, although up to three lines tell of it.
+    """Reads lines of the log, and returns each trap once, although up to three lines are about it.
 
-    ``told``: how many traps of a kind, by number and LID, were given before a further line about each came.
+    ``told``: how many traps of a kind, by number and LID, were returned before a further line about each came.
     """
 
     def __init__(self) -> None:
@@ -160,7 +160,7 @@ class LogReader:
         self.told: dict[tuple[int, int], int] = {}
 
     def take(self, line: str, now: float) -> list[LogNotice]:
-        """Return the traps that are told of now that *line* has come. *now*: seconds of any clock."""
+        """Return the traps that are complete with *line*. *now*: seconds of any clock."""
         if (received := read_received(line)) is not None:
             before = self._waiting.pop(received.thread, None)
             self._waiting[received.thread] = received, now
@@ -188,14 +188,14 @@ class LogReader:
         return [replace(notice, doubts=(*notice.doubts, ALREADY_TOLD))]
 
     def _too_many(self) -> list[LogNotice]:
-        """Give up the oldest that waits where very many do: threads of an OpenSM are few."""
+        """Return the oldest incomplete trap if there are too many: an OpenSM has few threads."""
         if len(self._waiting) <= _MOST_WAITING:
             return []
         thread = next(iter(self._waiting))
         return [self._incomplete(self._waiting.pop(thread)[0])]
 
     def overdue(self, since: float) -> list[LogNotice]:
-        """Return the traps of which no more was told although their first line came at *since* or before."""
+        """Return the incomplete traps whose first line came at *since* or before."""
         late = [thread for thread, (_, came) in self._waiting.items() if came <= since]
         return [self._incomplete(self._waiting.pop(thread)[0]) for thread in late]
 
@@ -209,7 +209,7 @@ class LogReader:
 def time_of(notice: LogNotice, now: datetime) -> datetime:
     """Return the time of *notice* in UTC: its own, in the local time of this host and in the last year that fits.
 
-    *now* is the time of day with a time zone; it is returned where the log's is not a time.
+    *now* is the time of day with a time zone; it is returned if the log's time is invalid.
     """
     local = now.astimezone()
     for year in (local.year, local.year - 1):

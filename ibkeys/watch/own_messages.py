@@ -23,16 +23,17 @@ _OVER: Final[dict[MessageSubject, str]] = {
 
 
 class Saying:
-    """Calls *say* with each new state of a thing. For things that are only counted there is no message that they are
-    over."""
+    """Calls *say* with each new condition of a subject. A subject that is only counted has no message for its end."""
 
     def __init__(self, say: Callable[[str], None]) -> None:
         self._say = say
         self._said: dict[MessageSubject, str] = {}
 
     def of(self, about: MessageSubject, text: str, same: object = None) -> None:
-        """Say *text* when it is new, and where it is "" once that it is over. *same*: what makes two of them the same,
-        by default the text."""
+        """Report *text* if it is new, or that the condition has ended if it is "".
+
+        *same*: the value by which two texts are the same, by default the text.
+        """
         key = str(same) if same is not None and text else text
         if key != self._said.get(about, ""):
             self._said[about] = key

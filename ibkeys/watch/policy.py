@@ -24,7 +24,7 @@ class PartitionNames:
         self._learn(policy)
 
     def _learn(self, policy: Policy) -> None:
-        has_lines = policy.says is None  # else there is no file that anybody could look into
+        has_lines = policy.says is None  # otherwise a user has no file to look into
         self._known = {
             part.base: (part.name, part.definitions[0].line if has_lines else None) for part in policy.partitions
         }
@@ -32,7 +32,7 @@ class PartitionNames:
     def read_again(self) -> str:
         """Read the file again if it has changed. Return why it cannot be used, "" if it can.
 
-        Until it can, partitions are named as before, which says nothing about what OpenSM does.
+        Until it can, partitions are named by the former policy, which may differ from OpenSM's.
         """
         now = _state_of(self._path)
         if now != self._seen:
@@ -60,6 +60,6 @@ class PartitionNames:
 
 
 def _state_of(path: str) -> tuple[int, int, int] | None:
-    """Return what changes when a file is written or replaced, None for one that is not there."""
+    """Return values that change when a file is written or replaced, None for a missing file."""
     status = or_none(os.stat, path)
     return None if status is None else (status.st_ino, status.st_mtime_ns, status.st_size)

@@ -10,10 +10,10 @@ from ibkeys.umad.port import Incoming, Outgoing
 
 
 class Notifier:
-    """Sends READY, STATUS, WATCHDOG and STOPPING to systemd, where that started this process and waits for them.
+    """Sends READY, STATUS, WATCHDOG and STOPPING to systemd, if systemd started this process and waits for them.
 
     ``wants_signs``: the unit has WatchdogSec=; `alive` is then to be called more often than that. Failures to send are
-    passed over: whoever started this process in this way may have gone, and that ends no watch.
+    ignored: a missing receiver must not end a watch.
     """
 
     def __init__(self, environment: Mapping[str, str], now: Callable[[], float], pid: int | None = None) -> None:
@@ -24,11 +24,11 @@ class Notifier:
 
     @property
     def wants_signs(self) -> bool:
-        """Whether systemd ends this process unless it hears `alive` again and again."""
+        """Whether systemd ends this process unless it gets `alive` again and again."""
         return self._address is not None and self._each is not None
 
     def ready(self, status: str) -> None:
-        """Say that the watch has begun."""
+        """Report that the watch has begun."""
         self._send(f"READY=1\nSTATUS={status}")
 
     def alive(self) -> None:
@@ -38,7 +38,7 @@ class Notifier:
             self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """Say that the watch ends."""
+        """Report that the watch ends."""
         self._send("STOPPING=1")
 
     def _send(self, text: str) -> None:
@@ -52,25 +52,26 @@ class Notifier:
 
 
 class SignsOfLife:
-    """An observer of a port (`ibkeys.umad.tap.Tap`): while MADs go and come in a long sweep, systemd hears of it."""
+    """An observer of a port (`ibkeys.umad.tap.Tap`) that sends keep-alives to systemd during a long sweep."""
 
     def __init__(self, notifier: Notifier) -> None:
         self._notifier = notifier
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """A MAD was sent: give a keep-alive."""
+        """Send a keep-alive after a MAD was sent."""
         self._notifier.alive()
 
     def received(self, mad: Incoming) -> None:
-        """A MAD came in, or a timeout: give a keep-alive."""
+        """Send a keep-alive after a MAD was received, or a request timed out."""
         self._notifier.alive()
 
     def close(self) -> None:
-        """There is nothing to release."""
+        """Do nothing: there is nothing to release."""
 
 
 def _address(name: str) -> str | None:
-    """Return the address of the socket; ``@`` begins an abstract one. Anything else is none that systemd gives."""
+    """Return the address of the socket; ``@`` begins an abstract one. None for any other form, which systemd does not
+    use."""
     if name.startswith("/"):
         return name
     return "\0" + name[1:] if name.startswith("@") else None

@@ -1,7 +1,7 @@
 """The main loop of a watch: receive Reports or follow OpenSM's log, sweep periodically, and report new events.
 
-One thread. The sweeps go through the subscriber's port, so a Report that comes in the meantime is answered at once, and
-told in the middle of the sweep.
+One thread. The sweeps use the subscriber's port, so a Report that comes in the meantime is answered at once, and
+reported during the sweep.
 """
 
 from __future__ import annotations
@@ -32,33 +32,37 @@ from ibkeys.watch.own_messages import LIMITED, Saying
 from ibkeys.watch.policy import PartitionNames
 
 TURN: Final = 0.5
-"""Seconds that one turn of the loop waits at most: so soon signals, the log and commands are looked after."""
+"""The longest time in seconds that one turn of the loop waits: so soon signals, the log and commands are processed."""
 NAMES_AGAIN: Final = 60.0
 """Seconds between two sweeps for names where counters are not read."""
 LOOK_AGAIN: Final = 5.0
-"""Seconds between two looks whether another command still changes keys."""
+"""Seconds between two checks whether another command still changes keys."""
 AT_ONCE: Final = 1000
-"""Reports that are told of before the port is checked again: a few hundredths of a second."""
+"""Reports that are processed before the port is checked again: a few hundredths of a second."""
 
 
 class EventSink(Protocol):
-    """Where a watch tells what it sees."""
+    """The receiver of a watch's events and messages."""
 
     def tell(self, event: Event) -> None:
-        """An event, or a count of one that was told before: ``count`` and ``since`` are of all of them."""
+        """Report an event, or the count of one that was reported before: ``count`` and ``since`` are of all of them."""
 
     def say(self, text: str) -> None:
-        """Something about the watch itself: a sweep that failed, a subscription that was lost or is back."""
+        """Report a condition of the watch itself: a sweep that failed, a subscription that was lost or is back."""
 
     def turn(self) -> None:
-        """Called at every turn of the loop, at least twice a second but for sweeps. May raise to end the watch."""
+        """Called at every turn of the loop, at least twice a second except during sweeps. May raise to end the
+        watch."""
 
 
 @dataclass(frozen=True, slots=True)
 class WatchSettings:
-    """``interval``: seconds between two readings of the counters, 0 for none. ``again``: seconds after which repeats of
-    an event are told as a count. ``most_events``, ``seconds``: end after so many, None for never. ``pkey_index``: as in
-    `LiveFabric.read_port_counters`."""
+    """The settings of a watch.
+
+    ``interval``: seconds between two readings of the counters, 0 for none. ``again``: seconds after which repeats of an
+    event are reported as a count. ``most_events``, ``seconds``: end after so many, None for never. ``pkey_index``: as
+    in `LiveFabric.read_port_counters`.
+    """
 
     interval: float = 60.0
     again: float = 60.0
@@ -69,8 +73,8 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class Summary:
-    """What a watch did. ``told``: events and counts that were told; ``folded``: repeats that were counted only;
-    ``lost``: Reports that came faster than they could be taken."""
+    """The totals of a watch. ``told``: events and counts that were reported; ``folded``: repeats that were only
+    counted; ``lost``: Reports that came faster than they could be processed."""
 
     told: int = 0
     folded: int = 0
@@ -82,10 +86,10 @@ class Summary:
 
 @dataclass(eq=False, repr=False)
 class Watch:
-    """Watches *fabric* and tells *outlet* what happens.
+    """Watches *fabric* and reports events to *outlet*.
 
-    *subscriber*: subscribed already, with its port beneath *fabric*; None hears no Reports. *log*: OpenSM's log, where
-    that is followed. *partitions*: names for P_Keys. Not thread-safe.
+    *subscriber*: subscribed already, and *fabric* uses its port; None receives no Reports. *log*: OpenSM's log, if that
+    is followed. *partitions*: names for P_Keys. Not thread-safe.
     """
 
     fabric: LiveFabric
@@ -104,12 +108,12 @@ class Watch:
         self._swept_at = self._next_sweep = self._started_at = self._now()
 
     def start(self) -> None:
-        """Sweep once: names, and what the counters are now. Raises as `LiveFabric.sweep`."""
+        """Sweep once, for names and the current counters. Raises the errors of `LiveFabric.sweep`."""
         self._started_at = self._now()
         self._take_sweep(self._sweep())
 
     def run(self) -> None:
-        """Watch until the settings say that it is enough, or `EventSink.turn` raises.
+        """Watch until a limit of the settings is reached, or `EventSink.turn` raises.
 
         Raises TransportError and ClosedError when the local port can no longer be used.
         """
@@ -121,7 +125,7 @@ class Watch:
             self._tell_all(self.folder.due(self._now()))
 
     def finish(self) -> Summary:
-        """Tell what was counted and not told yet, and return what the watch did."""
+        """Report the events that were only counted, and return the totals of the watch."""
         self._tell_all(self.folder.due(self._now(), all_of_it=True))
         self.summary.folded = self.folder.folded
         if self.subscriber is not None:
@@ -147,10 +151,10 @@ class Watch:
             ends.append(self._started_at + self.settings.seconds - self._now())
         return max(0.0, min(ends))
 
-    # --- hearing -------------------------------------------------------------------------------------------------
+    # --- receiving ----------------------------------------------------------------------------------------------------
 
     def _hear(self, seconds: float) -> None:
-        """Wait for Reports and for lines of the log, and take what comes."""
+        """Wait for Reports and for lines of the log, and process them."""
         if self.log is not None and self.log.is_behind:
             seconds = 0.0
         if self.subscriber is not None:
@@ -162,15 +166,16 @@ class Watch:
             if self.subscriber.port.strangers:
                 self._say("strangers", "Reports arrive from a port that is not the SA's: they are ignored")
         else:
-            self.fabric.umad.recv(seconds)  # nobody is asked anything now: it only lets the time pass
+            self.fabric.umad.recv(seconds)  # no query is open now: this only lets the time pass
         if self.log is not None:
             self._follow(self.log)
 
     def take_reports(self, reports: Sequence[TrapReport], looks: bool = True) -> None:
-        """Tell of *reports*; with *looks* after a new sweep where the names of the last one do not suffice."""
+        """Report events of *reports*; with *looks* after a new sweep if the names of the last one are not
+        sufficient."""
         for first in range(0, len(reports), AT_ONCE):
             self._tell_of(reports[first : first + AT_ONCE], looks)
-            self.fabric.umad.recv(0)  # what comes in the meantime is answered, or the SA would send it again
+            self.fabric.umad.recv(0)  # Reports in the meantime are answered, otherwise the SA would send them again
 
     def _tell_of(self, reports: Sequence[TrapReport], looks: bool) -> None:
         self.summary.reports += len(reports)
@@ -181,8 +186,8 @@ class Watch:
         return event_of_report(report, self.names, timestamp(lambda: self.clock() - ago))
 
     def _follow(self, log: FollowedFile, patience: float = 1.0, looks: bool = True) -> None:
-        """Tell of new lines of the log. *patience*: seconds that the first line of a trap may wait for the rest;
-        *looks*: as in `take_reports`."""
+        """Report events of new lines of the log. *patience*: seconds that the first line of a trap may wait for the
+        others; *looks*: as in `take_reports`."""
         now, wall = self._now(), self.clock()
         notices = [notice for line in log.new_lines() for notice in self._log_reader.take(line, now)]
         notices += self._log_reader.overdue(now - patience)
@@ -190,7 +195,7 @@ class Watch:
         self._take_named(lambda: [event_of_log(notice, self.names, wall) for notice in notices], looks)
 
     def _take_named(self, named: Callable[[], list[Event]], looks: bool) -> None:
-        """Tell of what *named* returns, with the names of the last sweep; *looks*: as in `take_reports`."""
+        """Report the events from *named*, with the names of the last sweep; *looks*: as in `take_reports`."""
         events = named()
         if looks and self._may_look_for_names():
             self._sweep_again()
@@ -198,16 +203,16 @@ class Watch:
         self._take(events)
 
     def _may_look_for_names(self) -> bool:
-        """Whether there are names that the last sweep does not have, and it is old enough for another."""
+        """Return whether names are missing in the last sweep, and it is old enough for another."""
         return self.names.misses > 0 and self._now() - self._swept_at >= (self.settings.interval or NAMES_AGAIN)
 
     # --- sweeping ------------------------------------------------------------------------------------------------
 
     def _sweep_again(self) -> None:
-        """Sweep; a sweep that fails is reported, and leaves names and counters as they were.
+        """Sweep; a sweep that fails is reported, and names and counters are not changed.
 
-        Keys may have been changed by another command: with the former ones each port would count a violation. While
-        one still changes them, nobody is asked.
+        Keys may have been changed by another command: with the former keys each port would count a violation. While a
+        command still changes them, no query is sent.
         """
         try:
             if self._is_being_changed():
@@ -223,7 +228,7 @@ class Watch:
         self._take_sweep(found)
 
     def _is_being_changed(self) -> bool:
-        """Whether a command of this host has the lock of the key store; then the sweep is put off."""
+        """Return whether a command of this host has the lock of the key store; then the sweep is put off."""
         stores = self.fabric.stores
         holder = holder_of(stores.journal, stores.keystore)
         doing = f"no names and no counters are read while another command may change keys ({holder})"
@@ -245,7 +250,7 @@ class Watch:
         return found
 
     def _meanwhile(self, _nodes: int, _ports: int) -> None:
-        """Go on telling while a sweep runs, with the names of the last one; what comes in is the sweep's to receive."""
+        """Report events while a sweep runs, with the names of the last one; the sweep itself receives the MADs."""
         self.outlet.turn()
         if self.subscriber is not None and self.summary.sweeps:
             self._tell_of(self.subscriber.port.take(), looks=False)
@@ -269,14 +274,14 @@ class Watch:
 
     def _read_counters(self, found: Topology) -> None:
         errors = read_constraint_errors(self.fabric, found, self.settings.pkey_index)
-        # what is told by a trap is not told by its counter too
+        # an event that a trap reported is not reported by its counter too
         if self.subscriber is not None:
             self.take_reports(self.subscriber.port.take(), looks=False)
         if self.log is not None:
             self._follow(self.log, patience=0, looks=False)
         self._take(self.counters.compare(found, errors, timestamp(self.clock)))
 
-    # --- telling -------------------------------------------------------------------------------------------------
+    # --- reporting ----------------------------------------------------------------------------------------------------
 
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:

@@ -1,1 +1,1 @@
-"""The archive of a report: no key is in it, and GUIDs, LIDs and names are hashed where that was asked for."""
+"""The archive of a report: it has no key; GUIDs, LIDs and names are hashed on request."""

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Final
 
 Hashed = Callable[[str, str], str]
-"""Returns what stands for an address: its kind, and the address in one spelling."""
+"""A function that returns the replacement of an address from its kind and its text in one spelling."""
 
 _BEFORE: Final = r"(?<![0-9a-zA-Z:.-])"
 _AFTER: Final = r"(?![0-9a-zA-Z:])"
@@ -43,7 +43,7 @@ def replaced(text: str, hashed: Hashed) -> str:
 
 
 def lid(number: int, hashed: Hashed) -> str:
-    """Return what stands for a LID."""
+    """Return the replacement of a LID."""
     return hashed("lid", str(number))
 
 
@@ -53,7 +53,8 @@ def _pairs(text: str, hashed: Hashed) -> str:
 
 
 def _groups(text: str, hashed: Hashed) -> str:
-    """Return what stands for a GID, which is written as an IPv6 address; *text* itself for a time or a part of one."""
+    """Return the replacement of a GID, which is written as an IPv6 address; *text* itself for a time or a part of
+    one."""
     try:
         return hashed("gid", ipaddress.IPv6Address(text).packed.hex())
     except ValueError:

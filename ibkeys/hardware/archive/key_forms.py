@@ -1,7 +1,7 @@
-"""Whether a key stands in a text, a number or bytes, in any form that one can be searched for.
+"""Whether a text, a number or bytes contain a key, in any form for which one can search.
 
-Keys are left out where they are read. This is the second line of defence: a node may call itself by a key, or hold one
-where a GUID should be.
+Keys are left out where values are read. This is the second line of defence: a node may have a key as its name, or in
+place of a GUID.
 """
 
 from __future__ import annotations
@@ -13,22 +13,22 @@ from typing import Final, Literal
 
 _SIZE: Final = 8
 _BETWEEN: Final = re.compile(r"[\s:_.,-]|0x|\\x", re.IGNORECASE)
-"""What may stand between the digits of a key."""
+"""The characters that may be between the digits of a key."""
 _HEX_RUN: Final = re.compile(r"[0-9a-f]{9,}")
 _DECIMAL_RUN: Final = re.compile(r"[0-9]{10,}")
 _BASE64_RUN: Final = re.compile(r"[0-9A-Za-z+/_-]{11,}")
 _ORDERS: Final[tuple[Literal["big", "little"], ...]] = ("big", "little")
 LONG: Final = 1 << 32
-"""A key below this is a number like others: only its spelling with 16 digits is looked for."""
+"""A key below this is a number like others: only its spelling with 16 digits is searched."""
 
 
 def _turned(key: int) -> int:
-    """Return *key* with its bytes in the other order."""
+    """Return *key* with its bytes in the opposite order."""
     return int.from_bytes(key.to_bytes(_SIZE), "little")
 
 
 def _numbers(key: int) -> Iterator[int]:
-    """Yield the key as a number, its bytes turned, and both as signed ones."""
+    """Yield the key as a number, with its bytes reversed, and both as signed numbers."""
     for number in (key, _turned(key)):
         yield number
         if number >> 63:
@@ -38,7 +38,7 @@ def _numbers(key: int) -> Iterator[int]:
 class KeyForms:
     """Finds *keys*. They are kept in memory only, and in no text that this makes.
 
-    What it takes grows with the text and not with the number of keys: a large fabric has one for each port.
+    The time grows with the text and not with the number of keys: a large fabric has one for each port.
     """
 
     def __init__(self, keys: Iterable[int]) -> None:
@@ -56,18 +56,19 @@ class KeyForms:
         self._base64 = _Windows({encode(raw).decode().rstrip("=") for raw in raws for encode in encoders})
 
     def in_number(self, number: int) -> bool:
-        """Whether *number* is a key."""
+        """Return whether *number* is a key."""
         return number in self._numbers
 
     def in_text(self, text: str) -> bool:
-        """Whether a key stands in *text*: its digits, with anything between them, or its bytes, also in base64."""
+        """Return whether *text* contains a key: its digits, with anything between them, or its bytes, also in
+        base64."""
         lower = text.lower()
         joined = _BETWEEN.sub("", lower)
         in_digits = any(self._in_digits(each) for each in {lower, joined})
         return in_digits or any(map(self._bytes.meet, _raws(text))) or self._in_base64(text)
 
     def in_bytes(self, raw: bytes) -> bool:
-        """Whether a key stands in *raw*: its bytes, its digits, or its bytes in base64."""
+        """Return whether *raw* contains a key: its bytes, its digits, or its bytes in base64."""
         text = raw.decode("latin-1")
         return self._in_digits(text.lower()) or self._bytes.meet(text) or self._in_base64(text)
 
@@ -80,7 +81,7 @@ class KeyForms:
 
 
 class _Windows:
-    """Texts of a few lengths, looked for in others."""
+    """Texts of a few lengths, for which other texts are searched."""
 
     def __init__(self, texts: Iterable[str]) -> None:
         self._texts = set(texts)
@@ -88,14 +89,14 @@ class _Windows:
         self._sizes, self._ascii_sizes = ({len(text) for text in texts} for texts in (self._texts, self._ascii))
 
     def meet(self, text: str) -> bool:
-        """Whether one of them stands in *text*."""
+        """Return whether *text* contains one of them."""
         texts = self._ascii if text.isascii() else self._texts
         sizes = self._ascii_sizes if texts is self._ascii else self._sizes
         return any(text[at : at + size] in texts for size in sizes for at in range(len(text) - size + 1))
 
 
 def _raws(text: str) -> Iterator[str]:
-    """Yield the bytes that *text* may stand for, each as a character: as they are, in UTF-8, and with escapes read."""
+    """Yield the bytes that *text* may mean, each as a character: as they are, in UTF-8, and with escapes decoded."""
     for each in {text, _unescaped(text)}:
         yield each
         if not each.isascii():

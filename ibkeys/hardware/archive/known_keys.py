@@ -1,4 +1,4 @@
-"""Every key that this run knows or was shown, so that none of them can stand in a report."""
+"""Every key that this run has or has read, so that a report can be checked for them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ibkeys.store.private_files import is_there
 
 
 def known_keys(look: FabricReading) -> KeyForms:
-    """Return the forms of all keys: of options, key files and key store, and what ports and the SA showed.
+    """Return the forms of all keys: of options, key files and key store, and of the answers of ports and the SA.
 
     Raises StoreError where the key store cannot be read.
     """
@@ -32,7 +32,7 @@ def _of_ring(look: FabricReading) -> Iterator[int]:
 
 
 def _of_store(fabric: LiveFabric) -> Iterator[int]:
-    """Yield the former keys too, which no port may have any more."""
+    """Yield all keys of the store, former ones included, which no port may have any more."""
     paths = fabric.stores
     if paths.keystore is None or not is_there(paths.keystore, "key store"):
         return
@@ -45,7 +45,7 @@ def _of_store(fabric: LiveFabric) -> Iterator[int]:
 
 
 def _of_sweep(fabric: LiveFabric) -> Iterator[int]:
-    """Yield what ports without protection showed to everybody."""
+    """Yield the keys that were sent, and the keys that ports without protection returned."""
     for port in fabric.swept.end_ports() if fabric.swept is not None else ():
         yield port.m_key.reveal()
         if port.port_info is not None:

@@ -1,7 +1,7 @@
-"""What a report may not say: keys never, addresses and names not where hashes were asked for.
+"""The data that is removed from a report: keys always, addresses and names if hashes were requested.
 
-A hash is made with a secret that is made for one report and never written, so nobody can try names or LIDs against it,
-and equal things are equal in all files of the report.
+A hash is made with a secret that is generated for one report and never written, so names or LIDs cannot be guessed by
+hashing them, and equal values have equal hashes in all files of the report.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _NAME: Final = "node_desc"
 
 
 class Mask:
-    """Masks whole documents. *hashed*: addresses and names too. *names*: all that may be a name of a node or host."""
+    """Masks whole documents. *hashed*: addresses and names too. *names*: all possible names of nodes or hosts."""
 
     def __init__(self, keys: KeyForms, hashed: bool = False, names: Iterable[str] = ()) -> None:
         self.keys = keys
@@ -33,7 +33,7 @@ class Mask:
         self._names = _Names(names if hashed else ())
 
     def document(self, value: Any, key: str = "") -> Any:
-        """Return *value*, as JSON has it, masked. *key*: what it is called in the document around it."""
+        """Return *value*, as JSON has it, masked. *key*: its key in the document around it."""
         if isinstance(value, Mapping):
             return {self._key(str(name)): self.document(each, str(name)) for name, each in value.items()}
         if isinstance(value, list | tuple):
@@ -53,7 +53,7 @@ class Mask:
         return clean(addresses.replaced(self._names.replaced(text, self._name), self._hash))
 
     def _key(self, name: str) -> str:
-        """A key of a document may be made of what was read, as those of counts are; no name and no GUID is."""
+        """Return a key of a document masked: it may contain a key as text, but never a name or GUID."""
         return KEY if self.keys.in_text(name) else name
 
     def _value(self, value: str, key: str) -> str:
@@ -78,7 +78,7 @@ class Mask:
 
 
 class _Names:
-    """Names of nodes, looked for in texts. What it takes grows with the text and not with the number of names."""
+    """Names of nodes, for which texts are searched. The time grows with the text and not with the number of names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         words = (word for name in names for word in (name, clean(name), name.split(" ")[0]))
@@ -86,8 +86,10 @@ class _Names:
         self._sizes = sorted({len(word) for word in self._words}, reverse=True)
 
     def replaced(self, text: str, by: Callable[[str], str]) -> str:
-        """Return *text* with each name, and each host's part of one, replaced by what *by* makes of it. Of names that
-        begin at one place the longest counts; one within a word is none."""
+        """Return *text* with each name, and each host's part of a name, replaced by the result of *by*.
+
+        Of names that begin at one place the longest counts. A name within a word is not replaced.
+        """
         parts, at = [], 0
         while at < len(text):
             found = self._at(text, at)

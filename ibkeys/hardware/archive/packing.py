@@ -1,4 +1,4 @@
-"""The file of a report: a tar archive, compressed, that names no user and no host."""
+"""The file of a report: a tar archive, compressed, without the names of a user or host."""
 
 from __future__ import annotations
 
@@ -21,13 +21,14 @@ _FOLDER: Final = "ibkeys-hardware"
 """The folder that all files of the archive are in."""
 _LEFT_OUT: Final = b"left out: a key stood in this file\n"
 _HEAD_SIZE: Final = 1024
-"""Bytes of a file that are enough to see what it is."""
+"""Bytes of a file that are enough to recognize an earlier report."""
 
 
 def check_place(path: Path) -> None:
-    """Look whether the archive can be written to *path*, before anything is asked of the fabric. Raises FileError.
+    """Check that the archive can be written to *path*, before anything is sent to the fabric. Raises FileError.
 
-    Of what is there only an earlier report is replaced: a mistyped name must not destroy a policy or a key store.
+    An existing file is replaced only if it is an earlier report: a mistyped name must not destroy a policy or a key
+    store.
     """
     with _told(path):
         files.check_output(path)
@@ -42,7 +43,8 @@ def check_place(path: Path) -> None:
 def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> None:
     """Put the files *contents*, by name, into the archive *path*, of mode 0600, in place of an earlier report.
 
-    A file in which one of *keys* stands is replaced by a line that says so. Raises FileError; what was there stays.
+    A file that contains one of *keys* is replaced by a line that reports this. Raises FileError; an existing file is
+    then unchanged.
     """
     checked = {name: _LEFT_OUT if keys.in_bytes(data) else data for name, data in contents.items()}
     with _told(path):
@@ -62,7 +64,7 @@ def _refuse_other_file(path: Path) -> None:
 
 
 def _is_report(head: bytes) -> bool:
-    """Whether a file that begins with *head* is an archive of `write_archive`."""
+    """Return whether a file that begins with *head* is an archive of `write_archive`."""
     try:
         return zlib.decompressobj(zlib.MAX_WBITS | 16).decompress(head).startswith(f"{_FOLDER}/".encode())
     except zlib.error:

@@ -1,4 +1,4 @@
-"""Checks of how agents answer what they do not have."""
+"""Checks of the answers of agents to queries for attributes and blocks that they do not have."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _asked(look: FabricReading) -> Iterator[tuple[str, PortHandle]]:
 
 
 def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> str:
-    """Return what comes back to a Get: ``0x000c``, ``ok``, ``silence``."""
+    """Return the result of a Get: ``0x000c``, ``ok``, ``silence``."""
     try:
         handle.fabric.get(attribute, modifier, handle.route, handle.m_key, retries=0)
     except MadStatusError as error:
@@ -42,14 +42,14 @@ def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> st
 
 @check("answers.unknown-attribute", "simulator", "Get of an attribute that an agent does not have: status 0x000c")
 def unknown_attribute(look: FabricReading) -> CheckAnswer:
-    """Ask for a reserved attribute."""
+    """Query a reserved attribute."""
     said = {who: _status(handle, _Reserved, 0) for who, handle in _asked(look)}
     return _judged(said, f"0x{MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:04x}")
 
 
 @check("answers.block-past-end", "simulator", "Get of a P_KeyTable block past the end: status 0x001c")
 def block_past_end(look: FabricReading) -> CheckAnswer:
-    """Ask for the first block that the table does not have."""
+    """Query the first block that the table does not have."""
     said = {}
     for who, handle in _asked(look):
         capacity = handle.read_capacity()

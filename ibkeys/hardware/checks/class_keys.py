@@ -1,4 +1,4 @@
-"""Checks of keys of other management classes. Nothing is asked without a key where that may cost something."""
+"""Checks of keys of other management classes. No query is sent without a key where that may count a violation."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _check(of: KeyClass) -> DeviceCheck:
 
 
 def _asked(of: KeyClass, look: FabricReading) -> CheckAnswer:
-    """Ask the local port and the one at the other end of the cable."""
+    """Query the local port and the port at the other end of the cable."""
     ports = dict(_ports(look))
     questions = look.fabric.class_key_questions(ports.values(), [of])
     readings = look.fabric.ask_class_keys(questions)

@@ -12,7 +12,7 @@ from ibkeys.printable import counted
 
 @check("counters.violations", "unknown", "how many ports have counted violations is recorded")
 def violations(look: FabricReading) -> CheckAnswer:
-    """Ports with a violation counter that is not 0, or at its end."""
+    """Return the ports with a violation counter that is not 0, or at its highest value."""
     infos = look.port_infos
     values = {row.attr: sum(bool(row.decode(info.raw)) for info in infos) for row in VIOLATION_COUNTERS}
     full = {row.attr: sum(row.decode(info.raw) == row.max for info in infos) for row in VIOLATION_COUNTERS}
@@ -22,7 +22,7 @@ def violations(look: FabricReading) -> CheckAnswer:
 
 @check("counters.agent", "standard", "the performance agent of the local port answers PortCounters by class version 1")
 def agent(look: FabricReading) -> CheckAnswer:
-    """PortCounters of the local port, by its own LID."""
+    """Get PortCounters of the local port, by its own LID."""
     own = look.swept_port
     if own is None or not own.lid:
         return not_checked("the local port has no LID, and the agent is asked by LID")
@@ -34,7 +34,7 @@ def agent(look: FabricReading) -> CheckAnswer:
 
 @check("counters.constraint-errors", "standard", "switch ports that enforce partitions have their constraint errors")
 def constraint_errors(look: FabricReading) -> CheckAnswer:
-    """PortXmitConstraintErrors and PortRcvConstraintErrors of ports that enforce."""
+    """Get PortXmitConstraintErrors and PortRcvConstraintErrors of ports that enforce."""
     wanted = enforcing_ports(look.found.ports())
     if not wanted:
         return not_checked("no switch port enforces partitions")

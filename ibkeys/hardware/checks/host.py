@@ -1,4 +1,4 @@
-"""Checks of this host: system, adapters, and whether libibumad and the port itself say the same."""
+"""Checks of this host: system, adapters, and whether libibumad and the port itself agree."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _ATTEMPT_MS: Final = 500
 
 @check("host.system", "unknown", "kernel, umad ABI and programs are recorded")
 def system(look: FabricReading) -> CheckAnswer:
-    """Which system this is; nothing that names the host."""
+    """Return the system; nothing that identifies the host."""
     try:
         abi = files.read_text(_ABI, files.SECRET).strip()
     except (OSError, UnicodeDecodeError):
@@ -37,7 +37,7 @@ def system(look: FabricReading) -> CheckAnswer:
 
 @check("host.adapters", "unknown", "adapters, their firmware and the state of their ports are recorded")
 def adapters(look: FabricReading) -> CheckAnswer:
-    """What libibumad says of every adapter of this host."""
+    """Return the data of libibumad about every adapter of this host."""
     found = [
         {
             "type": ca.ca_type,
@@ -57,7 +57,7 @@ def adapters(look: FabricReading) -> CheckAnswer:
 
 @check("umad.own-port", "standard", "libibumad has the GUID, LID and SM LID that the port itself says")
 def own_port(look: FabricReading) -> CheckAnswer:
-    """Port GUID, LID and MasterSMLID: sysfs beside NodeInfo and PortInfo."""
+    """Compare port GUID, LID and MasterSMLID in sysfs with NodeInfo and PortInfo."""
     local, info = look.local, look.own
     said = {
         "port GUID": (local.port_guid, look.handle.port.port_guid),
@@ -71,7 +71,7 @@ def own_port(look: FabricReading) -> CheckAnswer:
 
 @check("umad.p-key-table", "standard", "the P_Key table of sysfs is the one that the port answers")
 def p_key_table(look: FabricReading) -> CheckAnswer:
-    """The kernel's copy of the P_Key table beside the port's own."""
+    """Compare the kernel's copy of the P_Key table with the port's own."""
     kernel, port = look.fabric.local().pkeys, [int(key) for key in look.handle.read_p_keys()]
     wrong = [index for index, (a, b) in enumerate(zip_longest(kernel, port, fillvalue=0)) if a != b]
     text = f"{len(port)} entries, {len(kernel)} in sysfs"
@@ -80,8 +80,8 @@ def p_key_table(look: FabricReading) -> CheckAnswer:
 
 @check("umad.timeout", "standard", "a Get that nobody answers comes back with errno 110 when its time is over")
 def timeout(look: FabricReading) -> CheckAnswer:
-    """Send one Get(NodeInfo) to a LID that no port has, and wait for what the kernel says."""
-    # subnet managers give LIDs from below
+    """Send one Get(NodeInfo) to a LID that no port has, and wait for the kernel's report."""
+    # subnet managers assign LIDs from the lowest
     if any(port.lid == MAX_UNICAST_LID for port in look.end_ports):
         return not_checked(f"LID {MAX_UNICAST_LID} is in use")
     umad = look.fabric.umad

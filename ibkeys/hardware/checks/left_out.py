@@ -1,4 +1,4 @@
-"""Assumptions that no reading can check: each is named in the report, with the reason."""
+"""Assumptions that no query can check: each is named in the report, with the reason."""
 
 from __future__ import annotations
 

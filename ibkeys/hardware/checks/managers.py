@@ -23,7 +23,7 @@ between two of its sweeps."""
 
 @check("sm.master", "standard", "an SM answers at MasterSMLID and says that it is master")
 def master(look: FabricReading) -> CheckAnswer:
-    """SMInfo of the master, without its key."""
+    """Get SMInfo of the master; the key is left out."""
     lid = look.own.master_sm_lid
     if not lid:
         return not_checked("no subnet manager has configured the local port (MasterSMLID 0)")
@@ -35,7 +35,7 @@ def master(look: FabricReading) -> CheckAnswer:
 
 @check("sa.there", "standard", "the SA answers ClassPortInfo without an SM_Key")
 def there(look: FabricReading) -> CheckAnswer:
-    """ClassPortInfo of the SA."""
+    """Get ClassPortInfo of the SA."""
     info = look.fabric.sa().class_port_info()
     return same(
         f"class version {info.class_version}, CapabilityMask 0x{info.capability_mask:04x}, "
@@ -46,7 +46,7 @@ def there(look: FabricReading) -> CheckAnswer:
 
 @check("sa.own-record", "standard", "PortInfoRecord of the local port says what the port says")
 def own_record(look: FabricReading) -> CheckAnswer:
-    """The fields that stay between two reads."""
+    """Compare the fields of PortInfo that do not change between two reads."""
     own = look.own
     record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
     said: PortInfo = record.port_info
@@ -57,7 +57,7 @@ def own_record(look: FabricReading) -> CheckAnswer:
 
 @check("sa.hides-m-keys", "standard", "without an SM_Key the SA shows no M_Key")
 def hides_m_keys(look: FabricReading) -> CheckAnswer:
-    """PortInfoRecords of all ports, asked without a key. Only their number is kept."""
+    """Get PortInfoRecords of all ports without a key. Only their number is kept."""
     records = look.fabric.sa(NO_SM_KEY).get_table(PortInfoRecord)
     keys = [record.port_info.m_key for record in records if record.port_info.m_key]
     look.shown_keys.update(keys)
@@ -68,7 +68,7 @@ def hides_m_keys(look: FabricReading) -> CheckAnswer:
 
 @check("sa.p-key-records", "standard", "without an SM_Key the SA refuses P_KeyTableRecords with status 0x0200")
 def p_key_records(look: FabricReading) -> CheckAnswer:
-    """OpenSM refuses; whether others do is what is asked."""
+    """Get P_KeyTableRecords without a key: OpenSM refuses; the check shows whether another SM does."""
     try:
         records = look.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=look.own.lid)
     except MadStatusError as error:
@@ -78,7 +78,7 @@ def p_key_records(look: FabricReading) -> CheckAnswer:
 
 @check("sa.long-answer", "standard", "NodeRecords of all nodes arrive whole, and are the nodes of the sweep")
 def long_answer(look: FabricReading) -> CheckAnswer:
-    """A table of many segments (RMPP), beside the sweep. Ports that share no P_Key with this one are not shown.
+    """Compare a table of many segments (RMPP) with the sweep. Ports that share no P_Key with this one are not in it.
 
     Nodes that the sweep could not read are no difference.
     """
@@ -93,7 +93,7 @@ def long_answer(look: FabricReading) -> CheckAnswer:
 
 @check("sa.trusts", "unknown", "whether the SM_Key that was given shows P_Key tables is recorded")
 def trusts(look: FabricReading) -> CheckAnswer:
-    """The same question with the SM_Key, where one was given."""
+    """Repeat the query with the SM_Key, if one was given."""
     if look.sm_key is None or look.sm_key.is_zero:
         return not_checked("no SM_Key was given: --smkey @FILE")
     records = look.sa.get_table(PKeyTableRecord, lid=look.own.lid)

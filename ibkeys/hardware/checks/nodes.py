@@ -1,4 +1,4 @@
-"""Checks of what the nodes of the sweep are capable of."""
+"""Checks of the capabilities of the nodes in the sweep."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _told(counts: Counter[str]) -> str:
 
 @check("nodes.all-answer", "simulator", "every node that a cable leads to answers everything that a sweep asks")
 def all_answer(look: FabricReading) -> CheckAnswer:
-    """What of the sweep could not be read, by attribute and kind."""
+    """Return the attributes that the sweep could not read, counted by attribute and kind."""
     found = look.found
     counts = Counter(f"{trouble.attribute or 'field'} {trouble.reading}" for trouble in found.troubles)
     text = f"{counted(len(found.nodes), 'node')}; not read: {_told(counts) or 'nothing'}"
@@ -36,7 +36,7 @@ def all_answer(look: FabricReading) -> CheckAnswer:
 
 @check("nodes.kinds", "unknown", "vendor, device and size of each kind of node are recorded")
 def kinds(look: FabricReading) -> CheckAnswer:
-    """Which devices there are."""
+    """Return the kinds of devices in the sweep, with their numbers."""
     counts: Counter[str] = Counter()
     for node in look.found.nodes:
         info = node.node_info
@@ -48,7 +48,7 @@ def kinds(look: FabricReading) -> CheckAnswer:
 
 @check("nodes.p-key-capacity", "standard", "PartitionCap is not 0, and of a CA a multiple of 32")
 def p_key_capacity(look: FabricReading) -> CheckAnswer:
-    """PartitionCap by type of node."""
+    """Return PartitionCap by type of node."""
     caps = [(node.type_name, node.node_info.partition_cap) for node in look.found.nodes]
     counts = Counter(f"{kind} {cap}" for kind, cap in caps)
     is_so = all(cap and not (kind == "ca" and cap % P_KEYS_PER_BLOCK) for kind, cap in caps)
@@ -57,7 +57,7 @@ def p_key_capacity(look: FabricReading) -> CheckAnswer:
 
 @check("nodes.enforcement", "simulator", "every switch can enforce partitions, inbound and outbound")
 def enforcement(look: FabricReading) -> CheckAnswer:
-    """What SwitchInfo says of partition enforcement."""
+    """Return the capabilities of partition enforcement in SwitchInfo."""
     infos = [node.switch_info for node in look.found.nodes if node.is_switch]
     known = [info for info in infos if info is not None]
     if not known:
@@ -80,7 +80,7 @@ def _yes(bit: int) -> str:
 
 @check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
 def index_0(look: FabricReading) -> CheckAnswer:
-    """The first entry of every table that was read."""
+    """Return the first entry of every table that was read."""
     tables = [port.p_keys for port in look.end_ports if port.p_keys]
     if not tables:
         return not_checked("no P_Key table was read")
@@ -90,7 +90,7 @@ def index_0(look: FabricReading) -> CheckAnswer:
 
 @check("nodes.capabilities", "unknown", "bits of CapabilityMask of all end ports, and of some, are recorded")
 def capabilities(look: FabricReading) -> CheckAnswer:
-    """CapabilityMask over all end ports, without the bit IsSM."""
+    """Return CapabilityMask over all end ports, without the bit IsSM."""
     masks = [info.capability_mask & ~CapabilityMask.IS_SM for info in look.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
@@ -100,7 +100,7 @@ def capabilities(look: FabricReading) -> CheckAnswer:
 
 @check("nodes.m-key-state", "unknown", "how many ports show an M_Key, hide it or have none, by level, is recorded")
 def m_key_state(look: FabricReading) -> CheckAnswer:
-    """States and levels, no key."""
+    """Return the M_Key states and levels of ports, without a key."""
     counts = Counter(
         f"{port.m_key_state} at level {port.port_info.m_key_protect_bits}" for port in look.end_ports if port.port_info
     )
@@ -109,7 +109,7 @@ def m_key_state(look: FabricReading) -> CheckAnswer:
 
 @check("nodes.reserved-bits", "standard", "bits of NodeInfo and PortInfo that the tables of ibkeys do not name are 0")
 def reserved_bits(look: FabricReading) -> CheckAnswer:
-    """At which bytes bits are set that nobody here has a name for; their values are not kept."""
+    """Return the bytes in which bits are set that belong to no known field; their values are not kept."""
     nodes = [node.node_info.raw for node in look.found.nodes]
     ports = [port.info for port in look.found.ports() if port.info is not None]
     bytes_ = {"NodeInfo": _unnamed(nodes, NodeInfo), "PortInfo": _unnamed(ports, PortInfo, SpeedsAboveNdr)}
@@ -130,7 +130,7 @@ def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
 
 @check("nodes.descriptions", "standard", "NodeDescription is printable text")
 def descriptions(look: FabricReading) -> CheckAnswer:
-    """How many names hold characters that a terminal may not get."""
+    """Return how many names hold characters that must not be sent to a terminal."""
     names = [node.description or "" for node in look.found.nodes]
     odd = sum(not name.isprintable() for name in names)
     return as_assumed(not odd, f"{counted(len(names), 'name')}, {odd} with control characters", odd=odd)

@@ -1,4 +1,4 @@
-"""Checks of how fast agents answer, with the few SMPs that a sweep would send them at once."""
+"""Checks of the response times of agents, with as few SMPs as a sweep would send them at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ROUNDS: Final = 8
 
 
 def _measured(look: FabricReading, handle: PortHandle) -> CheckAnswer:
-    """Get NodeInfo one after the other, and say how long each took."""
+    """Get NodeInfo several times, one after the other, and return how long each took."""
     now = look.fabric.umad.now
     took = []
     for _ in range(_GETS):
@@ -31,13 +31,13 @@ def _measured(look: FabricReading, handle: PortHandle) -> CheckAnswer:
 
 @check("timing.local-port", "unknown", "the time of a Get from the local port is recorded")
 def local_port(look: FabricReading) -> CheckAnswer:
-    """Ask the local port."""
+    """Measure the local port."""
     return _measured(look, look.handle)
 
 
 @check("timing.neighbour", "unknown", "the time of a Get from the port at the other end of the cable is recorded")
 def neighbour(look: FabricReading) -> CheckAnswer:
-    """Ask the node at the other end of the cable."""
+    """Measure the node at the other end of the cable."""
     handle = _neighbour(look)
     return _measured(look, handle) if handle is not None else not_checked("no node was found there")
 
@@ -49,13 +49,13 @@ def _neighbour(look: FabricReading) -> PortHandle | None:
 
 @check("timing.at-once", "simulator", f"a node answers {PER_NODE} SMPs that are in flight at once, and loses none")
 def at_once(look: FabricReading) -> CheckAnswer:
-    """Send the neighbour as many Gets at a time as a sweep does, none of them again."""
+    """Send the neighbour as many Gets at a time as a sweep does, without retries."""
     handle = _neighbour(look)
     if handle is None:
         return not_checked("no node was found at the other end of the cable")
     client, lost = look.fabric.client, 0
     for _ in range(_ROUNDS):
-        # a name of its own for each: a Get that is lost must not keep back the others
+        # a name of its own for each: a Get that is lost must not delay the others
         gets = [
             client.request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
             for _ in range(PER_NODE)
@@ -66,7 +66,7 @@ def at_once(look: FabricReading) -> CheckAnswer:
 
 @check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
 def sweep(look: FabricReading) -> CheckAnswer:
-    """What the sweep cost."""
+    """Return the cost of the sweep."""
     found, counts = look.found, look.fabric.client.statistics
     seconds = round(look.sweep_seconds, 3)
     text = (

@@ -1,4 +1,4 @@
-"""Checks of traps, as far as reading goes."""
+"""Checks of traps, as far as reading attributes can show them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibkeys.printable import counted
 
 @check("traps.supported", "simulator", "every end port says IsTrapSupported")
 def supported(look: FabricReading) -> CheckAnswer:
-    """Bits of CapabilityMask."""
+    """Return the bits of CapabilityMask that concern traps."""
     masks = [info.capability_mask for info in look.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
@@ -28,7 +28,7 @@ def supported(look: FabricReading) -> CheckAnswer:
 
 @check("traps.waiting", "unknown", "what the local port answers to Get(Notice) is recorded")
 def waiting(look: FabricReading) -> CheckAnswer:
-    """Whether a trap waits there, by its number."""
+    """Return whether a trap waits there, by its number."""
     try:
         notice = Notice(look.handle.get(Notice))
     except MadStatusError as error:

@@ -1,4 +1,4 @@
-"""Checks of virtual ports: what is public of them was never seen on a device."""
+"""Checks of virtual ports: their public description was never confirmed on a device."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _info(look: FabricReading) -> VirtualizationInfo | None:
 
 @check("virtual-ports.local", "unknown", "VirtualizationInfo of the local port is recorded")
 def local(look: FabricReading) -> CheckAnswer:
-    """Whether the local port has virtual ports, and how many."""
+    """Return whether the local port has virtual ports, and how many."""
     info = _info(look)
     if info is None:
         return not_checked("the local port does not say that it has virtual ports")
@@ -54,7 +54,7 @@ def node(look: FabricReading) -> CheckAnswer:
 
 @check("virtual-ports.states", "guess", "VPortState with AttributeModifier 0 has the states from index 0 on")
 def states(look: FabricReading) -> CheckAnswer:
-    """Whether the first one is active, as the port is."""
+    """Return whether the first virtual port is active, as the port is."""
     return _first(look, VPortState, lambda block: block.vport_states[0] == look.own.port_state, "state of the port")
 
 
@@ -62,7 +62,10 @@ _A = TypeVar("_A", bound=Attribute)
 
 
 def _first(look: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> CheckAnswer:
-    """Ask for *attribute* with AttributeModifier 0, and say whether it is about the port itself. *what*: by what."""
+    """Query *attribute* with AttributeModifier 0, and return whether it is about the port itself.
+
+    *what*: the value by which this is recognized.
+    """
     info = _info(look)
     if info is None or not info.virtualization_enable:
         return not_checked("the local port has no virtual ports")

@@ -1,9 +1,9 @@
-"""The two ports of a loopback: both are this host's own, or nothing is written.
+"""The two ports of a loopback: both belong to this host, or nothing is written.
 
-Each port is known by what libibumad says of this host, which sends nothing. Only then the fabric is asked, and what it
-says of the far port has to be the same: GUIDs, LID, and that no other port has them. Any node can say any GUID: so the
-far port is asked through its own device too, which port its cable leads to, and that must be the one before which the
-sweep found it.
+The identity of each port comes from libibumad on this host, which sends nothing. Only then the fabric is queried, and
+the far port has to be the same there: GUIDs, LID, and no other port with them. Any node can claim any GUID, so the far
+port's own device is also queried for the neighbour on its cable, which must be the port before which the sweep found
+it.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
 from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
 NOT_OWN: Final = "own-ports"
-"""What a refusal calls itself; it is no interlock that could be overridden."""
+"""The name of these refusals; it is no interlock that could be overridden."""
 
 
 def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort]:
-    """Return the two ports that ``CA/PORT,CA/PORT`` names, of this host. Sends nothing.
+    """Return the two ports of this host that ``CA/PORT,CA/PORT`` names. Sends nothing.
 
-    Raises UsageError for what does not name two different ports of this host; Refused for ports that carry no SMPs,
+    Raises UsageError if the text does not name two different ports of this host; Refused for ports that carry no SMPs,
     have no link, or share a GUID with another port of this host.
     """
     names = names_in(text)
@@ -51,7 +51,7 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
 
 
 def names_in(text: str) -> list[tuple[str, str]]:
-    """Return (CA, number of the port) of each port that ``CA/PORT,CA/PORT`` names, as it stands there."""
+    """Return (CA, number of the port) of each port that ``CA/PORT,CA/PORT`` names, as it is written."""
     return [(ca, number) for ca, _, number in (part.strip().rpartition("/") for part in text.split(","))]
 
 
@@ -76,10 +76,10 @@ def _unfit(port: LocalPort) -> str:
 def far_port(
     look: FabricReading, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]
 ) -> PortHandle:
-    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port. *open_far*:
-    opens the device of *far*.
+    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port.
 
-    Raises Refused where the fabric does not show exactly this port; what a sweep raises.
+    *open_far*: opens the device of *far*. Raises Refused if the fabric does not show exactly this port; the errors of a
+    sweep.
     """
     if (look.local.ca_name, look.local.port) != (near.ca_name, near.port):
         raise Refused(
@@ -110,7 +110,8 @@ def far_port(
 
 
 def _not_asked(look: FabricReading) -> str:
-    """Return that a port may be missing because nobody was asked behind some ports, and what to do; else ""."""
+    """Return the message that a port may be missing because the sweep did not query some nodes, with the remedy; else
+    ""."""
     if not (unasked := look.found.unasked):
         return ""
     return (
@@ -120,7 +121,7 @@ def _not_asked(look: FabricReading) -> str:
 
 
 def _is_elsewhere(look: FabricReading, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
-    """Return why *port* of the sweep is not where *far* is plugged in, by its own device; "" if it is there."""
+    """Return why *port* of the sweep is not the place where *far* is plugged in, by its own device; "" if it is."""
     peer = port.peer
     if peer is None:
         return "the sweep does not say which port its cable leads to"

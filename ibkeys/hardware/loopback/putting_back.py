@@ -1,8 +1,8 @@
-"""Putting back what a write of a loopback overwrote, also of an earlier run that was killed.
+"""Restoring the values that a write of a loopback overwrote, including one of an earlier run that was killed.
 
-The journal has what was there, and the key store every key: they are those of all commands. A P_Key table goes back
-as `ibkeys undo` does it. An M_Key is taken away again by the same change that `ibkeys mkey-set` makes, as the undoing
-of its operation.
+The journal has the former values, and the key store every key: they are those of all commands. A P_Key table is
+restored as by `ibkeys undo`. An M_Key is removed by the same change that `ibkeys mkey-set` makes, as the undoing of its
+operation.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import Origin
 
 COMMAND: Final = "doctor"
-"""What the journal calls these writes."""
+"""The command name of these writes in the journal."""
 
 
 @dataclass(frozen=True, slots=True)
 class OverwrittenPorts:
-    """An operation of the journal that is not undone, and what it overwrote."""
+    """An operation of the journal that is not undone, and the values that it overwrote."""
 
     record: OperationRecord
     images: tuple[Image, ...]
 
 
 def not_put_back(journal: Journal) -> list[OverwrittenPorts]:
-    """Return the writes of loopbacks that were not put back, the last one first. Counters cannot be."""
+    """Return the writes of loopbacks that were not restored, the last one first. Counters cannot be restored."""
     found = []
     for record in reversed(journal.list_operations()):
         if record.command != COMMAND or record.undoes is not None or record.state == "undone":
             continue
-        # a Set that failed may have arrived all the same: what was read after it may have been another port
+        # a Set that failed may have arrived nevertheless: the port that was read after it may have been another
         images = tuple(entry.image for entry in journal.entries(record.id))
         if any(image.attribute == "P_KeyTable" or image.key_name is not None for image in images):
             found.append(OverwrittenPorts(record, images))
@@ -51,8 +51,10 @@ def not_put_back(journal: Journal) -> list[OverwrittenPorts]:
 
 
 def put_back(look: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]) -> list[int]:
-    """Put back every write that still stands, and return the operations. Raises Refused for a port that is not one of
-    *own_guids*, and what the change raises."""
+    """Restore every write that was not restored yet, and return the operations.
+
+    Raises Refused for a port that is not one of *own_guids*, and the errors of the change.
+    """
     done, own = [], set(own_guids)
     with Journal.read(look.fabric.stores.journal) as journal:
         standing = not_put_back(journal)
@@ -72,9 +74,9 @@ def put_back(look: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]
 
 
 def _put_key_back(look: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
-    """Take the M_Key away again, and give level and lease back. Only ports without a key get one: see `writes.py`.
+    """Remove the M_Key, and restore level and lease. Only ports without a key get one: see `writes.py`.
 
-    A key that somebody else has set since then stays.
+    A key that another program has set since then is not removed.
     """
     image = written.images[0]
     before = PortInfo(image.before)
@@ -99,7 +101,7 @@ def _put_key_back(look: FabricReading, writer: ChangeWriter, written: Overwritte
 
 
 def _has_ours(look: FabricReading, port: PortHandle, image: Image) -> bool:
-    """Whether *port* has the M_Key that was written. Raises what reading it raises."""
+    """Return whether *port* has the M_Key that was written. Raises the errors of reading it."""
     stores = look.fabric.stores
     if image.key_name is None or stores.keystore is None:
         return False
@@ -108,14 +110,14 @@ def _has_ours(look: FabricReading, port: PortHandle, image: Image) -> bool:
 
 
 def _mark_as_undone(look: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
-    """Note that there is nothing to put back: its Set never arrived, or somebody else has written since."""
+    """Mark the operation as undone, because its Set never arrived, or another program has written since."""
     with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
         pass
 
 
 def _handle_of(look: FabricReading, port_guid: int) -> PortHandle:
-    """Return a handle on the end port with *port_guid*, as the sweep found it. Raises Refused where there is no such
-    port, or more than one."""
+    """Return a handle on the end port with *port_guid* in the sweep. Raises Refused if there is none, or more than
+    one."""
     found = [port for port in look.found.end_ports() if port.guid == port_guid]
     if len(found) != 1:
         raise Refused(f"GUID 0x{port_guid:016x}: {len(found)} ports of the fabric have it, not one", NOT_OWN)

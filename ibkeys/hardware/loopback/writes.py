@@ -1,8 +1,8 @@
-"""The writes of a loopback: each is made, proven by a read, put back, and proven again.
+"""The writes of a loopback: each is made, proven by a read, restored, and proven again.
 
 They are the changes of `ibkeys pkey-set`, `mkey-set` and `counters-clear`, with the interlocks, the journal and the key
-store of those commands. A run that was killed is put back by the next one, before it writes anything. A cable may be
-moved at any time, so the far port is proven again before each write, and before each is put back.
+store of those commands. The writes of a run that was killed are restored by the next run, before it writes anything. A
+cable may be moved at any time, so the far port is proven again before each write, and before each is restored.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ from ibkeys.mad.attributes import counted_violations
 from ibkeys.mkeys.set import plan_mkey_set
 
 _HIGHEST: Final = 0x7FF0
-"""Partitions are tried from here downwards."""
+"""Partitions are tried from this number downwards."""
 
 
 @dataclass(slots=True)
 class Loopback:
-    """What writes to the far port of a loopback. ``own_guids``: the two ports.
+    """The writes to the far port of a loopback. ``own_guids``: the two ports.
 
-    ``prove``: returns a handle on the far port, or raises IbkeysError unless it is still this host's own. ``stands``:
-    a write could not be put back; the journal has it. ``refusals``: writes that were refused, or not made without that
+    ``prove``: returns a handle on the far port, or raises IbkeysError unless it is still this host's own. ``stands``: a
+    write could not be restored; the journal has it. ``refusals``: writes that were refused, or not made without that
     proof.
     """
 
@@ -48,9 +48,9 @@ class Loopback:
     far: PortHandle = field(init=False)
 
     def findings(self) -> Iterator[Finding]:
-        """Make the writes, one after the other. What an earlier run left is put back before.
+        """Make the writes, one after the other, after restoring the writes of an earlier run.
 
-        Raises what putting that back raises, and what ``prove`` does before it.
+        Raises the errors of restoring them, and those of ``prove`` before it.
         """
         self.prove()
         earlier = put_back(self.look, self.writer, self.own_guids)
@@ -84,7 +84,7 @@ class Loopback:
             return differs(_told(error))
 
     def _p_key(self, look: FabricReading) -> CheckAnswer:
-        """Set the P_Key of a partition that nobody is in, at the last free entry, and restore the table."""
+        """Set the P_Key of a partition without members, at the last free entry, and restore the table."""
         before = self.far.read_p_keys()
         index = max((index for index, key in enumerate(before) if index and not int(key)), default=None)
         if index is None:
@@ -94,7 +94,7 @@ class Loopback:
         return self._write(plan, self.far.read_p_keys, before, {"index": index, "capacity": len(before)})
 
     def _m_key(self, look: FabricReading) -> CheckAnswer:
-        """Give the port an M_Key, level 0 and lease 0, and take it away."""
+        """Give the port an M_Key, level 0 and lease 0, and remove it."""
         info = self.far.read_port_info()
         if self.far.port.end_port.m_key_state != "zero":
             return not_checked("the port has an M_Key, which stays as it is")
@@ -108,7 +108,7 @@ class Loopback:
         return self._write(plan, state, before, {"level": before[1], "lease": before[2]})
 
     def _write(self, plan: Plan, read: Callable[[], Any], before: Any, values: dict[str, Any]) -> CheckAnswer:
-        """Make *plan*, put back what it changed whatever happens, and compare what *read* returns with *before*."""
+        """Make *plan*, restore its changes in any case, and compare the result of *read* with *before*."""
         self.writer.check(plan)
         try:
             self.writer.apply(plan)
@@ -121,7 +121,7 @@ class Loopback:
         return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
 
     def _put_back(self) -> None:
-        """Put back every write that stands, by the journal, after another proof. Where that fails nothing more is
+        """Restore every write that is in force, by the journal, after another proof. If that fails nothing more is
         written."""
         try:
             self.prove()
@@ -131,7 +131,7 @@ class Loopback:
             raise
 
     def _counters(self, look: FabricReading) -> CheckAnswer:
-        """Reset the counters that are not 0. What they were is in the journal, and cannot be restored."""
+        """Reset the counters that are not 0. Their values are in the journal, and cannot be restored."""
         info = self.far.read_port_info()
         counted = counted_violations(info)
         if not counted:
@@ -143,7 +143,7 @@ class Loopback:
 
 
 def _told(error: IbkeysError) -> str:
-    """Return what a report, which is published, says of *error*: of those whose message has P_Keys only the kind."""
+    """Return the text about *error* for a report, which is published: only the kind if the message has P_Keys."""
     if isinstance(error, Refused):
         return f"refused by interlock {error.interlock}"
     return "a fresh read does not show what was set" if isinstance(error, NotStored) else str(error)

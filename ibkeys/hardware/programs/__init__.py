@@ -1,1 +1,1 @@
-"""infiniband-diags, run beside us: do they read the same values?"""
+"""infiniband-diags, run on the same port: whether they read the same values."""

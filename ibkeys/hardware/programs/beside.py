@@ -1,4 +1,4 @@
-"""Checks that infiniband-diags read what ibkeys reads. What differs is named by field, no value is kept."""
+"""Checks that infiniband-diags read the same values as ibkeys. Differences are named by field, no value is kept."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 
 @check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
 def nodeinfo(look: FabricReading) -> CheckAnswer:
-    """NodeInfo, field by field."""
+    """Compare NodeInfo, field by field."""
     said = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
     own = NodeInfo(look.handle.get(NodeInfo))
     if not said.nodes:
@@ -43,14 +43,14 @@ def nodeinfo(look: FabricReading) -> CheckAnswer:
 
 @check("smpquery.portinfo", "standard", "smpquery portinfo of the local port says what ibkeys reads")
 def portinfo(look: FabricReading) -> CheckAnswer:
-    """PortInfo, all fields that both name and that stay."""
+    """Compare PortInfo: all fields that both print and that do not change."""
     command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
     return _port_info(look, ask(look, command, read_smpquery))
 
 
 @check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
 def pkeys(look: FabricReading) -> CheckAnswer:
-    """The P_Key table, entry by entry."""
+    """Compare the P_Key table, entry by entry."""
     owner = PortFacts(None, look.local.port, at_lid=look.local.base_lid)
     command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
     ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
@@ -64,7 +64,7 @@ def pkeys(look: FabricReading) -> CheckAnswer:
 
 @check("saquery.own-record", "standard", "saquery PIR of the local port says what ibkeys reads of the SA")
 def own_record(look: FabricReading) -> CheckAnswer:
-    """PortInfoRecord of the local port."""
+    """Compare PortInfoRecord of the local port."""
     lid = look.own.lid
     said = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
     record = look.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=look.local.port)
@@ -73,7 +73,7 @@ def own_record(look: FabricReading) -> CheckAnswer:
 
 @check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
 def fabric(look: FabricReading) -> CheckAnswer:
-    """Nodes by GUID, links by their ends."""
+    """Compare nodes by GUID, and links by their ends."""
     said = ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
     theirs, mine = {node.guid for node in said.nodes}, {node.guid for node in look.found.nodes}
     their_links = {frozenset(link) for link in said.links or ()}
@@ -89,7 +89,7 @@ def fabric(look: FabricReading) -> CheckAnswer:
 
 @check("perfquery.counters", "standard", "perfquery reads counters between those that ibkeys reads before and after it")
 def counters(look: FabricReading) -> CheckAnswer:
-    """PortCounters of the local port: they go on counting, so they are read three times."""
+    """Compare PortCounters of the local port: they continue to count, so they are read three times."""
     before = _own_counters(look)
     theirs = ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
     after = _own_counters(look)
@@ -100,7 +100,7 @@ def counters(look: FabricReading) -> CheckAnswer:
 
 
 def _own_counters(look: FabricReading) -> PortCounters:
-    port = look.at_lid(look.own.lid).port  # the counters are asked for by LID
+    port = look.at_lid(look.own.lid).port  # the counters are queried by LID
     [(_, reading)] = look.fabric.read_port_counters([port])
     if isinstance(reading, IbkeysError):
         raise reading

@@ -1,7 +1,7 @@
-"""Running one program of infiniband-diags on the port that we use, and reading what it printed.
+"""Running one program of infiniband-diags on the same port, and reading its output.
 
-What they print may hold M_Keys: it is in a folder that only this user can read for as long as it is read, and only
-names of fields that differ are kept. No key is given to them.
+The output may have M_Keys: while it is read it is in a folder that only this user can read, and only names of fields
+that differ are kept. No key is given to these programs.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ibkeys.host.run_program import run_with_reason
 from ibkeys.printable import clean
 
 _SECONDS: Final = 120.0
-"""So long a program may take: ibnetdiscover of a large fabric is the slowest."""
+"""The most seconds for a program: ibnetdiscover of a large fabric is the slowest."""
 _T = TypeVar("_T")
 
 
 def ask(
     look: FabricReading, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False
 ) -> _T:
-    """Run *command*, with the options for our port, and return what *read* makes of the file with its output.
+    """Run *command*, with the options for our port, and return the result of *read* for the file with its output.
 
-    *asks_fabric*: it sends SMPs to other nodes too. Raises Unreachable when it may not be run, cannot be or fails, in
-    words for the report; FileFormatError when its output is not understood; what reading the local port raises.
+    *asks_fabric*: it sends SMPs to other nodes too. Raises Unreachable when it may not or cannot be run, or fails, in
+    words for the report; FileFormatError when its output is not understood; the errors of reading the local port.
     """
     if why := _why_not(look, asks_fabric):
         raise Unreachable(why)
@@ -47,7 +47,7 @@ def ask(
         try:
             return read(path, files.LARGE)
         except FileFormatError as error:
-            # its path would be that of the folder, which is gone
+            # its path would be that of the folder, which no longer exists
             raise FileFormatError(error.fault, program, error.line, error.column) from None
 
 

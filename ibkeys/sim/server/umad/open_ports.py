@@ -85,7 +85,7 @@ class Page:
         self._done[place] = self._done[place] + 1 & 0xFFFF
 
     def close(self) -> None:
-        """Unmap the memory, as far as the program has."""
+        """Unmap the memory here, and close its descriptor."""
         self._done.release()
         self._memory.close()
         os.close(self.fd)
