@@ -1,1 +1,1 @@
-"""Commands that look at a whole fabric: audit, snapshot, report."""
+"""Commands about a whole fabric: audit, harden, report, snapshot, import and export."""

@@ -1,4 +1,4 @@
-"""The audit: rules over a fabric or a snapshot of one."""
+"""The command `audit`: rules over a fabric or a snapshot."""
 
 from __future__ import annotations
 
@@ -44,8 +44,10 @@ FORMATS: Final = ("table", "json", "csv", *FOR_OTHERS, *FOR_CHECKS)
 
 @dataclass(frozen=True, slots=True)
 class RuleChoice:
-    """Which rules run, their severities, and which results are shown; what else is asked, or written in place of the
-    rules' results. ``explain``: the rule that is explained, None for an audit."""
+    """The options of `audit`: the rules to run, their severities, the results to show, and other documents to write.
+
+    ``explain``: the rule to explain; None: an audit.
+    """
 
     profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
     fail_on: FailOn = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
@@ -131,8 +133,10 @@ def _write_next(report: Report, data: AuditInput, policy: str | None, recorded: 
 
 
 def _part_of(data: AuditInput, chosen: PortFilter) -> FabricPart | None:
-    """Return the part of the fabric that the filters choose; None without filters. Raises AddressError, and what `load`
-    raises."""
+    """Return the part of the fabric that the filters choose; None without filters.
+
+    Raises AddressError, and the errors of `load`.
+    """
     from ibkeys.audit.engine import FabricPart
 
     if not chosen.is_given:

@@ -1,4 +1,4 @@
-"""The options for what an audit compares the fabric with, and building the input of the rules from them."""
+"""The options for the sources that an audit compares the fabric with, and the input of the rules made from them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Compare:
-    """What the fabric is compared with, and where rules draw their lines. The defaults are those of the options."""
+    """The sources that the fabric is compared with, and the thresholds of rules.
+
+    The defaults are those of the options.
+    """
 
     policy: str | None = options.taken(
         options.policy(
@@ -79,7 +82,10 @@ def words_of(values: Iterable[str]) -> list[str]:
 
 
 def read_given(compare: Compare) -> dict[str, Any]:
-    """Return the parts of the input that files and options give. Raises FileFormatError, StoreError, EncodeError."""
+    """Return the parts of an audit's input that come from files and options.
+
+    Raises FileFormatError, StoreError, EncodeError.
+    """
     from ibkeys.audit.files import read_guids, read_registry
     from ibkeys.audit.inputs import Thresholds
 
@@ -125,10 +131,10 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
 def read_input(
     where: Where, compare: Compare, ask_class_keys: Callable[[Fabric, Snapshot], None] | None = None
 ) -> tuple[AuditInput, str]:
-    """Return the input made of the fabric, or of the snapshot of ``--from``, with the name of what it was made of.
+    """Return the input of an audit, from the fabric or from the snapshot of ``--from``, and the name of its source.
 
-    Mistakes in files show before anything is sent. *ask_class_keys* puts into a snapshot that was just taken what ports
-    say of keys of other classes. Raises what `read_given` and a sweep raise.
+    Files are read before anything is sent. *ask_class_keys* adds to a new snapshot the keys of other management
+    classes. Raises UsageError, and the errors of `read_given` and of a sweep.
     """
     given = read_given(compare)
     if where.snapshot is not None:
@@ -144,7 +150,7 @@ def read_input(
 
 
 def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
-    """Sweep the fabric once, and return the input made of it with the name of the local port."""
+    """Sweep the fabric once; return the input of an audit made from the sweep, and the name of the local port."""
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
@@ -174,7 +180,10 @@ def host_of(keystore: Path | None, where: Where) -> AuditedHost:
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
-    """Return the input made of a snapshot. This host counts where the snapshot is of its own fabric."""
+    """Return the input of an audit made from a snapshot.
+
+    The key files and devices of this host are examined only if the snapshot was taken on this host, of a real fabric.
+    """
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.store.keystore.sealing import Passphrase
@@ -192,7 +201,7 @@ def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
 
 
 def waivers_of(path: str | None) -> Waivers:
-    """Return the waivers in a file, as they count today; none without a file. Raises FileFormatError."""
+    """Return the waivers of a file, judged by today's date; none without a file. Raises FileFormatError."""
     from ibkeys.audit.waivers import Waivers, read_waivers
 
     return Waivers() if path is None else read_waivers(Path(path), datetime.now(UTC).date())

@@ -1,4 +1,4 @@
-"""A change of part_enforce that a hardening began, taken up again: finished, taken back, or its record ended."""
+"""Resume and undo of a change of part_enforce that `harden` began, and closing its operation."""
 
 from __future__ import annotations
 
@@ -22,21 +22,21 @@ if TYPE_CHECKING:
     from ibkeys.harden.step import HardenRequest
 
 _UNDO: Final = "undo"
-"""The command of the writer that gives the former part_enforce back."""
+"""The writer's command, in the journal, when it restores the former part_enforce."""
 
 
 class EnforcementRequest(FilesRequest):
-    """A change of part_enforce that goes on, as it is asked for."""
+    """A request to finish, undo or close one change of part_enforce."""
 
     def finish(self) -> int:
-        """Finish the change, forth or back as it was begun."""
+        """Finish the change, or its undo if that was begun. Return the exit code."""
         from ibkeys.harden.enforcement import plan_rest, writer_command
 
         with self._writer(writer_command(self.record)) as writer:
             return self._carry_out(writer, plan_rest(writer, self._asked(), self.record))
 
     def take_back(self) -> int:
-        """Restore what the change found, or finish that."""
+        """Restore the part_enforce from before the change, or finish an undo that was begun. Return the exit code."""
         from ibkeys.harden.enforcement import plan_back, refuse_way_back
 
         with self._writer(_UNDO) as writer:
@@ -44,7 +44,10 @@ class EnforcementRequest(FilesRequest):
             return self._carry_out(writer, plan_back(writer, self._asked(), self.record.id))
 
     def end_record(self) -> int:
-        """End the record of the changes that have not ended, because somebody else has changed part_enforce since."""
+        """Close the operation, because somebody else has changed part_enforce since; return the exit code.
+
+        Raises UsageError for an operation that has ended.
+        """
         from ibkeys.harden.enforcement import why_it_may_end
         from ibkeys.harden.step import COMMAND
 
@@ -90,12 +93,12 @@ class _ShownEnforcement(ShownChange):
     plan: EnforcementPlan
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write what changes in which options file, and at how many leaf ports."""
+        """Write the changes of each options file, and the number of leaf ports."""
         for words in self.plan.words if self.plan.pending else ["nothing to change"]:
             put(clean(words))
 
     def report(self, applied: bool) -> int:
-        """Say that it is done, and return the exit code."""
+        """Write the result, and return the exit code."""
         exits.warn_each(self.plan.silent, "not done")
         declared = HARDEN._replace(rows=HARDEN.other_rows)
         rows = ({"change": words} for words in self.plan.words)

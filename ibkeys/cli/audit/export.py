@@ -1,4 +1,4 @@
-"""Metrics of the fabric's keys for Prometheus."""
+"""The command `export`: metrics of the fabric's keys for Prometheus."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 _DEFAULT_INTERVAL: Final = timedelta(minutes=5)
 _PATIENCE: Final = 3
-"""Intervals after which the endpoint takes away the numbers of the last reading."""
+"""Intervals after the last reading until the endpoint stops showing its numbers."""
 _LEAST_PAUSE: Final = 1.0
-"""Seconds between two readings, also where one takes longer than the interval."""
+"""Shortest pause between two readings, in seconds, also if a reading takes longer than the interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """Where the metrics go, how often, who may see them, and which there are of each port."""
+    """The options of `export`: where the metrics go, how often, who may read them, and which metrics each port has."""
 
     textfile: str | None = options.field(
         "--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."
@@ -63,7 +63,7 @@ class ExportTarget:
 
     @property
     def period(self) -> float | None:
-        """Seconds from one reading to the next; None for only one."""
+        """Return the seconds from one reading to the next; None for a single reading."""
         chosen = self.interval or (_DEFAULT_INTERVAL if self.listen is not None else None)
         return chosen.total_seconds() if chosen is not None else None
 
@@ -102,7 +102,7 @@ def export(where: Where, target: ExportTarget, compared: Compare, profile: Profi
 
 
 def _check(where: Where, target: ExportTarget, compared: Compare) -> None:
-    """Raise UsageError or FileError for what cannot work, before anything is asked."""
+    """Raise UsageError or FileError for options that cannot work, before the fabric is read."""
     from ibkeys.export.textfile import check_textfile
 
     if where.snapshot is not None:
@@ -127,7 +127,10 @@ def _check(where: Where, target: ExportTarget, compared: Compare) -> None:
 
 
 def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
-    """Read and publish, once or until this process is told to end. Wrong options end the first reading."""
+    """Read and publish, once or every *period* seconds until this process is ended; return the exit code.
+
+    Raises the error of the first reading if the options are wrong, and the error of its publication.
+    """
     first = True
     while True:
         begun = time.monotonic()
@@ -161,14 +164,17 @@ def _endpoint(target: ExportTarget, listen: str, latest: Latest) -> Iterator[Non
 
 @contextmanager
 def _ended_by_sigterm() -> Iterator[list[int]]:
-    """While this context is open SIGTERM ends what is being done by a KeyboardInterrupt, and stands in the list."""
+    """End the current work by a KeyboardInterrupt at SIGTERM, while the context is open.
+
+    The list then holds the signal.
+    """
     from ibkeys.__main__ import Interrupt
 
     came: list[int] = []
     interrupt = Interrupt()
 
     def handle(number: int, frame: Any) -> None:
-        if not came:  # the second one must not cut off what the first one lets end in order
+        if not came:  # a second SIGTERM must not interrupt the orderly end that the first one began
             came.append(number)
             interrupt(number, frame)
 

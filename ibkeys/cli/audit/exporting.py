@@ -1,4 +1,4 @@
-"""One reading of the fabric, or of its newest snapshot, as metrics; and where they go."""
+"""Reading the fabric, or its newest snapshot, as metrics, and publishing them."""
 
 from __future__ import annotations
 
@@ -27,13 +27,15 @@ if TYPE_CHECKING:
     from ibkeys.export.family import Family
 
 _CLOCKS_APART: Final = 300.0
-"""Seconds by which a snapshot of another host may be ahead."""
+"""Seconds by which the time of a snapshot from another host may be ahead of this host's clock."""
 
 
 @dataclass(slots=True)
 class MetricsReading:
-    """One reading: the metrics, about itself and about the fabric, and what could not be read. ``failure``: why there
-    is nothing of the fabric."""
+    """One reading: the metrics about itself and about the fabric, and the errors of reads that failed.
+
+    ``failure``: the error that left the reading without metrics of the fabric; None: it has them.
+    """
 
     sweep: SweepAttempt
     families: list[Family] = field(default_factory=list)
@@ -43,7 +45,10 @@ class MetricsReading:
 
 @dataclass(slots=True)
 class Reader:
-    """Reads the fabric that the options mean, again and again. ``max_age``: an older snapshot is not a reading."""
+    """Reads the fabric or snapshot that the options name, again and again.
+
+    ``max_age``: an older snapshot is a failed reading.
+    """
 
     where: Where
     compared: Compare
@@ -54,7 +59,10 @@ class Reader:
     last_success: float | None = None
 
     def read(self) -> MetricsReading:
-        """Return the metrics of now. A failure is a reading too: it says so, and has no number of the fabric."""
+        """Return the current metrics.
+
+        After a failure, return a reading with the error and without metrics of the fabric.
+        """
         try:
             return self._read()
         except (IbkeysError, OSError) as error:
@@ -74,7 +82,7 @@ class Reader:
         return MetricsReading(sweep, fabric_families(data, report, self.choice), errors_of(data.fabric))
 
     def _live(self, given: dict[str, Any]) -> tuple[AuditInput, str, SweepAttempt]:
-        """Sweep; the fabric is opened again each time, so that a device that went away and came back is found."""
+        """Sweep the fabric. It is opened anew each time, so that a device that went away and came back is found."""
         begun = time.monotonic()
         with open_fabric(self.where) as fabric:
             data, source = input_of(fabric, self.where, given, self.compared)
@@ -104,9 +112,9 @@ class Reader:
 
 @dataclass(slots=True)
 class Publisher:
-    """Hands readings on: to the endpoint, to the text file, to standard output where neither is wanted.
+    """Publishes readings: at the endpoint, in the text file, or on standard output if neither is wanted.
 
-    An error is written to standard error, and again only when it is a different one.
+    An error is written to standard error only if it differs from the one before.
     """
 
     latest: Latest
@@ -115,7 +123,7 @@ class Publisher:
     said: object = None
 
     def publish(self, reading: MetricsReading) -> int:
-        """Hand a reading on, and return the exit code that it is worth. Raises FileError for the text file."""
+        """Publish a reading, and return its exit code. Raises FileError for the text file."""
         page = MetricsPage.of(reading.sweep, reading.families)
         try:
             if self.textfile is not None:
@@ -123,11 +131,11 @@ class Publisher:
             elif self.to_stdout:
                 exits.write_as_is(page.text.decode())
             return self._tell(reading)
-        finally:  # after the error: who sees the page may end the process
+        finally:  # after the error is written: a program that sees the page may end this process
             self.latest.publish(page)
 
     def _tell(self, reading: MetricsReading) -> int:
-        """Write the errors of a reading to standard error, and return the exit code that it is worth."""
+        """Write the errors of a reading to standard error, and return its exit code."""
         if reading.failure is not None:
             return self.failed(reading.failure)
         errors = reading.errors
@@ -135,7 +143,7 @@ class Publisher:
         return exits.NOT_COMPLETED if errors else exits.DONE
 
     def failed(self, failure: Exception) -> int:
-        """Say what went wrong, unless that was said last, and return the exit code that it is worth."""
+        """Write the error unless it was the last one written, and return its exit code."""
         text = exits.message_of(failure) or type(failure).__name__
         self._once(text, lambda: exits.warn(text, "error"))
         return exits.exit_code(failure)

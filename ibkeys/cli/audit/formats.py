@@ -1,5 +1,7 @@
-"""An audit's report for other programs and for managers: JUnit, SARIF, HTML; and the documents that NVIDIA's
-ai-cloud-validation reads."""
+"""Writing an audit's report for other programs and for managers: JUnit, SARIF, HTML.
+
+Also the documents that NVIDIA's ai-cloud-validation reads.
+"""
 
 from __future__ import annotations
 
@@ -24,12 +26,12 @@ if TYPE_CHECKING:
 
 FOR_OTHERS: Final = ("junit", "sarif", "html")
 FOR_CHECKS: Final = ("sdn04-04", "sdn04-05")
-"""What was seen of partitions and of keys, for checks of others; no rule of this tool is in it."""
+"""Formats for ai-cloud-validation: the partitions or keys that were read, without results of ibkeys' own rules."""
 
 
 @dataclass(frozen=True, slots=True)
 class ForChecks:
-    """What the documents of `FOR_CHECKS` say of the site, and which file says who has which partition."""
+    """The options of the formats in `FOR_CHECKS`: fields about the site, and the file of partition tenants."""
 
     site_id: str | None = options.field(
         "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
@@ -46,8 +48,11 @@ checked: Final = options.group("for_checks", ForChecks)
 
 
 def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy]:
-    """Return who has which partition, from the file that says so. Raises UsageError for options that do not go with
-    *format*, FileFormatError and StoreError for the file. *is_part*: filters choose among ports."""
+    """Return the tenants of partitions from their file; an empty list without a file.
+
+    *is_part*: filters choose among ports. Raises UsageError for options that do not go with *format*, FileFormatError
+    and StoreError for the file.
+    """
     from ibkeys.audit.files import read_tenants
 
     if format not in FOR_CHECKS:
@@ -61,8 +66,10 @@ def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy
 
 
 def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies: Sequence[Tenancy]) -> int:
-    """Write a document of `FOR_CHECKS`, and return the exit code: 3 where the fabric was not read as a whole. Whether a
-    check passes is for whoever reads it to say."""
+    """Write a document of `FOR_CHECKS`; return the exit code: 3 if part of the fabric was not read.
+
+    Whether a check passes is decided by the program that reads the document.
+    """
     from ibkeys.audit.files import Tenancy
     from ibkeys.audit.formats.sdn04 import DEFAULT_PLATFORM, DocumentSite, keys_document, partitions_document
     from ibkeys.jsonfile import dumps
@@ -78,7 +85,10 @@ def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies
 
 
 def code_of(report: Report, fail_on: Severity | None) -> int:
-    """Return the exit code of an audit that fails from *fail_on* on; None: never."""
+    """Return the exit code of an audit that fails for findings of severity *fail_on* or worse (None: never).
+
+    An incomplete audit always ends with NOT_COMPLETED.
+    """
     if not report.coverage.is_complete:
         return exits.NOT_COMPLETED
     return exits.SAYS_NO if report.fails_at(fail_on) else exits.DONE

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Goal:
-    """What the fabric shall be, and what may be done for it."""
+    """The options for the state that the fabric is to reach, and for the changes that are allowed."""
 
     profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
     fail_on: Severity = options.field(
@@ -28,7 +28,7 @@ class Goal:
         default="high",
         help="Fix findings of this severity or worse; they also set the exit status.  [default: high]",
     )
-    policy_to_reach: str | None = options.field(  # not "policy": P_Keys change only where a command says so
+    policy_to_reach: str | None = options.field(  # not "policy": the site file never changes P_Keys
         "--policy", "policy_to_reach", metavar="FILE", help="Change P_Keys to what this partitions.conf says."
     )
     allow_removals: bool = options.flag_field(
@@ -57,8 +57,11 @@ class GoalAudit:
         exits.warn_each(self._waivers.warnings)
 
     def run(self, fabric: Fabric, dry_run: bool = False) -> Report:
-        """Read the fabric, and run all rules. A *dry_run* leaves out the question to the SA with OpenSM's default
-        SA_Key: an OpenSM with another one writes that to its log, in clear, each time (ERR 1A04)."""
+        """Read the fabric, and run all rules.
+
+        A *dry_run* does not ask the SA with OpenSM's default SA_Key, because an OpenSM with another sa_key writes its
+        own key to its log, in clear, each time (osm_sa_mad_ctrl.c, ERR 1A04).
+        """
         from ibkeys.audit.catalogue import CATALOGUE
         from ibkeys.audit.engine import audit
 

@@ -76,7 +76,7 @@ def harden(asked: AskedOfManagers, wanted: Goal) -> int:
     with open_fabric(where, changing=True) as fabric:
         from ibkeys.harden.hardening import plan_hardening
 
-        writer = writer_of(fabric, "harden", consent)  # only asked what is overridden: each step has one of its own
+        writer = writer_of(fabric, "harden", consent)  # used only for its consent: each step opens a writer of its own
         report = audit.run(fabric, consent.dry_run)
         plan = plan_hardening(fabric, writer.consent, request, report, wanted.fail_on)
         if consent.dry_run:
@@ -109,7 +109,7 @@ class _ShownHardening(ShownChange):
     found: Report
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write each step, the findings that it is for, and its way back; then what no step is for."""
+        """Write each step with its rules and how to roll it back, then the findings that no step fixes."""
         if not self.plan.steps:
             put("nothing to do: no finding that this command can fix")
         for number, each in enumerate(self.plan.steps, 1):
@@ -128,7 +128,7 @@ class _ShownHardening(ShownChange):
         self.found = self.audit.run(self.fabric)
 
     def report(self, applied: bool) -> int:
-        """Write the audit and what is left, and return the exit code."""
+        """Write the audit and the remaining findings, and return the exit code."""
         exits.warn_each(self.plan.unmade, "not done")
         left = self._left()
         rows = [each.to_json() for each in left]

@@ -1,4 +1,4 @@
-"""Files that other tools wrote, made into a snapshot."""
+"""The command `import`: a snapshot made from files that other tools wrote."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What to do after an audit: the one command that shows more of the gravest finding, or what would mend it."""
+"""The command that an audit suggests next: it shows more of the gravest finding, or would fix it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,14 @@ if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditInput
 
 _HARDENED = SEVERITIES[:2]
-"""What `ibkeys harden` mends by default."""
+"""The severities that `ibkeys harden` fixes by default."""
 
 
 def next_step(report: Report, data: AuditInput, policy: str | None, recorded: str | None) -> str | None:
-    """Return the command for the gravest finding, the first one of the catalogue where several are; None without any.
+    """Return the command for the gravest finding, the first in the catalogue among equals; None without findings.
 
-    It changes nothing as it stands. *policy*: what ``--policy`` said; *recorded*: the snapshot that ``--from`` named.
+    The command changes nothing as it stands. *policy*: the value of ``--policy``; *recorded*: the snapshot of
+    ``--from``.
     """
     failed = [each for each in report.results if each.result == "fail"]
     if not failed:
@@ -47,7 +48,7 @@ def _words(found: RuleResult, report: Report, data: AuditInput, policy: str | No
 
 
 def _pair(found: RuleResult) -> tuple[str, str] | None:
-    """Return the port GUIDs of a pair that a rule about pairs found."""
+    """Return the port GUIDs of one pair of ports that fails a rule about pairs; None without such a pair."""
     for subject in found.subjects:
         partners = subject.evidence.get("partners")
         if subject.result == "fail" and partners:

@@ -1,4 +1,4 @@
-"""One folder for a manager: the audit, the matrix with the map, what changed, what changing commands did."""
+"""The command `report`: a folder of web pages with the audit, the matrix and map, changes, and the journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class ReportPage(NamedTuple):
-    """A file of the folder: its name and title, what is in it in words, and its text."""
+    """One file of the folder: name, title, a sentence about its contents, and its text."""
 
     name: str
     title: str
@@ -110,7 +110,7 @@ def _diff(data: AuditInput) -> Iterator[ReportPage]:
 
 
 def _journal(where: Where, data: AuditInput) -> Iterator[ReportPage]:
-    """Yield what changing commands did on this host; of a snapshot from elsewhere only where a journal is named."""
+    """Yield the page of this host's journal; for a snapshot of another host only if --journal names one."""
     from ibkeys.audit.formats.report_pages import render_text
     from ibkeys.cli.audit.report_tables import what_was_done
 

@@ -1,4 +1,4 @@
-"""What changed and what changing commands did, as the tables of a report's pages."""
+"""Tables for a report's pages: changes between snapshots, and operations of the journal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _CAME_OR_WENT: Final = {"added": "came", "removed": "is gone"}
 
 
 def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[ReportTable]]:
-    """Return what differs between two snapshots; the same change of many ports is one line with their names folded."""
+    """Return the differences between two snapshots as text and tables.
+
+    Equal changes of many ports are one line with their names folded.
+    """
     changed = compare(before, after)
     return _about_changes(changed, before, after), _changes(changed, before, after)
 
@@ -53,7 +56,7 @@ def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Te
 
 
 def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[ReportTable]:
-    """Return what changed as tables; the same change of many ports is one line with their folded names."""
+    """Return the changes as tables. Equal changes of many ports are one line with their names folded."""
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
     moved = [(clean(str(each)),) for each in changed.moves.moved]
@@ -88,7 +91,7 @@ def _links(changed: Comparison) -> list[tuple[str, str, str]]:
 def _folded(
     things: Iterable[T], port: Callable[[T], Port], said: Callable[[T], str], names: FoldedNames
 ) -> list[tuple[str, str, str]]:
-    """Return what is said about ports, how many they are, and who."""
+    """Return one row for each text about ports: the text, the number of ports, and their folded names."""
     return [
         (text, count(len(same), "port"), ", ".join(names.words(port(thing).identity() for thing in same)))
         for text, same in grouped(things, said).items()
@@ -96,7 +99,7 @@ def _folded(
 
 
 def what_was_done(path: Path) -> tuple[Text, list[ReportTable]]:
-    """Return the operations of a journal. Raises StoreError."""
+    """Return a journal's operations as text and tables. Raises StoreError."""
     with Journal.read(path) as stored:
         operations = [in_one_line(operation_document(record)) for record in stored.list_operations()]
         rows = [
@@ -123,7 +126,10 @@ def what_was_done(path: Path) -> tuple[Text, list[ReportTable]]:
 
 
 def _written(rows: Sequence[tuple[int, dict[str, Any]]]) -> list[tuple[str, str, str, str]]:
-    """Return what operations wrote, the same of many ports in one line. *rows*: id of the operation and one value."""
+    """Return the values that operations wrote; equal values of many ports are one line.
+
+    *rows*: an operation's id and one value.
+    """
     names = FoldedNames(row for _, row in rows)
     groups = grouped(rows, lambda written: (written[0], change_in_words(written[1])))
     return [

@@ -1,4 +1,4 @@
-"""Options that audit, harden and report have alike."""
+"""Options that audit, harden, report and export share."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ FAIL_ON: Final = options.option(
     help="Exit with status 1 for findings of this severity or worse.  [default: high]",
 )
 FailOn = Severity | None
-"""What `FAIL_ON` is: None for never."""
+"""The value of the option `FAIL_ON`; None: never."""
 SM_GUIDS: Final = options.option(
     "--sm-guids", multiple=True, metavar="GUID|@FILE", help="Port GUIDs that may run a subnet manager; repeatable."
 )

@@ -1,4 +1,4 @@
-"""The whole fabric's keys into one file."""
+"""The command `snapshot`: the whole fabric's keys in one file."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """The folder for the snapshot, and the parts that it has besides the sweep."""
+    """The options of `snapshot`: the folder, and the parts to add to the sweep."""
 
     into: str | None = options.field(
         "--into", metavar="DIR", help="Folder for snapshots named by their time; its link latest leads to the newest."
@@ -89,7 +89,7 @@ def snapshot(where: Where, file: str | None, asked: _Asked, format: str) -> int:
 
 
 def _folder(file: str | None, into: str | None, keep: timedelta | None) -> SnapshotFolder | None:
-    """Return the folder of --into, examined before the sweep; None where FILE is given."""
+    """Return the folder of --into, checked before the sweep; None where FILE is given. Raises UsageError."""
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
 
     if file is not None:
@@ -120,7 +120,10 @@ def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, for
 
 
 def _say_unread_counters(taken: Snapshot) -> None:
-    """Say whose PortCounters are missing; they are asked by LID and P_Key, and no part of the sweep."""
+    """Warn about switch ports whose PortCounters were not read.
+
+    They are read by LID and P_Key, apart from the sweep.
+    """
     unread = [(port, errors.error) for port, errors in taken.constraint_errors.items() if errors.error is not None]
     if unread:
         (port, error), count = unread[0], counted(len(unread), "switch port")
@@ -128,7 +131,7 @@ def _say_unread_counters(taken: Snapshot) -> None:
 
 
 def _say_silent_sa(taken: Snapshot) -> None:
-    """Say what the SA was asked and did not tell; that is not part of the sweep either."""
+    """Warn about queries that the SA did not answer; they are not part of the sweep either."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
         exits.warn(f"part of the SA's data is missing in the snapshot: {detail}")

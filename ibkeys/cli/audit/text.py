@@ -1,4 +1,4 @@
-"""An audit's report for people and as rows: what is wrong first, then what was not seen, then the counts."""
+"""Writing an audit's report for people, and its rows: failures first, then unread things, then counts."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from ibkeys.topology.names.folded import FoldedNames
 
 LISTED: Final = 8
-"""Lines of one list that a folded report has; --each, JSON and CSV have all."""
+"""Lines of one list in a folded report; --each, JSON and CSV have all."""
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
 
 
 def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
-    """Yield one row for each subject, or one of a rule without any."""
+    """Yield one row for each subject, or one row for a rule without subjects."""
     head = {"rule": result.rule, "title": result.title, "severity": result.severity, "remedy": result.remedy}
     if not result.subjects:
         yield {**head, "result": result.result, "message": result.note}
@@ -52,8 +52,11 @@ def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
 
 
 def write_table_report(report: Report, with_remedy: bool, folded: bool, names: FoldedNames | None = None) -> None:
-    """Write the report for people. *folded*: ports of which a rule says the same are named together, as *names* has
-    them (without it, as names repeat in the report); else each has a line."""
+    """Write the report for people.
+
+    *folded*: ports with the same message share an entry, and *names* folds their names (None: the names of the report);
+    else each port has a line.
+    """
     policy = f", policy {report.policy}" if report.policy else ""
     write(clean(f"Audit of {report.source}, read {report.taken}; profile {report.profile}{policy}"))
     if report.looked_at is not None:
@@ -118,7 +121,7 @@ def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | No
 
 
 def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -> Iterator[str]:
-    """Yield what a rule says, once for all ports of which it says the same, with their names below it."""
+    """Yield each message of a rule once, with the names of all its ports below it."""
     for same in grouped(result, failed, names, evidence=False):
         if not same.ports:
             yield f"{_INDENT}- {_line(same.first)}"
@@ -145,14 +148,14 @@ def _write_section(title: str, lines: Sequence[str], folded: bool) -> None:
 
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
-    """Write *lines*, of a folded report only the first few."""
+    """Write *lines*; of a folded report only the first `LISTED`."""
     most = LISTED if folded else len(lines)
     for line in first_lines(lines, most, "and {} more (all of them: --each)".format):
         write(indent + line)
 
 
 def _write_not_evaluated(report: Report, folded: bool) -> None:
-    """Rules that are unknown for one and the same reason stand together."""
+    """Write the rules that could not be evaluated; rules with the same reasons share an entry."""
     unknown = [result for result in report.results if result.result == "unknown"]
     if unknown:
         write("\nNOT EVALUATED")
@@ -182,7 +185,7 @@ def _write_wrapped(first: str, text: str) -> None:
 
 
 def write_explanation(rule: Rule, format: str) -> None:
-    """Write all that there is to say of a rule: as JSON, as a row, or for people."""
+    """Write a rule's explanation: as JSON, as a row, or for people."""
     explanation = rule.explanation()
     severities: Mapping[str, str] = explanation["severity"]
     sources: Sequence[str] = explanation["sources"]
