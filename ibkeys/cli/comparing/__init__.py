@@ -1,1 +1,1 @@
-"""What changed between snapshots: diff, history."""
+"""The commands about changes between snapshots: diff, history."""

@@ -1,4 +1,4 @@
-"""What changed between two snapshots."""
+"""The command `diff`: changes between two snapshots."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
 
 _LISTED: Final = 8
-"""Lines of what was not compared that a table has."""
+"""Most lines about values that were not compared."""
 _HOW: Final = ("added", "removed")
-"""How nodes and links differ: in the document and in words."""
+"""How nodes and links differ: names in the document, and words of the text."""
 
 
 @command("diff")
@@ -114,12 +114,15 @@ def _last_two(folder: Path) -> tuple[str, str]:
 
 
 def _names(before: Snapshot, after: Snapshot, fabric: Topology | None = None) -> FoldedNames:
-    """Return the names of ports in both. *fabric*: one with the links of both."""
+    """Return the names of the ports of both snapshots.
+
+    *fabric*: a topology with the links of both; None if there is none.
+    """
     return FoldedNames((port.identity() for each in (before, after) for port in each.fabric.ports()), fabric)
 
 
 def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[MatchKey], LookedAt]:
-    """Return the ports that the filter keeps in one of the snapshots, and how many of all that is."""
+    """Return the ports that the filter keeps in either snapshot, and how many of all ports they are."""
     chosen.look_up(before.fabric, after.fabric)
     ports = [port for each in (before, after) for port in each.fabric.ports()]
     wanted = {match_key(port) for port in ports if chosen.keeps(port)}
@@ -127,13 +130,13 @@ def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[
 
 
 def _unknown(unknown: Iterable[Unknown]) -> dict[str, list[Port]]:
-    """Return what was not compared, and why → of which ports."""
+    """Return the ports of comparisons that could not be made, by the value and the reason, in words."""
     said = grouped(unknown, lambda each: f"{each.what}: {each.why}")
     return {what: [each.port for each in alike] for what, alike in said.items()}
 
 
 def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: bool, folded: bool) -> int:
-    """Say what was not compared, and return the exit code."""
+    """Warn about values that were not compared, and return the exit code."""
     lines = [
         f"{who}: {what}"
         for what, ports in unknown.items()
@@ -181,8 +184,10 @@ def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
 def _lines(
     document: Mapping[str, Any], moved: Iterable[str], names: FoldedNames, nodes: FoldedNames, folded: bool
 ) -> Iterator[str]:
-    """Yield what changed according to *document*: where *folded*, ports to which the same happened stand together.
-    *moved*: what moved, in words. *names*, *nodes*: what ports and nodes are called."""
+    """Yield lines for the changes in *document*. *folded*: ports with the same change share an entry.
+
+    *moved*: the moves, in words. *names*, *nodes*: the names of ports and of nodes.
+    """
     came_and_went = [document[what][how] for what in ("nodes", "links") for how in _HOW]
     if not any((*came_and_went, document["moved"], document["changes"])):
         yield "no difference" + (" in what was read" if document["unknown"] or document["m_keys_hidden"] else "")
@@ -197,12 +202,15 @@ def _lines(
 
 
 def _unexplained(rows: Iterable[JsonRow]) -> list[JsonRow]:
-    """Return the nodes or links that came or went, and not by one of the moves."""
+    """Return the nodes or links that were added or removed, without those that a move explains."""
     return [row for row in rows if not row["explained"]]
 
 
 def _node_lines(how: str, rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> Iterator[str]:
-    """Yield what happened to nodes: a line for each, or one for all of a kind with their *names* below it."""
+    """Yield lines for nodes that were added or removed.
+
+    One line for each; if *folded*, one for each node type, with the *names* below it.
+    """
     for kind, alike in grouped(rows, lambda row: row["node_type" if folded else "node_guid"]).items():
         if len(alike) == 1:
             (row,) = alike
@@ -214,12 +222,12 @@ def _node_lines(how: str, rows: Sequence[JsonRow], names: FoldedNames, folded: b
 
 
 def _as_one_port(node: JsonRow) -> dict[str, Any]:
-    """Return a node in the form of a port whose number needs no mention."""
+    """Return a node as the row of a port whose number is not written."""
     return {"node_desc": node["node_desc"], "node_guid": node["node_guid"], "node_type": "ca", "port": 1}
 
 
 def _each(changes: Iterable[JsonRow]) -> Iterator[str]:
-    """Yield each port with what changed there below it."""
+    """Yield a heading for each port, and its changes below it."""
     heading = ""
     for row in changes:
         if heading_of(row) != heading:
@@ -229,7 +237,7 @@ def _each(changes: Iterable[JsonRow]) -> Iterator[str]:
 
 
 def _folded(changes: Iterable[JsonRow], names: FoldedNames) -> Iterator[str]:
-    """Yield each change with the ports below it to which it happened."""
+    """Yield each change once, with its ports below it."""
     for change, changed in grouped(changes, in_colour).items():
         yield f"{change}: {counted(len(changed), 'port')}"
         yield from indented(names, changed)

@@ -1,4 +1,4 @@
-"""What changed at a port, at a GUID or in a partition, over a folder of snapshots."""
+"""The command `history`: changes at a port, at a GUID or in a partition, over a folder of snapshots."""
 
 from __future__ import annotations
 
@@ -78,9 +78,10 @@ def _words(words: Sequence[str]) -> tuple[str, int | None, str]:
 
 
 def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[Port], bool]:
-    """Return which ports are meant. A LID and a name are those of the newest snapshot that has them.
+    """Return a test for the ports that the user means. A LID or name is looked up in the newest snapshot that has it.
 
-    Raises AddressError: no address, or one that several nodes have there.
+    All nodes of one host are meant by its name. Raises AddressError if *what* is no address, or the NodeDescription of
+    several nodes.
     """
     from ibkeys.client.address import GuidAddress, as_address
     from ibkeys.topology.find import SeveralNodes, find_ports
@@ -123,7 +124,7 @@ def _write_table(about: dict[str, Any], events: Sequence[PortEvent]) -> None:
 
 
 def _say_unread(found: PortHistory) -> None:
-    """Say what was not read, each attribute once with all ports."""
+    """Warn about attributes that the newest snapshot lacks: each attribute once, with its ports."""
     names = FoldedNames(port.to_json() for port, _ in found.unread)
     why = "was not read in the newest snapshot: later changes are not known"
     for what, pairs in grouped(found.unread, lambda pair: pair[1]).items():

@@ -1,4 +1,4 @@
-"""Who gained and lost reach between two snapshots, as diff --reach says it."""
+"""The output of `diff --reach`: pairs of ports that gained or lost reach between two snapshots."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ _IN_WORDS: Final[Mapping[ReachChange, tuple[str, str]]] = {
     "one-way-lost": ("pair is no longer one way", "pairs are no longer one way"),
     "unknown": ("pair not known: the route decides", "pairs not known: the route decides"),
 }
-"""What happened to one pair, to several."""
+"""The words for a change of one pair, and of several."""
 _REACH_ROLES: Final[Mapping[str, str]] = {"gained": "added", "lost": "removed"}
 _ONE_WAY: Final = ("one-way-gained", "one-way-lost")
-"""What has a direction."""
+"""The changes that concern one direction of a pair."""
 
 
 def what_was_not_compared(found: ReachComparison) -> dict[str, list[Port]]:
-    """Return the ports that leave something open, by why."""
+    """Return the ports whose reach could not be compared, by the reason."""
     return {
         "it, or a P_Key table that it depends on, was not read in both snapshots": found.unread,
         "it stops P_Keys on a link between switches, or was not read, and routes are not read": found.between,
@@ -41,9 +41,9 @@ def what_was_not_compared(found: ReachComparison) -> dict[str, list[Port]]:
 
 
 def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedNames, pairs: bool, format: str) -> None:
-    """Write who gained and lost reach: groups of ports that went the same way, every port named, or each pair.
+    """Write the changes of reach: groups of ports with the same change, every port named, or each pair.
 
-    *names*: what ports are called. *about*: the JSON text before it.
+    *names*: the names of ports. *about*: the first fields of the JSON document.
     """
     import json
 

@@ -1,4 +1,4 @@
-"""A change of one port in words: made of the row that JSON and CSV have of it too."""
+"""The words for a change of one port, made from its row in JSON and CSV."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.cli.screen.colour import paint
 
 
 def in_colour(row: JsonRow) -> str:
-    """Return `in_words` with the colour of what happened."""
+    """Return `in_words` in the colour of the change."""
     return paint(in_words(row), _ROLES.get(row["kind"], "changed"))
 
 
@@ -36,7 +36,7 @@ _IN_WORDS: Final[Mapping[str, str]] = {
 
 
 def in_words(row: JsonRow) -> str:
-    """Return a change of `diff` or `history` as one line without its port."""
+    """Return a change of `diff` or `history` as one line, without its port."""
     from ibkeys.mad.attributes import PortInfo
 
     kind, before, after = row["kind"], row["before"], row["after"]

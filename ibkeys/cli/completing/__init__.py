@@ -1,5 +1,5 @@
 """Shell completion: the values of each parameter, from this program and from files of this host.
 
-Nothing here opens a fabric. What may come from others (names of nodes, of partitions) is offered only where no shell
-takes any of it for more than a word. Errors end a completion in `Commands.main`: a shell has no place for them.
+Nothing here opens a fabric. Names that other people choose (of nodes, of partitions) are offered only if no shell gives
+one of their characters a meaning. Errors end a completion in `Commands.main`: a shell cannot show them.
 """

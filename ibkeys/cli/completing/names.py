@@ -1,7 +1,7 @@
-"""The names of nodes as they were last seen, in the user's cache: a completion never asks the fabric.
+"""The node names of the last sweep, in the user's cache: completion never asks the fabric.
 
-Lists of one name on each line, mode 0600, in ``$XDG_CACHE_HOME/ibkeys``: `NODES` of the last sweep, `SIMULATED_NODES`
-of the last one on a simulated subnet, and one for each simulator that runs (`served`).
+Files with one name on each line, mode 0600, in ``$XDG_CACHE_HOME/ibkeys``: `NODES` of the last sweep, `SIMULATED_NODES`
+of the last sweep of a simulated subnet, and one for each running simulator (`served`).
 """
 
 from __future__ import annotations
@@ -19,22 +19,25 @@ from ibkeys.store.paths import cache_directory
 NODES: Final = "nodes"
 SIMULATED_NODES: Final = "simulated-nodes"
 MOST_NAMES: Final = 50_000
-"""Nodes of one sweep, by default."""
+"""Most names of one list: as many as a sweep reads nodes by default."""
 _LARGEST: Final = MOST_NAMES * (LONGEST + 1)
 
 
 def served(socket: str) -> str:
-    """Return the name of the list of a simulator that is being served. Raises OSError if its own is not a file's."""
+    """Return the name of the list of the simulator that serves *socket*.
+
+    Raises OSError if that is no valid file name.
+    """
     if not is_plain(socket):
         raise OSError(f"{socket!r} is not a valid file name")
     return f"served-{socket}"
 
 
 def keep(which: str, names: Iterable[str]) -> None:
-    """Keep *names* as the list *which*; a name that cannot be offered is left out, and all after `MOST_NAMES`.
+    """Write *names* as the list *which*, without names that cannot be offered, and at most `MOST_NAMES` of them.
 
-    Raises OSError; RuntimeError where this user has no home. A folder that belongs to another user is not used: under
-    sudo it may be the caller's.
+    Raises OSError, also if the folder belongs to another user (under sudo it may be the caller's), and RuntimeError if
+    this user has no home.
     """
     path = cache_directory() / which
     kept = sorted(islice({name for name in names if is_plain(name)}, MOST_NAMES))
@@ -48,7 +51,7 @@ def keep(which: str, names: Iterable[str]) -> None:
 
 
 def kept(which: str) -> list[str]:
-    """Return the names of the list *which*, checked again; none where none was kept. Raises OSError."""
+    """Return the names of the list *which* that can be offered; none if there is no such list. Raises OSError."""
     path = cache_directory() / which
     if not path.exists():
         return []

@@ -1,4 +1,4 @@
-"""What is offered to a shell: words that begin as what was typed, and files."""
+"""The words and files that are offered to a shell."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ else:  # no generic class before click 8.5
     Item = Any
 
 MOST_OFFERED: Final = 500
-"""A shell's script takes time for each."""
+"""Most words of one completion: a shell's script takes time for each."""
 LONGEST: Final = 64
-"""Characters of a word; a NodeDescription has 64 bytes."""
+"""Most characters of an offered word; a NodeDescription has 64 bytes."""
 _PLAIN: Final = re.compile(r"[A-Za-z0-9_+][A-Za-z0-9_.,+-]*(?: [A-Za-z0-9_.,+-]+)*", re.ASCII)
 
 
 def is_plain(word: str) -> bool:
-    """Whether a shell takes *word* for no more than it is: letters, digits, ``_ . , + -`` and single blanks within.
+    """Return whether no shell gives a character of *word* a meaning.
 
-    No quote, ``$``, backquote or glob; no ``:``, ``=`` or ``@`` either, at which bash ends a word; no dash at its
-    beginning, where it would be an option. So names like ``MF0;leaf1:SX6036/U1`` are left out.
+    That is so for letters, digits, ``_ . , + -`` and single blanks within; not for quotes, ``$``, backquotes or globs,
+    for ``:``, ``=`` or ``@``, at which bash ends a word, or for a dash at the beginning, where the word would be an
+    option. So names like ``MF0;leaf1:SX6036/U1`` are not offered.
     """
     return len(word) <= LONGEST and _PLAIN.fullmatch(word) is not None
 
@@ -32,8 +33,8 @@ def is_plain(word: str) -> bool:
 def offer(words: Iterable[str] | Mapping[str, str], incomplete: str) -> list[Item]:
     """Return those of *words* that begin with *incomplete*, sorted; a mapping has a help text for each.
 
-    Of more than `MOST_OFFERED` an even choice with the first and the last one is offered: what all of them begin with
-    is then still what the shell adds.
+    Of more than `MOST_OFFERED` words an even selection with the first and the last is returned, so that the shell still
+    inserts the beginning that all have in common.
     """
     helps = words if isinstance(words, Mapping) else {}
     found = sorted({word for word in words if word.startswith(incomplete) and is_plain(word)})
@@ -44,7 +45,7 @@ def offer(words: Iterable[str] | Mapping[str, str], incomplete: str) -> list[Ite
 
 
 def offer_list(words: Mapping[str, str], incomplete: str) -> list[Item]:
-    """Return the offers for the last word of a list with commas, without the words that it has already."""
+    """Return the offers for the last word of a list with commas, without the words that are in the list already."""
     before, comma, last = incomplete.upper().rpartition(",")
     had = before.split(",")
     whole = {

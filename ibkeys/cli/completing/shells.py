@@ -1,5 +1,7 @@
-"""What click's support for shells leaves out: bash ends a word at each ``: = @``, and inserts completions without
-quoting them."""
+"""Completion in bash beyond click's own.
+
+bash ends a word at each of ``: = @``, and inserts completions without quoting them.
+"""
 
 from __future__ import annotations
 
@@ -31,17 +33,17 @@ complete -o nosort -F %(complete_func)s %(prog_name)s
 
 
 class Bash(BashComplete):
-    """Completion for bash. zsh and fish quote what they get by themselves."""
+    """Completion for bash. zsh and fish quote the inserted words themselves."""
 
     source_template = _SCRIPT
 
     def get_completion_args(self) -> tuple[list[str], str]:
-        """Return the words before the one to complete, and that, from the line up to the cursor."""
+        """Return the words before the word to complete, and that word, from the line up to the cursor."""
         *words, last = split_arg_string(os.environ["COMP_WORDS"] + ".")
         return words[1:], last.removesuffix(".")
 
     def format_completion(self, item: Item) -> str:
-        """Return a line for the script. A blank gets a backslash, unless it stands between quotes of the user's."""
+        """Return a line for the script. A blank gets a backslash, unless the user has opened a quote."""
         if item.type != "plain":
             return item.type
         value = item.value if _quote_is_open(os.environ["COMP_WORDS"]) else item.value.replace(" ", "\\ ")
@@ -53,11 +55,11 @@ def _quote_is_open(line: str) -> bool:
     words.whitespace_split, words.commenters = True, ""
     try:
         list(words)
-    except ValueError:  # it ends within a quote, or after a backslash
+    except ValueError:  # the line ends within a quote, or after a backslash
         return getattr(words, "state", None) in tuple(words.quotes)
     return False
 
 
 def register() -> None:
-    """Let click use it."""
+    """Make click use `Bash` for bash."""
     add_completion_class(Bash)

@@ -1,5 +1,8 @@
-"""The values that parameters can have. Each function gets the context of the command as far as it was typed, and the
-word to complete; its own imports come late, so that completing one thing does not load another."""
+"""Functions that offer the values of parameters.
+
+Each takes the context of the command as far as it was typed, and the word to complete. Its own imports are in its body,
+so that the completion of one parameter does not load the modules of another.
+"""
 
 from __future__ import annotations
 
@@ -15,84 +18,87 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LARGEST_POLICY: Final = 1 << 18
-"""Bytes: a larger one takes longer to read than a shell should wait."""
+"""Bytes: a larger policy takes longer to read than a shell should wait."""
 
 
 def commands(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The commands, in the order of their help."""
+    """Offer the commands, in the order of their help."""
     root = ctx.find_root()
     return root.command.shell_complete(root, incomplete)
 
 
 def files(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Files, by the shell."""
+    """Let the shell offer files."""
     return [CompletionItem(incomplete, type="file")]
 
 
 def directories(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Directories, by the shell."""
+    """Let the shell offer directories."""
     return [CompletionItem(incomplete, type="dir")]
 
 
 def rules(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The audit's rules, with their titles; several with commas between them."""
+    """Offer the audit's rules with their titles; several have commas between them."""
     from ibkeys.audit.catalogue import CATALOGUE
 
     return offer_list({rule.id: rule.title for rule in CATALOGUE}, incomplete)
 
 
 def groups(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The groups of the audit's rules; several with commas between them."""
+    """Offer the groups of the audit's rules; several have commas between them."""
     from ibkeys.audit.findings import GROUPS
 
     return offer_list(GROUPS, incomplete)
 
 
 def interlocks(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The interlocks, with what they refuse."""
+    """Offer the interlocks with the reasons of their refusals."""
     from ibkeys.change.consent import INTERLOCKS
 
     return offer(INTERLOCKS, incomplete)
 
 
 def nodes(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The nodes of the last sweep by their whole names."""
+    """Offer the nodes of the last sweep by their whole names."""
     return offer(_node_names(ctx), incomplete)
 
 
 def simulated_nodes(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The nodes of the last sweep of a simulated subnet."""
+    """Offer the nodes of the last sweep of a simulated subnet."""
     from ibkeys.cli.completing.names import SIMULATED_NODES, kept
 
     return offer(kept(SIMULATED_NODES), incomplete)
 
 
 def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The nodes of the last sweep without their devices: a name without one takes all devices of the host."""
+    """Offer the nodes of the last sweep without their devices.
+
+    A name without a device stands for all devices of the host.
+    """
     from ibkeys.topology.names.patterns import split_description
 
     return offer({split_description(name)[0] for name in _node_names(ctx)}, incomplete)
 
 
 def address(ctx: click.Context, incomplete: str) -> list[Item]:
-    """A node's name in place of ADDR, after -N."""
+    """Offer a node's name in place of ADDR, after -N."""
     return nodes(ctx, incomplete) if ctx.params.get("name") and not ctx.params.get("words") else []
 
 
 def address_or_directory(ctx: click.Context, incomplete: str) -> list[Item]:
-    """A node's name as `address`; else a directory."""
+    """Offer a node's name as `address` does; else a directory."""
     return address(ctx, incomplete) or directories(ctx, incomplete)
 
 
 def pair(ctx: click.Context, incomplete: str) -> list[Item]:
-    """One of two: nodes where the command can be given -N, else files."""
+    """Offer one of a pair: after -N nodes, and files for a command without -N."""
     if "name" not in ctx.params:
         return files(ctx, incomplete)
     return nodes(ctx, incomplete) if ctx.params["name"] else []
 
 
 def operations(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The operations of the journal; for `undo` those that are not undone."""
+    """Offer the operations of the journal; for `undo` those that are not undone."""
     from ibkeys.store.journal import Journal
     from ibkeys.umad.sim_spec import stores_of
 
@@ -112,7 +118,7 @@ def operations(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def partitions(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The partitions of the policy file that the command line names."""
+    """Offer the partitions of the policy file that the command line names."""
     from ibkeys.partitions.reader import read_policy
 
     path = Path(ctx.params.get("file") or ctx.params.get("policy_file") or "")
@@ -122,7 +128,7 @@ def partitions(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def steering(ctx: click.Context, incomplete: str) -> list[Item]:
-    """The words of `sim ctl`, from its grammar, and the nodes of the simulator that has this socket name."""
+    """Offer the words of `sim ctl` by its grammar, and the nodes of the simulator with this socket name."""
     from ibkeys.sim.steering.commands import GRAMMAR
 
     verb, *before = ctx.params.get("words") or ("",)
@@ -137,7 +143,7 @@ def steering(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def _usages(grammar: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the words of each command and what it does: a line of the grammar, up to two blanks, and the rest."""
+    """Yield the words of each command in the grammar and its text; on a line, two blanks separate them."""
     for line in grammar.split("\n\n")[0].splitlines():
         if not line.startswith(" "):
             usage, _, text = line.partition("  ")
@@ -145,7 +151,10 @@ def _usages(grammar: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _alternatives(word: str, socket: Any) -> list[str]:
-    """Return what a word of the grammar can be; NODE, A and B are nodes, other capitals anything."""
+    """Return the values of a word in the grammar.
+
+    Node names for NODE, A and B; else those of its alternatives that are in lower case.
+    """
     from ibkeys.cli.completing.names import kept, served
 
     if word in ("A", "B") or word.startswith("NODE"):

@@ -1,4 +1,4 @@
-"""Which parameter completes to what: by the name and the word for its value, which are the same in all commands."""
+"""Which source completes which parameter, by its name or its metavar; these are the same in all commands."""
 
 from __future__ import annotations
 
@@ -28,8 +28,7 @@ _BY_WORD: Final[dict[str, CompletionSource]] = {
     "COMMAND": sources.commands,
     "COMMAND...": sources.steering,
 }
-"""By the first word for the value: ``FILE`` of ``FILE|opensm``, ``ADDR`` of ``[ADDR] [PORTNUM]``, ``ID`` of
-``ID[,ID...]``."""
+"""Sources by the first word of the metavar, such as ``FILE`` of ``FILE|opensm`` or ``ADDR`` of ``[ADDR] [PORTNUM]``."""
 _BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
     ("file", None): sources.files,
     ("a", None): sources.pair,
@@ -38,13 +37,13 @@ _BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
     ("operation", "[ID]"): sources.operations,
     ("partition", None): sources.partitions,
 }
-"""Where the word for the value says too little."""
+"""Sources by name and metavar, where the metavar alone is ambiguous."""
 
 
 def let_complete(param: click.Parameter) -> None:
-    """Give *param* what it completes to, where the tables have it."""
+    """Give *param* a type with completion, if one of the tables has a source for it."""
     word = re.split(r"[][ |]", (param.metavar or "").lstrip("["))[0]
     source = _BY_NAME.get((param.name or "", param.metavar)) or _BY_WORD.get(word)
     if source is not None:
-        # click takes a source of completions only where a parameter is made, and as a decorator does not know which.
+        # click takes shell_complete only in a parameter's constructor, and the decorators do not know the source.
         param.shell_complete = source  # type: ignore[assignment, method-assign]

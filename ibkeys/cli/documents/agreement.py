@@ -1,4 +1,4 @@
-"""The documents about whether policy, SM, SA and nodes agree: compare, compare --ipoib."""
+"""The documents of compare and compare --ipoib: whether policy, SM, SA and nodes agree."""
 
 from __future__ import annotations
 

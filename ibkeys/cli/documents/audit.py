@@ -37,7 +37,7 @@ AUDIT: Final = Document(
     CsvRows("port that fails, is unknown or is waived, and for each other rule", _ROW),
 )
 WITHOUT_REMEDY: Final = CsvRows(AUDIT.rows.each, _ROW[:-1])
-"""The rows with --no-remedy."""
+"""The rows of an audit with --no-remedy."""
 
 EXPLANATION: Final = (
     _RULE["rule"],

@@ -1,4 +1,4 @@
-"""The documents about what changed between snapshots: diff, history."""
+"""The documents about changes between snapshots: diff, history."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _of_reach(field: Field) -> Field:
 
 
 def _side(name: str, which: str) -> Field:
-    """Return a field with the ports at one side of pairs: a list, with --pairs one port."""
+    """Return the field for one side of pairs: a list of ports; with --pairs one port."""
     ports = JsonType(("array", "object"), items=PORT_IDENTITY, fields=PORT)
     return Field(name, ports, f"The {which} ports of the pairs; with --pairs that of the pair.")
 

@@ -79,7 +79,7 @@ LISTED_PORT: Final = (
     Field("peer", FAR_END, title="Peer GUID", text=_of_peer("node_guid")),
     Field("peer", FAR_END, title="Peer port", text=_of_peer("port")),
 )
-"""The columns of the table."""
+"""The columns of the table of `discover`."""
 
 _NAMED: Final = (
     Field("host", maybe(TEXT), "The name of the host, without the device. Null: not read."),

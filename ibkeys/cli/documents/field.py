@@ -10,12 +10,12 @@ NOTHING: Final = "-"
 
 
 class JsonType(NamedTuple):
-    """How JSON writes a value. What is not given is not restricted.
+    """How JSON writes a value. An empty part restricts nothing.
 
-    ``types``: the names of JSON Schema. ``values``: all that there are. ``pattern``: the regular expression of a text.
-    ``items``: of a list. ``fields``: of an object; ``others``: what an object has under names that are no fields.
-    ``either``: it is of one of these kinds. ``shared``: its name in common.json, where ``about`` says what it is.
-    ``word``: what the man pages call it, where that is not its type; they list no fields of it then.
+    ``types``: the names of JSON Schema. ``values``: all allowed values. ``pattern``: the regular expression of a text.
+    ``items``: the kind of a list's items. ``fields``: those of an object; ``others``: the kind of an object's values
+    under any other name. ``either``: the kinds of which a value has one. ``shared``: the name in common.json, with the
+    text ``about``. ``word``: the name in the man pages if it is not the type; they then do not list its fields.
     """
 
     types: tuple[str, ...] = ()
@@ -31,12 +31,12 @@ class JsonType(NamedTuple):
 
 
 class Field(NamedTuple):
-    """A value of a document: its JSON name, which is the column of CSV too, its kind, and what it is, with its unit and
-    what null means (``about``; else what the kind says).
+    """One value of a document.
 
-    For people: ``title``, and ``text``: how it reads; ``short`` and ``brief``: the same in a table of many ports;
-    ``folded``: how it reads in a row that stands for many. ``empty``: how None reads, where it is not unreadable.
-    ``optional``: not in every such document.
+    ``name``: its JSON name, and its column in CSV. ``about``: its meaning, unit and the meaning of null; else the text
+    of the kind. For people: ``title``, and ``text``, which makes the words; ``short`` and ``brief``: the same for a
+    table of many ports; ``folded``: the words in a row that stands for many ports. ``empty``: the word for None, if
+    None does not mean unreadable. ``optional``: not in every document.
     """
 
     name: str
@@ -52,19 +52,19 @@ class Field(NamedTuple):
 
     @property
     def short_title(self) -> str:
-        """The title in a table of many ports."""
+        """Return the title in a table of many ports."""
         return self.short or self.title
 
     def in_words(self, row: JsonRow) -> Any:
-        """Return the value for people, among those of one port."""
+        """Return the value in words, for the list of one port's values."""
         return self._shown(row, self.text)
 
     def cell(self, row: JsonRow) -> Any:
-        """Return the value for people, in a table."""
+        """Return the value in words, for a table."""
         return self._shown(row, self.brief or self.text)
 
     def folded_cell(self, row: JsonRow) -> Any:
-        """Return the value for people that all ports of a folded row have."""
+        """Return the value in words that all ports of a folded row share."""
         return self._shown(row, self.folded or self.brief or self.text)
 
     def _shown(self, row: JsonRow, text: Callable[[JsonRow], Any] | None) -> Any:
@@ -73,14 +73,14 @@ class Field(NamedTuple):
 
 
 class CsvRows(NamedTuple):
-    """The rows of CSV: what there is one for, and its columns."""
+    """The rows of CSV: the thing that one row is about, and the columns."""
 
     each: str
     fields: tuple[Field, ...]
 
     @property
     def columns(self) -> list[str]:
-        """The names of the columns."""
+        """Return the names of the columns."""
         return [field.name for field in self.fields]
 
 
@@ -88,12 +88,12 @@ NO_ROWS: Final = CsvRows("", ())
 
 
 class Document(NamedTuple):
-    """A document: its name, the number of its shape, which increases when scripts that read it may have to change, its
-    fields, and its rows as CSV.
+    """A document: its name, its number, its fields, and its rows as CSV.
 
-    ``other_rows``: those with another option. ``about``: what the document is, where it is not what the command of its
-    name writes. ``page``: the man page that lists its fields, where that is not the command's. ``is_line``: it comes
-    before the document of its name, once for each port, and does not name its schema.
+    ``number`` increases when scripts that read the document may have to change. ``other_rows``: the rows with another
+    option. ``about``: a description, if the document is not the output of the command of its name. ``page``: the man
+    page that lists its fields, if it is not that command's. ``is_line``: one line for each port, before the document of
+    its name, without a schema.
     """
 
     name: str
@@ -107,7 +107,7 @@ class Document(NamedTuple):
 
     @property
     def schema(self) -> str:
-        """What the document says of itself."""
+        """Return the name and number that the document carries: ``ibkeys.audit/2``."""
         return f"ibkeys.{self.name}/{self.number}"
 
 
@@ -117,11 +117,11 @@ DECIMAL: Final = JsonType(("number",))
 FLAG: Final = JsonType(("boolean",))
 NULL: Final = JsonType(("null",))
 OBJECT: Final = JsonType(("object",))
-"""An object of which only its command knows the names."""
+"""An object whose names only its command knows."""
 
 
 def maybe(kind: JsonType) -> JsonType:
-    """Return the kind of a value that is null too."""
+    """Return the kind of a value that may also be null."""
     if kind.shared or kind.either:
         return JsonType(either=(kind, NULL))
     if kind.values:
@@ -140,7 +140,7 @@ def either(*kinds: JsonType) -> JsonType:
 
 
 def listed(items: JsonType) -> JsonType:
-    """Return the kind of a list."""
+    """Return the kind of a list of *items*."""
     return JsonType(("array",), items=items)
 
 
@@ -160,5 +160,5 @@ def shared(name: str, about: str, kind: JsonType, word: str = "") -> JsonType:
 
 
 def parts_of(field: Field) -> tuple[Field, ...]:
-    """Return the columns of CSV for the parts of an object: ``peer_port`` for ``port`` of ``peer``."""
+    """Return the columns of CSV for the fields of an object: ``peer_port`` for ``port`` of ``peer``."""
     return tuple(each._replace(name=f"{field.name}_{each.name}") for each in field.kind.fields)

@@ -1,4 +1,4 @@
-"""The document about fixing what an audit finds: harden."""
+"""The document of harden: the steps that fix an audit's findings."""
 
 from __future__ import annotations
 

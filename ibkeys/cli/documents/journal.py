@@ -1,4 +1,4 @@
-"""The document about what changing commands did: journal."""
+"""The document about operations in the journal: journal."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def _unless_empty(name: str) -> Callable[[JsonRow], Any]:
 
 
 def _maybe(name: str, about: str, title: str) -> Field:
-    """Return a field whose text is null where an earlier version of ibkeys did not write it down."""
+    """Return a field whose text is null where an earlier version of ibkeys did not record it."""
     null = "Null: an operation of an earlier version."
     return Field(name, maybe(TEXT), f"{about} {null}", title, _unless_empty(name), empty=NOTHING)
 

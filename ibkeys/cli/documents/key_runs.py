@@ -1,4 +1,4 @@
-"""The documents about M_Keys of many ports: mkey-deploy, mkey-rotate, mkey-remove, mkey-recover; and sm-repair."""
+"""The documents about M_Keys of many ports (mkey-deploy, mkey-rotate, mkey-remove, mkey-recover), and of sm-repair."""
 
 from __future__ import annotations
 
@@ -138,7 +138,7 @@ REPAIRED_PORT: Final = (
     Field("port_guid", GUID, title="Port GUID", empty=NOTHING),
     Field("lid", LID, title="LID", empty=NOTHING),
 )
-"""By what the table names a port."""
+"""The columns by which the table of sm-repair names a port."""
 _CONF: Final = object_of(
     Field("file", TEXT, "The opensm.conf."),
     Field("holds", NUMBER, "How many ports have its m_key."),

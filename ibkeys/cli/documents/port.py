@@ -23,16 +23,19 @@ from ibkeys.cli.documents.shared import ERRORS, FAR_END, PORT, UNREACHED
 
 
 def is_external(row: JsonRow) -> bool:
-    """Whether a port is an external one of a switch."""
+    """Return whether a port is an external port of a switch."""
     return bool(row["node_type"] == "switch" and row["port"] != 0)
 
 
 def has_enforcement(row: JsonRow) -> bool:
-    """Whether a port enforces or could: an external port of a switch, or a router port that does."""
+    """Return whether a port can check P_Keys.
+
+    That is an external port of a switch, or a router port that reports enforcement.
+    """
     return is_external(row) or row[INBOUND] is not None
 
 
-# What a port or node cannot have is another thing than what could not be read, which is None.
+# NOTHING stands for a value that a port or node cannot have; None for one that could not be read.
 
 
 def _on(name: str) -> Callable[[JsonRow], str | None]:

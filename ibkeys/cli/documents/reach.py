@@ -1,4 +1,4 @@
-"""The documents about who can talk to whom: matrix, why."""
+"""The documents about reach between ports: matrix, why."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ _NOT_ACTIVE: Final = Field("not_active", listed(NOT_ACTIVE), "The ends of end po
 
 
 def _pairs(name: str, about: str) -> Field:
-    """Return a field with pairs of ports: their number, or each with --pairs."""
+    """Return a field about pairs of ports: their number, or with --pairs each of them."""
     pair = object_of(_A, _B, Field("by", listed(object_of(*_KEYS)), "The P_Keys by which they do."))
     return Field(name, JsonType(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
 

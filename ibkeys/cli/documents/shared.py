@@ -1,4 +1,4 @@
-"""Kinds of values and fields that several documents have. `make docs` writes the kinds into common.json."""
+"""Kinds of values and fields that several documents share. `make docs` writes the kinds into common.json."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ PARTITION: Final = Field("partition", P_KEY, "The partition, without its members
 MESSAGE: Final = Field("message", TEXT, "The same in words.")
 OPERATION: Final = Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun.")
 VALUE: Final = JsonType(("boolean", "integer", "string", "null"))
-"""A value that a change has before or after: a number; true or false for enforcement; text for P_Keys and states."""
+"""A value before or after a change: a number; true or false for enforcement; text for P_Keys and states."""
 
 # --- ports ------------------------------------------------------------------------------------------------------------
 
@@ -66,7 +66,7 @@ PORT: Final = (
     Field("port", PORT_NUMBER),
     Field("lid", LID),
 )
-"""By what every document names a port."""
+"""The fields by which every document names a port."""
 PORT_IDENTITY: Final = shared("port_identity", "A port: by what it is found, in every document.", object_of(*PORT))
 NOT_ACTIVE: Final = shared(
     "not_active",
@@ -148,7 +148,7 @@ INTERLOCKS: Final = Field("interlocks", listed(TEXT), "The names of the interloc
 
 
 def changed_ports(name: str, number: int, *more: Field) -> Document:
-    """Return the document of a command that changes values of ports; *more*: what else it has."""
+    """Return the document of a command that changes values of ports; *more*: further fields."""
     fields = (
         DRY_RUN,
         APPLIED,

@@ -1,4 +1,4 @@
-"""The documents about a snapshot that was written: snapshot, import."""
+"""The documents about a snapshot that a command has written: snapshot, import."""
 
 from __future__ import annotations
 
