@@ -1,1 +1,1 @@
-"""Help texts: a command's own options, the common ones by name, and all of them with ``--help-all``."""
+"""Help texts: a command's own options in full, the common ones by name; with ``--help-all`` all of them in full."""

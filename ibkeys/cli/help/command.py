@@ -1,5 +1,4 @@
-"""The class of every command: its help, its usage, what its parameters complete to, and what they are where they are
-not given."""
+"""The class of every command: its help, its usage, the completion of its parameters, and values of the site file."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ from ibkeys.cli.help.examples import examples_of
 from ibkeys.cli.site import SiteDefaults, refuse_unread_site
 
 SHOWS_ALL: Final = f"{__name__}.all"
-"""In a context's ``meta``: whether the help lists the common options too."""
+"""Key in the ``meta`` of click's context: whether the help lists the common options too."""
 
 
 def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None:
@@ -27,8 +26,10 @@ def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None
 
 
 class Command(click.Command):
-    """A command whose help lists its own options and names the common ones once, at the end. *reports_site*: it shows
-    mistakes in the site file, so that they do not end it."""
+    """A command whose help lists its own options in full and names the common ones once, at the end.
+
+    *reports_site*: the command shows mistakes in the site file, so that they do not end it.
+    """
 
     def __init__(self, *args: Any, reports_site: bool = False, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -47,12 +48,15 @@ class Command(click.Command):
         )
 
     def get_params(self, ctx: click.Context) -> list[click.Parameter]:
-        """Return all parameters; ``--help-all``, like ``--help``, is one of every command."""
+        """Return all parameters, with ``--help-all``, which every command has."""
         return [*super().get_params(ctx), self._help_all]
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments. An option that is not given gets its value from the site file. The error for an option
-        without its value does not know its command; here it learns it."""
+        """Parse the arguments; an option that is not given gets its value from the site file.
+
+        click raises the error for an option without its value without a context; it is set here, so that the message
+        names the command.
+        """
         ctx.default_map = cast("MutableMapping[str, Any]", SiteDefaults(ctx, self.reports_site))  # click only reads it
         try:
             rest = super().parse_args(ctx, args)
@@ -63,7 +67,7 @@ class Command(click.Command):
         return rest
 
     def format_help_text(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write what the command does, then its examples as they are typed: no line of them is broken."""
+        """Write the help text, then the examples as they are typed: their lines are never broken."""
         super().format_help_text(ctx, formatter)
         lines = examples_of(ctx.command_path.partition(" ")[2])
         if lines:
@@ -71,7 +75,10 @@ class Command(click.Command):
                 formatter.write("".join(f"{'':{formatter.current_indent}}{line}\n" for line in lines))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options: the command's own, then the common ones by section or only their names."""
+        """Write the options: the command's own, then the common ones.
+
+        The common ones are in their sections with --help-all; else only their names are written.
+        """
         params = self.get_params(ctx)
         _write_section(ctx, formatter, "Options", [each for each in params if section_of(each) in (None, GENERAL)])
         common = by_section(params)
@@ -90,7 +97,10 @@ class CommandGroup(Command, click.Group):
     command_class = Command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; without any, write the help to standard error and exit with 2, whatever click does."""
+        """Parse the arguments.
+
+        Without any, write the help to standard error and exit with 2, in every version of click.
+        """
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True, color=ctx.color)
             ctx.exit(WRONG_USAGE)
@@ -103,8 +113,10 @@ class CommandGroup(Command, click.Group):
 
 
 def usage_of(command: click.Command, ctx: click.Context) -> str:
-    """Return what is typed of a command at least: its name, its arguments, in brackets those that may be omitted, and
-    the options that it requires. *ctx*: the command's."""
+    """Return the shortest command line: name, arguments (optional ones in brackets) and required options.
+
+    *ctx*: the command's.
+    """
     arguments = [word for word in command.collect_usage_pieces(ctx) if word != command.options_metavar]
     required = [param for param in command.params if isinstance(param, click.Option) and param.required]
     options = [f"{max(option.opts, key=len)} {option.metavar}" for option in required]

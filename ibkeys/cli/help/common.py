@@ -23,7 +23,7 @@ SECTIONS: Final = (FABRIC, TIMING, KEYS, UFM, DEFAULTS, MESSAGES)
 
 
 class CommonOption(click.Option):
-    """An option that many commands share. *section*: where ``--help-all`` lists it."""
+    """An option that many commands share. *section*: its heading in ``--help-all``."""
 
     def __init__(self, *args: Any, section: str, **settings: Any) -> None:
         super().__init__(*args, **settings)
@@ -31,7 +31,7 @@ class CommonOption(click.Option):
 
 
 def section_of(param: click.Parameter) -> str | None:
-    """Return the section of a common option; None for what is a command's own."""
+    """Return the section of a common option; None for a command's own option."""
     return param.section if isinstance(param, CommonOption) else None
 
 

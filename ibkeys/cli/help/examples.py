@@ -65,9 +65,9 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "sim ctl": "ibkeys sim ctl --socket lab link 'login1 HCA-1[1]' down",
     "completion": "ibkeys completion fish > ~/.config/fish/completions/ibkeys.fish",
 }
-"""By the words that name the command. `make docs` writes them into the man pages."""
+"""The examples by the words that name the command. `make docs` writes them into the man pages."""
 
 
 def examples_of(words: str) -> list[str]:
-    """Return the examples of the command that *words* name: of one with commands within it, theirs."""
+    """Return the examples of the command that *words* name; for a group, those of its commands."""
     return [line for path, line in EXAMPLES.items() if path == words or path.startswith(f"{words} ")]

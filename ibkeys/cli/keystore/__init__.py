@@ -1,1 +1,1 @@
-"""The commands of `ibkeys keystore`, by what they do with the key store."""
+"""The commands of `ibkeys keystore`."""

@@ -1,4 +1,4 @@
-"""Key store and journal saved in one file, and restored: `keystore backup`, `keystore restore`."""
+"""The commands `keystore backup` and `keystore restore`: key store and journal in one file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the key store has: `keystore list`."""
+"""The command `keystore list`: the contents of the key store."""
 
 from __future__ import annotations
 
@@ -69,7 +69,10 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
 
 
 def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str], dict[int, str]] | None:
-    """Return the keys of ports, of the subnet and of SMs; None where the store is encrypted and nobody can be asked."""
+    """Return the keys of ports, of the subnet and of SMs.
+
+    None, with a warning, if the store is encrypted and there is neither a passphrase option nor a terminal to ask on.
+    """
     from ibkeys.store.keystore.sm_keys import SmKeys
 
     try:
@@ -95,7 +98,7 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
 
 
 def _subnets(where: Where) -> dict[str, list[str]]:
-    """Return the subnets of the keys of SMs as `subnets_of_keys` does; none where the journal cannot be read."""
+    """Return the subnets of the SM keys, as `subnets_of_keys`; empty, with a warning, if the journal cannot be read."""
     from ibkeys.smkeys.begun import subnets_of_keys
     from ibkeys.store.journal import Journal
 

@@ -1,4 +1,4 @@
-"""The passphrase of the key store: `keystore encrypt`."""
+"""The command `keystore encrypt`: the passphrase of the key store."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def encrypt(store: StoreOptions, new_passphrase: str | None, decrypt: bool) -> i
         if decrypt and not keys.is_encrypted:
             write(f"{keys.path}: is not encrypted")
             return exits.DONE
-        count = len(keys.outline()) if not keys.is_encrypted else len(keys.rows())  # the old passphrase comes first
+        count = len(keys.outline()) if not keys.is_encrypted else len(keys.rows())  # rows() asks for the old passphrase
         if decrypt:
             keys.decrypt()
             write(f"{keys.path}: {counted(count, 'key')}, in clear")

@@ -1,4 +1,4 @@
-"""New M_Keys: `keystore generate`."""
+"""The command `keystore generate`: new M_Keys."""
 
 from __future__ import annotations
 

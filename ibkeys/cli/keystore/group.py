@@ -1,4 +1,4 @@
-"""``keystore``: the commands about the key store."""
+"""The command group `keystore`."""
 
 from __future__ import annotations
 

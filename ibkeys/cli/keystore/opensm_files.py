@@ -1,4 +1,4 @@
-"""OpenSM's key files into the key store and out of it: `keystore import`, `keystore export`."""
+"""The commands `keystore import` and `keystore export`: OpenSM's key files."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> No
 
 @dataclass(frozen=True, slots=True)
 class Conf:
-    """The opensm.conf that the options of `keystore export` name, and what it shall say."""
+    """The options of `keystore export` for an opensm.conf: the file to check or write, and its level and lease."""
 
     opensm_conf: Path | None = options.taken(
         options.opensm_conf("Check that an opensm.conf keeps the keys; exit 1 when it does not.")
@@ -165,7 +165,10 @@ def _check_conf_options(conf: Conf) -> None:
 def _export(
     keys: KeyStore, directory: Path, found: Topology | None, conf: Conf, where: Where
 ) -> tuple[Exported, CheckedConf | None]:
-    """Write the key files, and check or write the opensm.conf; nothing is written where one of them is refused."""
+    """Write the key files, and check or write the opensm.conf.
+
+    The opensm.conf is checked before anything is written.
+    """
     from ibkeys.managers.key_files import export_key_files
     from ibkeys.managers.opensm.export import check_conf, check_found, lines_to_write, write_conf
     from ibkeys.managers.opensm.process import opensm_processes

@@ -1,4 +1,4 @@
-"""`keystore list --settle`: ports that are not where they are known, and keeping where they are now."""
+"""The work of `keystore list --settle`: finding ports that moved, and recording where they are now."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ if TYPE_CHECKING:
 
 
 def settle(where: Where, yes: bool, format: str) -> int:
-    """Find the ports that moved, were replaced or vanished, show them, ask, and keep it in the key store.
+    """Find the ports that moved, were replaced or vanished, show them, ask, and record them in the key store.
 
-    Returns 0, also when there is nothing to settle; 3 when places are left that nothing can identify.
+    Returns exit code 0, also if there is nothing to record; 3 if nothing identifies a place, or two places have one
+    GUID. Raises UsageError for -f csv, and if no key is known.
     """
     from ibkeys.mkeys import places as rooms
 

@@ -1,1 +1,1 @@
-"""Which ports a table lists, and how: filters, and folding ports with equal values into one row."""
+"""The ports that a table lists: filters, and folding ports with equal values into one row."""

@@ -16,11 +16,13 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames, in_order
 
 LISTED: Final = 10
-"""More causes than this are only counted where a table is written; JSON lists all."""
+"""Most causes in a table; further ones are only counted. JSON lists all."""
 _NAMED: Final = 8
 _LONGEST: Final = 200
-"""So many words (each of them may stand for many ports), of so many characters, name the ports of one cause; where they
-are more, so many ports are named, and the others counted."""
+"""Most words (each may stand for many ports) and most characters that name the ports of one cause.
+
+Beyond that only the first `_NAMED` ports are named, and the others counted.
+"""
 
 
 def say_by_cause(
@@ -30,11 +32,11 @@ def say_by_cause(
     names: FoldedNames | None = None,
     each: bool = False,
 ) -> None:
-    """Say on standard error what went wrong at which port: a port's identity and the reason, None for no port.
+    """Write each cause of *troubles* with its ports to standard error.
 
-    Reasons with one common part (`PortText`) are one. Where a *format* other than the table is written, no cause is
-    left out. *names*: how ports are called; else only these ports are known. *each*: a line for
-    each port, as with -v.
+    A trouble is a port's identity (None: no port) and the reason; reasons that are equal but for the port (`PortText`)
+    are one cause. *kind*: the word before each line. With a *format* other than table no cause is left out. *names*:
+    the names of ports; None: those of *troubles*. *each*: a line for each port, as with -v.
     """
     each = each or exits.says_all()
     lines = lines_by_cause(troubles, each, names)
@@ -49,8 +51,10 @@ def say_by_cause(
 def lines_by_cause(
     troubles: Sequence[tuple[JsonRow | None, str]], each: bool, names: FoldedNames | None = None
 ) -> list[tuple[str, str]]:
-    """Return a line for each cause, in the order in which they were met, or for *each* port, with the details to
-    be shown below it."""
+    """Return a line, and the details to show below it, for each cause, in the order of *troubles*.
+
+    With *each*, for each port.
+    """
     if names is None:
         names = FoldedNames(row for row, _ in troubles if row is not None)
     groups: dict[Any, list[tuple[JsonRow | None, str]]] = {}
@@ -74,7 +78,7 @@ def _line(group: Sequence[tuple[JsonRow | None, str]], names: FoldedNames) -> tu
 
 
 def _ports(rows: Sequence[JsonRow], names: FoldedNames) -> str:
-    """Return what the ports are called; of names that fold badly only the first, with the count of the other ports."""
+    """Return the names of ports; if they fold badly, only the first ones and the number of the others."""
     words = names.words(rows)
     told = ", ".join(words)
     if len(words) <= _NAMED and len(told) <= _LONGEST:

@@ -1,4 +1,4 @@
-"""Which ports of a sweep a showing command lists: ``--node``, ``--partition``, ``--nonzero`` and their like."""
+"""The filters of showing commands: ``--node``, ``--partition``, ``--nonzero`` and others choose ports of a sweep."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ if TYPE_CHECKING:
 
 
 class PortFilter:
-    """What the options ask for. A port has to fit each kind that was given, and one value of that kind.
+    """The filters of a command line. A port must match every kind of filter that was given, by one of its values.
 
-    *also*: what only one command can ask for. What could not be read fits no value: it stays among the errors. Raises
-    UsageError for what is not a P_Key.
+    *also*: a filter that only one command has. A value that could not be read matches nothing; it is listed with the
+    errors. Raises EncodeError for an invalid P_Key.
     """
 
     def __init__(self, filters: Filters, also: Callable[[Port], bool] | None = None) -> None:
@@ -41,26 +41,26 @@ class PortFilter:
 
     @property
     def is_given(self) -> bool:
-        """Whether there is any option."""
+        """Return whether any filter is given."""
         return self._also is not None or any(
             getattr(self._asked, each.name) not in ((), False, None) for each in fields(Filters)
         )
 
     @property
     def needs_tables(self) -> bool:
-        """Whether P_Key tables have to be read for it."""
+        """Return whether P_Key tables must be read for the filters."""
         return bool(self._p_keys or self._partitions)
 
     @property
     def since(self) -> Path | None:
-        """The snapshot that the fabric is compared with."""
+        """Return the snapshot of --changed-since; None without it."""
         return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
 
     def look_up(self, *fabrics: Topology, several: GivenSet | None = None) -> None:
-        """Find the nodes of ``--node`` and those of ADDR, if that is *several*; of several *fabrics* each has to be in
-        one.
+        """Look up the nodes of ``--node``, and of ADDR if it names *several* nodes.
 
-        Raises AddressError for one that is in none, and where a node has no port of a number that was given.
+        Each word must be in at least one of *fabrics*. Raises AddressError for a word that is in none, and for a node
+        without one of the given port numbers.
         """
         from ibkeys.topology.directory import Directory
         from ibkeys.topology.names.patterns import is_wild
@@ -77,7 +77,7 @@ class PortFilter:
             self._numbers = several.numbers
 
     def compare(self, before: Snapshot, now: Snapshot) -> None:
-        """Find what changed from *before* to *now*, of which the fabric is the one that was examined."""
+        """Find the ports that changed from *before* to *now*, a snapshot of the fabric that is listed."""
         from ibkeys.fabric.compare import compare
 
         found = compare(before, now)
@@ -90,7 +90,7 @@ class PortFilter:
         )
 
     def is_about(self, port: Port) -> bool:
-        """Whether *port* is of a node that was asked for, whatever was read of it."""
+        """Return whether *port* is of a node, and has a number, that was asked for, whatever was read of it."""
         node = port.node
         if self._nodes is not None and node not in self._nodes:
             return False
@@ -99,12 +99,15 @@ class PortFilter:
         return not ((self._asked.hosts and node.type_name != "ca") or (self._asked.switch and not node.is_switch))
 
     def concerns(self, trouble: Trouble) -> bool:
-        """Whether *trouble* is of a node that was asked for, or may be: who is behind a port where nothing answers is
-        not known. It is none of those asked for only where each of these was named, and so was found."""
+        """Return whether *trouble* is of a node that was asked for, or may be.
+
+        The node behind a silent port is not known. It can only be ruled out if every word was a name without wildcards,
+        because all of these were found.
+        """
         return self.is_about(trouble.port) or (trouble.is_behind and not self._names_each)
 
     def keeps(self, port: Port) -> bool:
-        """Whether *port* is listed."""
+        """Return whether *port* passes all filters."""
         asked = self._asked
         return (
             self.is_about(port)
@@ -116,13 +119,13 @@ class PortFilter:
         )
 
     def kept(self, found: Topology) -> list[Port]:
-        """Return those of the ports of *found* that are listed."""
+        """Return the ports of *found* that pass the filters; without filters all."""
         if not self.is_given and self._nodes is None:
             return list(found.ports())
         return [port for port in found.ports() if self.keeps(port)]
 
     def looked_at(self, found: Topology) -> LookedAt | None:
-        """Return how many ports of *found* are listed, of how many; None without filters."""
+        """Return how many ports of *found* pass the filters, and how many there are; None without filters."""
         if not self.is_given:
             return None
         kept = [self.keeps(port) for port in found.ports()]
@@ -135,7 +138,7 @@ class PortFilter:
 
 
 def _find(directories: Sequence[Directory], word: str) -> list[Port]:
-    """Return the ports that *word* names in one of *directories* or several. Raises AddressError if in none."""
+    """Return the ports that *word* names in any of *directories*. Raises AddressError if it is in none."""
     from ibkeys.topology.directory import NotFound
 
     found, missing = [], None
@@ -150,7 +153,7 @@ def _find(directories: Sequence[Directory], word: str) -> list[Port]:
 
 
 def _refuse_absent(numbers: Collection[int], ports: Iterable[Port]) -> None:
-    """Refuse port *numbers* that one of the nodes of *ports* lacks. Raises AddressError."""
+    """Raise AddressError if a node of *ports* lacks one of the port *numbers*."""
     for node, own in grouped(ports, lambda port: port.node).items():
         missing = sorted(set(numbers) - {port.num for port in own})
         if missing:
@@ -164,7 +167,7 @@ def _level(port: Port) -> int | None:
 
 
 def has_counted(port: Port) -> bool:
-    """Whether a port that was read has counted a violation."""
+    """Return whether a port has counted a violation; false for one that was not read."""
     from ibkeys.mad.attributes import counted_violations
 
     info = port.port_info

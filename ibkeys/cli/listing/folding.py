@@ -1,6 +1,6 @@
 """Folding ports with equal values into one row: ``stage[1-48] mlx5_0`` (`ibkeys.topology.names.folded`).
 
-All are named, and unfolding gives each of them back.
+Every port is named: unfolding a row gives all of them.
 """
 
 from __future__ import annotations
@@ -23,8 +23,10 @@ _INDENT: Final = " " * 4
 
 
 def is_folded(folding: Folding, format: str) -> bool:
-    """Return whether equal rows are to be one: on a terminal, or as asked. Raises UsageError for what goes together
-    with neither."""
+    """Return whether equal rows are folded into one: as the options say, by default on a terminal.
+
+    Raises UsageError for --each with --fold, and for --fold with a *format* other than table.
+    """
     if folding.each and folding.fold:
         raise UsageError("--each and --fold exclude each other")
     if folding.fold and format != "table":
@@ -33,34 +35,42 @@ def is_folded(folding: Folding, format: str) -> bool:
 
 
 def gives_each(folding: Folding, format: str) -> bool:
-    """Return whether each port gets a row of what is shown before a change: as in a table, and beside a document, which
-    people read too, only where that was asked for. Raises UsageError as `is_folded`."""
+    """Return whether each port has its own row in the view of a change that people read before it is made.
+
+    For a table as `is_folded` says; beside a document of another *format* only with --each. Raises UsageError as
+    `is_folded`.
+    """
     folded = is_folded(folding, format)
     return folding.each if format != "table" else not folded
 
 
 def width_of_output() -> int:
-    """Return how many columns a line may have."""
+    """Return the width of a line of output, in columns."""
     return width_of(sys.stdout) or NARROW
 
 
 def fold_rows(rows: Sequence[JsonRow], said: Callable[[JsonRow], Hashable]) -> list[list[JsonRow]]:
-    """Return *rows*, which carry a port's identity, in groups of which *said* is the same; hosts come before switch
-    ports, names in natural order."""
+    """Return *rows*, which hold a port's identity, grouped by *said*.
+
+    Hosts come before switches, and names are in natural order.
+    """
     return list(grouped(sorted(rows, key=in_order), said).values())
 
 
 def write_folded(
     names: FoldedNames, rows: Sequence[JsonRow], titles: Sequence[str], cells: Callable[[JsonRow], Sequence[Any]]
 ) -> None:
-    """Write `folded_lines`."""
+    """Write the lines of `folded_lines`."""
     write_each(folded_lines(names, rows, titles, cells))
 
 
 def folded_lines(
     names: FoldedNames, rows: Sequence[JsonRow], titles: Sequence[str], cells: Callable[[JsonRow], Sequence[Any]]
 ) -> Iterator[str]:
-    """Yield *rows* as a table with one row for all ports that have the same *cells*; below it stands who they are."""
+    """Yield *rows* as a table with one row for all ports with the same *cells*.
+
+    The names of these ports are below it.
+    """
     groups = fold_rows(rows, lambda row: tuple(map(_frozen, cells(row))))
     return table_lines(
         ("Ports", *titles),
@@ -70,7 +80,7 @@ def folded_lines(
 
 
 def indented(names: FoldedNames, rows: Iterable[JsonRow], indent: str = _INDENT) -> list[str]:
-    """Return the words of *rows* as lines below something: each on one of its own, or more where it is long."""
+    """Return the folded names of *rows* as indented lines: one for each name, more for a long one."""
     width = width_of_output() - len(indent)
     return [
         (" " * len(indent) if at else indent) + line

@@ -1,1 +1,1 @@
-"""What this host's kernel shows without root: for people, as documents, as lines of a job script."""
+"""This host's keys as its kernel shows them without root: text, documents, and lines for a job script."""

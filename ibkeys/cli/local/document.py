@@ -1,4 +1,4 @@
-"""What `host-show` found, as JSON and CSV have it."""
+"""The JSON and CSV of `host-show`."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def document_of(
     view: HostView, ports: Iterable[KernelPort], settings: Iterable[JobScriptLine], partition: int | None
 ) -> dict[str, Any]:
-    """Return the document without its schema."""
+    """Return the document of `host-show` without its schema."""
     return {
         "partition": None if partition is None else f"0x{partition:04x}",
         "ports": [port_document(port) for port in ports],
@@ -35,7 +35,7 @@ def document_of(
 
 
 def port_document(port: KernelPort) -> dict[str, Any]:
-    """Return one port."""
+    """Return one port of the document."""
     return {
         "device": port.device,
         **port.id.to_json(),

@@ -17,9 +17,10 @@ if TYPE_CHECKING:
 
 
 def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Sheet:
-    """Return what `pkey-show` needs of the local port that was *given*, as the kernel has it, and say so.
+    """Return the rows of `pkey-show` for the *given* local port from sysfs, and say so in a note.
 
-    Raises *error*, by which the port could not be asked itself, where another port was meant or sysfs has no such one.
+    Raises *error*, which kept the port from being read itself, on a simulated subnet, if it is PortDown, if another
+    port is given, and if sysfs does not have the port.
     """
     port = None if is_simulated(where) or isinstance(error, PortDown) else _local_port(where, given)
     if port is None:

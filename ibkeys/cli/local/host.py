@@ -1,4 +1,4 @@
-"""This host's P_Keys as its kernel shows them: which index or value a job gets."""
+"""The command `host-show`: this host's P_Keys as its kernel shows them, and the index or value that a job needs."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.view import HostView
 
 LISTED: Final = 10
-"""More things than this that could not be read are only counted in a table; JSON lists all."""
+"""Most unread things in a table; further ones are only counted. JSON lists all."""
 
 
 @command("host-show")
@@ -74,7 +74,7 @@ def host_show(
 
 
 def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
-    """Return the error where there is nothing to show."""
+    """Return the error for a host without a matching port."""
     from ibkeys.similar_names import did_you_mean
 
     if not view.ports:
@@ -89,7 +89,7 @@ def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
 
 
 def _say_unread(view: HostView, format: str) -> bool:
-    """Say on standard error what could not be read; return whether there was anything."""
+    """Write the files that could not be read to standard error; return whether there are any."""
     troubles = view.troubles
     most = LISTED if format == "table" else len(troubles)
     lines = first_lines([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)

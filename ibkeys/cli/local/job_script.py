@@ -13,7 +13,10 @@ if TYPE_CHECKING:
 
 
 def write_lines(settings: Sequence[JobScriptLine], ports: Sequence[KernelPort], partition: int | None) -> None:
-    """Write the lines. Nothing but numbers stands behind an export: device names are whatever the host calls them."""
+    """Write the lines.
+
+    The value of an export is always a number, because the names of devices may hold any character.
+    """
     job = "what programs take by default" if partition is None else f"partition 0x{partition:04x}"
     write_exact(_comment(f"{job}, on {', '.join(map(str, ports)) or 'no active InfiniBand port'}"))
     taken = {choice.p_key.partition for setting in settings for _, choice in setting.choices if choice.p_key}

@@ -1,4 +1,4 @@
-"""What `host-show` found, for people."""
+"""The text of `host-show`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,10 @@ _TAME: Final = re.compile("[A-Za-z0-9._-]+")
 def write_text(
     view: HostView, ports: Sequence[KernelPort], settings: Sequence[JobScriptLine], partition: int | None, folded: bool
 ) -> None:
-    """Write each port with its table, or *folded* ports that say the same together; then interfaces and settings."""
+    """Write each port with its table, then interfaces and settings.
+
+    *folded*: ports with the same contents are written once.
+    """
     for group in grouped(ports, _said).values() if folded else [[port] for port in ports]:
         _write_port(group, view.interfaces, partition)
         write("")
@@ -39,7 +42,7 @@ def write_text(
 
 
 def _said(port: KernelPort) -> Hashable:
-    """Return what is said of a port beside its name."""
+    """Return the facts that are written about a port, without its name."""
     own = port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped
     return *own, *port.counters.values(), port.violations
 
@@ -78,7 +81,7 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
 
 
 def _counters(port: KernelPort) -> Iterator[str]:
-    """Yield each counter that was read, by the standard's name."""
+    """Yield each counter that was read, by its IBA name."""
     from ibkeys.mad.attributes import PortInfo
     from ibkeys.mad.performance import PortCounters
 
@@ -90,7 +93,7 @@ def _counters(port: KernelPort) -> Iterator[str]:
 
 
 def _folded(names: Sequence[str]) -> str:
-    """Return names as one folded set; as a list where one of them holds what a set cannot."""
+    """Return names as one folded set, or as a list if a name has characters that a set cannot hold."""
     from ibkeys.topology.names.sets import fold
 
     if all(_TAME.fullmatch(name) for name in names):
@@ -111,7 +114,7 @@ def _function(port: KernelPort) -> str:
 
 
 def _taken(group: Sequence[KernelPort], interfaces: Iterable[Interface], partition: int | None) -> dict[int, list[str]]:
-    """Return who takes which index of the table: programs, then IPoIB interfaces."""
+    """Return the users of each index of the table: programs, then IPoIB interfaces."""
     from ibkeys.host.kernel.programs import choose
 
     taken: dict[int, list[str]] = {}
