@@ -1,1 +1,1 @@
-"""Commands about M_Keys."""
+"""The commands about M_Keys, and about keys of other management classes."""

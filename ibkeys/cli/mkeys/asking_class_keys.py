@@ -1,4 +1,4 @@
-"""Asking for keys of other management classes: the options of commands that do, and what is said before and after."""
+"""Asking ports for keys of other management classes: options that commands share, and messages before and after."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ CLASS_KEYS: Final = options.option(
 
 
 def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
-    """Raise UsageError for --ask-unkeyed where no key of a class is asked for."""
+    """Raise UsageError for --ask-unkeyed without --class-keys."""
     if ask_unkeyed and not class_keys:
         raise UsageError("--ask-unkeyed requires --class-keys: without --class-keys no class key is queried")
 
 
 def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:
-    """Ask every end port of a snapshot that was just taken for its keys of all classes, and put the answers into it."""
+    """Ask every end port of a new snapshot for its keys of all classes, and add the answers to the snapshot."""
     questions = fabric.class_key_questions(taken.fabric.end_ports(), KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
     say_cost(questions)
     taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
@@ -47,7 +47,7 @@ def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index
 
 
 def say_cost(questions: Iterable[PortQuestion]) -> None:
-    """Say what asking without keys may cost, before it is done."""
+    """Warn of the possible cost of queries without a key, before they are sent."""
     ports = {question.port for question in questions if question.may_cost}
     if ports:
         exits.warn(
@@ -58,7 +58,7 @@ def say_cost(questions: Iterable[PortQuestion]) -> None:
 
 
 def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
-    """Say of which ports nothing is known because they were not asked, and why."""
+    """Write notes about ports that were not queried, and why."""
     readings = list(readings)
     left = {(each.port, each.of) for each in readings if each.not_asked == "no-key"}
     if left:

@@ -1,4 +1,4 @@
-"""Keys of management classes other than subnet management: show."""
+"""The command `classkey-show`: keys of management classes other than subnet management."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ _ROWS: Final = "class_keys"
 
 
 def _classes_named(names: Iterable[str]) -> list[KeyClass]:
-    """Return the classes that the option names, all without one."""
+    """Return the classes that the option names; without the option all."""
     chosen = set(names) or set(KEY_CLASSES)
     return [of for name, of in KEY_CLASSES.items() if name in chosen]
 
@@ -91,7 +91,7 @@ def _end_port(port: Port) -> Port:
 
 
 def _values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
-    """Return what a reading says, as the contract has it; ``key_info`` by the names of its class."""
+    """Return a reading as fields of the document; ``key_info`` has the names of its class."""
     info = reading.key_info
     return {
         "class": reading.of,

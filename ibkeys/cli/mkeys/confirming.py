@@ -23,8 +23,10 @@ if TYPE_CHECKING:
 def awaiting(
     asked: AskedOfHosts, opensm: OpensmOptions, seconds: int | None, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting | None]:
-    """Leave a child that lowers the level should this process die, before the fabric is opened; yield None where no run
-    is to be confirmed. Raises UsageError if it could not open the fabric.
+    """Start a child process that lowers the level if this process dies, before the fabric is opened.
+
+    Yields None if the run needs no confirmation, and in a dry run. Raises UsageError if the child could not open the
+    fabric.
     """
     from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
 
@@ -45,7 +47,7 @@ def awaiting(
 
 
 def say_unproven(lowering: Lowering | None) -> bool:
-    """Say which ports did not show the lower level, and why. Return whether there are any."""
+    """Warn of ports that did not show the lower level, and why; return whether there are any."""
     unproven = lowering.unproven if lowering is not None else {}
     for guid, why in unproven.items():
         exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back", "not proven")

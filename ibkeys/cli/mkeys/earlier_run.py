@@ -1,4 +1,4 @@
-"""The last run of M_Keys, taken up again: finished, rolled back, its level lowered, or its record ended."""
+"""The last run of M_Keys: finishing it, rolling it back, lowering its level, and closing it."""
 
 from __future__ import annotations
 
@@ -21,8 +21,11 @@ if TYPE_CHECKING:
 def finish_run(
     request: RunRequest, at_once: int | None, max_failures: int | None, first: int | None, opensm_conf: Path | None
 ) -> int:
-    """Finish the last run, or its first ports; None leaves a bound as it was. *first*: of the ports after the first
-    ones only so many."""
+    """Finish the last run, and return the exit code.
+
+    *at_once*, *max_failures*: None keeps the run's own bound. *first*: only so many of the ports that follow those the
+    run has begun with; None: all.
+    """
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.rest import plan_rest
 
@@ -36,8 +39,10 @@ def finish_run(
 def roll_back_run(
     request: RunRequest, at_once: int | None = None, max_failures: int | None = None, *, leaves_open: bool = False
 ) -> int:
-    """Give the ports of the last run what they had before it; None leaves a bound as it was. *leaves_open*: ports may
-    be open afterwards."""
+    """Restore the former values of the ports of the last run, and return the exit code.
+
+    *at_once*, *max_failures*: None keeps the run's own bound. *leaves_open*: ports may be open afterwards.
+    """
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.going_back import plan_return
 
@@ -48,7 +53,10 @@ def roll_back_run(
 
 
 def lower_level(request: RunRequest, operation: int) -> int:
-    """Lower the level that the run of *operation* raised, because nobody confirmed it."""
+    """Lower the level that the run of *operation* raised, because nobody confirmed it; return the exit code.
+
+    Raises UsageError for a dry run.
+    """
     from ibkeys.mkeys.confirming import lower_unconfirmed
 
     if request.asked.consent.dry_run:
@@ -66,7 +74,10 @@ def lower_level(request: RunRequest, operation: int) -> int:
 
 
 def end_record(request: RunRequest) -> int:
-    """End the record of the last run, because somebody else has changed what it set, or its keys are gone."""
+    """Close the last run, and return the exit code.
+
+    This is for a run whose values somebody else has changed since, or whose keys are gone.
+    """
     from ibkeys.mkeys.rollout.earlier_run import is_without_keys
 
     with request.open_writer() as writer:
@@ -84,7 +95,10 @@ def end_record(request: RunRequest) -> int:
 
 
 def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
-    """Plan both the rollback and the rest, and return why one is refused."""
+    """Return why the rollback or the rest of the run is refused for another's changes; None if neither is.
+
+    Plans both.
+    """
     from ibkeys.change.interlocks.overtaken import why_overtaken
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.going_back import plan_return
@@ -99,7 +113,7 @@ def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
 
 
 def _close(request: RunRequest, writer: ChangeWriter) -> str:
-    """End the record, remove the locks that the run left on the hosts of OpenSMs, and return its name."""
+    """Close the run, remove the locks that it left on the hosts of OpenSMs, and return its name."""
     from ibkeys.mkeys.opensm.earlier import hosts_of_last_run
     from ibkeys.mkeys.rollout.closing import close_overtaken
 

@@ -1,4 +1,4 @@
-"""Options that several commands about M_Keys have, with a help of their own; no environment variable sets them."""
+"""Options that several commands about M_Keys share, each with its own help text; no environment variable sets them."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from ibkeys.keys.mkey import MKey
 
 
 def new_m_key(help: str) -> Callable[[F], F]:
-    """Return the option ``--new-m-key``, which `read_new_m_key` reads."""
+    """Return the option ``--new-m-key``, whose value `read_new_m_key` takes."""
     return click.option("--new-m-key", metavar="@FILE|-", help=help)
 
 
 def read_new_m_key(text: str | None) -> MKey | None:
-    """Return the key that ``--new-m-key`` means, None without it."""
+    """Return the key of ``--new-m-key``, from its file or asked for; None without the option."""
     return read_key(MKey, text, "--new-m-key", is_new=True) if text is not None else None
 
 

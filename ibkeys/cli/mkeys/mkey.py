@@ -1,4 +1,4 @@
-"""M_Keys: show, set one port's."""
+"""The commands `mkey-show` and `mkey-set`: M_Keys of ports."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""mkey-recover: show what a recovery would do and cost, run it, report each recovered port."""
+"""The command `mkey-recover`: shows the work and cost of a recovery, runs it, and reports each recovered port."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _AGAIN = "leases that were started keep running: run the same command again to c
 
 @dataclass(frozen=True, slots=True)
 class _Asked(AskedChange):
-    """Which keys are tried on a port, how long it is waited for, and what is set on one that was recovered."""
+    """The options of `mkey-recover`: the keys to try, the time to wait, and the values to set on recovered ports."""
 
     topology: str | None = options.field(
         "--topology", metavar="SNAPSHOT", help="Snapshot that has the links to nodes behind protected switches."
@@ -96,7 +96,7 @@ def mkey_recover(asked: _Asked) -> int:
 
 
 def _topology(fabric: LiveFabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkEnd], dict[int, str]]:
-    """Return the links of key ring and snapshot, and names by GUID."""
+    """Return the links of the key ring and the snapshot, and node names by GUID."""
     from ibkeys.mkeys.recovery.routes import links_of
 
     links, names = dict(fabric.ring.neighbors), dict(fabric.node_names)
@@ -160,7 +160,7 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
 
 
 def _say_limits(recovery: Recovery) -> bool:
-    """Say which limits were reached; whether one was."""
+    """Write notes about the limits that were reached; return whether there are any."""
     notes = recovery.limits_reached()
     exits.warn_each(notes, "note")
     return bool(notes)

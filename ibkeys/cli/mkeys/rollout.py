@@ -1,4 +1,4 @@
-"""M_Keys over a fabric: mkey-deploy, mkey-rotate and mkey-remove."""
+"""The commands `mkey-deploy`, `mkey-rotate` and `mkey-remove`: M_Keys of a whole fabric."""
 
 from __future__ import annotations
 
@@ -92,8 +92,10 @@ def _give_keys(command: KeyCommand, asked: AskedRun, keys: KeyOptions) -> int:
 
 
 def _request(command: str, asked: AskedRun, check_keys: Callable[[bool], None] = lambda method: None) -> RunRequest:
-    """Return the request for a new run. *check_keys*: as `KeyOptions.check`. Raises UsageError for options that do not
-    apply to its method; where that is still to be chosen, the request does."""
+    """Return the request for a new run. *check_keys*: as `KeyOptions.check`.
+
+    Raises UsageError for options of the other method; if the method is not chosen yet, the request raises it later.
+    """
 
     def check(is_through_opensm: bool) -> None:
         refuse_options_of_other_method(is_through_opensm, is_chosen=asked.is_opensm is None)

@@ -1,6 +1,7 @@
 """The options of mkey-deploy, mkey-rotate and mkey-remove: keys, extent of the run, method, confirmation.
 
-Some are those of the commands that go on with a run, too."""
+The commands that resume a run have some of them, too.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +28,7 @@ leave_open: Final = options.flag("--leave-open", help="Confirm that the ports ma
 
 @dataclass(frozen=True, slots=True)
 class KeyOptions:
-    """Which keys, level and lease a run of mkey-deploy or mkey-rotate gives."""
+    """The options for the keys, the level and the lease that mkey-deploy or mkey-rotate sets."""
 
     same: bool = options.flag_field("--same", help="One key for all ports, which stock OpenSM requires.")
     per_port: bool = options.flag_field(
@@ -43,7 +44,7 @@ class KeyOptions:
     lease: int | None = options.taken(key_options.lease("M_KeyLeasePeriod; 0: the lease never expires."))
 
     def check(self, is_through_opensm: bool) -> None:
-        """Raise UsageError for options that contradict each other."""
+        """Raise UsageError for options that contradict each other, or that a run through OpenSM does not have."""
         if is_through_opensm:
             if self.per_port:
                 raise UsageError(
@@ -71,7 +72,7 @@ keys: Final = options.group("keys", KeyOptions)
 
 @dataclass(frozen=True, slots=True)
 class OpensmOptions:
-    """How a run goes through OpenSM. ``sm_wait``: seconds without progress after which OpenSM is given up."""
+    """The options of a run through OpenSM. ``sm_wait``: seconds without progress after which ibkeys gives OpenSM up."""
 
     sm_wait: int = options.taken(options.wait_for_sm, SM_WAIT)
     standby_wait: int = options.field(
@@ -92,9 +93,10 @@ opensm: Final = options.group("opensm", OpensmOptions)
 
 @dataclass(frozen=True, slots=True)
 class AskedRun(AskedOfHosts):
-    """The options that mkey-deploy, mkey-rotate and mkey-remove share: the limits and order of a run, and whether the
-    keys are set by own Sets or through OpenSM. ``confirm_within``: the seconds in which the run must be confirmed, None
-    if it needs no confirmation."""
+    """The options that mkey-deploy, mkey-rotate and mkey-remove share: limits, order and method of a run.
+
+    ``confirm_within``: the seconds within which the run must be confirmed; None if it needs no confirmation.
+    """
 
     first: int | None = options.number_field(
         "--first", 1, 1_000_000, "N", "Change only the first N ports, then stop until `ibkeys resume`.", env=False
@@ -126,15 +128,20 @@ class AskedRun(AskedOfHosts):
 
     @property
     def is_opensm(self) -> bool | None:
-        """Whether it goes through OpenSM; None: the state of the fabric decides. A simulated subnet has no OpenSM."""
+        """Return whether the run goes through OpenSM; None: the state of the fabric decides.
+
+        A simulated subnet has no OpenSM.
+        """
         if self.via in (None, "auto"):
             return False if is_simulated(self.where) else None
         return self.via == "opensm"
 
 
 def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
-    """Return the decorator for a command that begins a run. *others*: options of its own, which its help lists after
-    the method."""
+    """Return the decorator for a command that begins a run.
+
+    *others*: its own options, which its help lists after the method.
+    """
     return options.group(
         "asked",
         AskedRun,
@@ -152,8 +159,10 @@ def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def refuse_options_of_other_method(is_through_opensm: bool, is_chosen: bool = False) -> None:
-    """Raise UsageError for options of the command line that mean nothing in a run by this method. *is_chosen*: the
-    method was chosen, for which the hosts of OpenSMs were asked."""
+    """Raise UsageError for typed options that have no effect in a run by this method.
+
+    *is_chosen*: ibkeys chose the method, so that options about the hosts of OpenSMs had an effect.
+    """
     if is_through_opensm:
         why = "OpenSM sets all ports in one sweep: {} cannot be combined with a run through OpenSM"
         refuse_given(_OF_DIRECT, why)
@@ -165,8 +174,8 @@ def refuse_options_of_other_method(is_through_opensm: bool, is_chosen: bool = Fa
 
 
 _OF_OPENSM: Final = ("--wait", "--standby-wait", "--open-while-rotating", "--confirm-within")
-"""Options that mean something only with ``--via opensm``."""
+"""Options that have an effect only with ``--via opensm``."""
 _OF_HOSTS: Final = ("--sm-host", "--sudo", "--ssh-config", "--sm-config")
-"""Options that name the hosts of OpenSMs: with ``--via auto`` these are asked before the method is chosen."""
+"""Options that name the hosts of OpenSMs; with ``--via auto`` these hosts are asked before the method is chosen."""
 _OF_DIRECT: Final = ("--first", "--order", "--at-once", "--max-failures", "--opensm-conf")
-"""Options that mean something only in a run by own Sets."""
+"""Options that have an effect only if ibkeys sends the Sets itself."""

@@ -1,4 +1,4 @@
-"""What commands say that go on from port to port: rows of ports for programs, and the steps of a run through OpenSM."""
+"""The output of commands that proceed port by port: rows for programs, and the steps of a run through OpenSM."""
 
 from __future__ import annotations
 
@@ -17,15 +17,20 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ResultRows:
-    """The outcome of each port, for programs, before a *document*: as JSON a line when it is known, as CSV all at the
-    end."""
+    """Writes the result of each port for programs, before the *document*.
+
+    As JSON each result is a line at once; as CSV all are written at the end.
+    """
 
     document: Document
     format: str
     kept: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: dict[str, Any]) -> bool:
-        """Write a row, or keep it. Return whether the output is for programs, so that nothing else is written."""
+        """Write a row, or keep it for the end.
+
+        Return whether the output is for programs, so that nothing else is written.
+        """
         if self.format == "json":
             write_exact(json.dumps(row))
             exits.flush()
@@ -34,7 +39,10 @@ class ResultRows:
         return self.format != "table"
 
     def end(self, content: dict[str, Any]) -> bool:
-        """Write what follows the rows as JSON, *content*, or all rows as CSV. Return as `add`."""
+        """Write *content*, the JSON document after the rows, or all rows as CSV.
+
+        Return whether the output is for programs.
+        """
         if self.format == "csv":
             write_rows(self.document.rows, self.kept)
             return True
@@ -42,8 +50,10 @@ class ResultRows:
 
 
 def run_listener() -> RunListener:
-    """Return what says on standard error how far a run through OpenSM is: what the user has to do, and each step once
-    when it begins and once when all ports have it."""
+    """Return a listener that writes the progress of a run through OpenSM to standard error.
+
+    It writes the tasks of the user, and each step once when it begins and once when all ports have it.
+    """
     from ibkeys.mkeys.opensm.through import RunListener
 
     said: tuple[str, bool] = ("", False)

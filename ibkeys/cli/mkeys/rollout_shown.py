@@ -1,4 +1,4 @@
-"""A run of mkey-deploy, mkey-rotate or mkey-remove as it is shown, asked about, made and reported."""
+"""How a run of mkey-deploy, mkey-rotate or mkey-remove is shown, asked about, made and reported."""
 
 from __future__ import annotations
 
@@ -43,18 +43,18 @@ class ShownRun(ShownChange):
 
     @property
     def is_pending(self) -> bool:
-        """Whether ports are to be changed, or only the key store is updated."""
+        """Return whether ports are to be changed, or the key store is to be updated."""
         return self.run.pending
 
     def say_notes(self) -> None:
-        """Say what the sweep and the plan note, and under a subnet manager what to do instead."""
+        """Write the notes of the sweep and the plan; under a subnet manager also the procedure to follow instead."""
         say_notes(self.run.found)
         super().say_notes()
         if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
             exits.warn_each(self.run.procedure, "under a subnet manager")
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write how many ports would change, in which way, and which are skipped."""
+        """Write how many ports would change, the changes, and the ports that are skipped."""
         run = self.run
         show_method(put, "direct" if run.method is None else run.method.name, run.choice)
         if not run.jobs and not run.already_set:
@@ -87,8 +87,10 @@ class ShownRun(ShownChange):
         self._write_by_name(put)
 
     def _write_by_name(self, put: Callable[[str], None]) -> None:
-        """Write which ports are skipped because they could not be asked, or somebody else changed them: each cause
-        once, with their names."""
+        """Write the ports that are skipped because they could not be read, or because somebody else has changed them.
+
+        Each cause is written once, with the names of its ports.
+        """
         skipped = (result for result in self.run.skipped if result.unread or result.overtaken)
         lines = lines_by_cause([(result.port, result.reason or "") for result in skipped], exits.says_all())
         for line, details in lines[:LISTED_TROUBLES]:
@@ -98,7 +100,7 @@ class ShownRun(ShownChange):
             put(f"left alone: and for {counted(len(lines) - LISTED_TROUBLES, 'more reason')} (all of them: -f json)")
 
     def _write_kinds(self, put: Callable[[str], None]) -> None:
-        """Write each kind of change, and its ports if it does not change all of them."""
+        """Write each kind of change, and its ports unless all ports have it."""
         kinds = grouped(self.plan.changes, lambda change: (change.kind, change.before, change.after))
         for (kind, before, after), same in kinds.items():
             ports = [change.port for change in same]
@@ -108,7 +110,7 @@ class ShownRun(ShownChange):
                 self._name(ports, put)
 
     def _name(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
-        """Name every one of *ports*, hosts folded."""
+        """Write the names of *ports*, those of hosts folded."""
         names = self._names()
         for line in indented(names, (port.identity() for port in ports)):
             put(line)
@@ -124,7 +126,7 @@ class ShownRun(ShownChange):
         return "M_Key, one for all" if self.run.options.same else "M_Key, each its own"
 
     def apply(self) -> None:
-        """Make the run, and let it be confirmed; the account is written whatever becomes of it."""
+        """Make the run, and wait for its confirmation if it needs one; the summary is written even after an error."""
         try:
             if self.awaits is None:
                 self._make()
@@ -150,11 +152,11 @@ class ShownRun(ShownChange):
             carry_out(self.writer, run, report)
 
     def report(self, applied: bool) -> int:
-        """Say what a dry run would do to each port, or whether the run is complete."""
+        """Write the changes of a dry run, and return the exit code of the dry run or of the run."""
         return self._exit_code() if applied else self._dry_run()
 
     def _dry_run(self) -> int:
-        """Write what would be done to each port, in the order of change, and return the exit code."""
+        """Write the planned changes of each port, in the order of the run, and return the exit code."""
         run = self.run
         for result in run.skipped:
             self._add(result)
@@ -175,7 +177,7 @@ class ShownRun(ShownChange):
         return exits.SAYS_NO if run.pending else exits.DONE
 
     def _add(self, result: PortResult) -> None:
-        """Say the outcome for one port."""
+        """Write the result of one port."""
         self.rows.add({**result.port, "result": result.result, "reason": result.reason})
         if result.result == "failed":
             self.failed.append((result.port, result.reason or ""))
@@ -183,13 +185,13 @@ class ShownRun(ShownChange):
                 self._say_failed()
 
     def _say_failed(self) -> None:
-        """Say which ports have failed since this was last said, each cause once."""
+        """Write the ports that have failed since the last call, each cause once."""
         names = self._names() if self.failed and self.format == "table" else None
         say_by_cause(self.failed, "failed", self.format, names)
         self.failed = []
 
     def _write_summary(self) -> None:
-        """Write the account of the run; after a table also what failed, each cause once."""
+        """Write the failed ports, each cause once, and the summary of the run."""
         self._say_failed()
         account = self.run.account
         name = self.run.method.name if self.run.method is not None else "direct"
@@ -200,7 +202,7 @@ class ShownRun(ShownChange):
         if self.consent.dry_run:
             write("dry run: nothing was changed")
         if not account.operation:
-            return  # it was never begun
+            return  # the run was never begun
         write(
             f"operation {account.operation}: {counted(account.done, 'port')} done, {account.failed} failed, "
             f"{account.skipped} left alone, {account.waiting} waiting"
@@ -240,7 +242,7 @@ class ShownRun(ShownChange):
             yield "save the keys: `ibkeys keystore backup FILE`, and keep a copy on another host"
 
     def _exit_code(self) -> int:
-        """Return the exit code, and say on standard error what is missing."""
+        """Return the exit code, and write to standard error what is missing."""
         account = self.run.account
         if account.is_complete:
             return exits.DONE
@@ -258,7 +260,7 @@ class ShownRun(ShownChange):
         return exits.NOT_COMPLETED
 
     def _ways(self) -> str:
-        """Return what helps with ports that could not be queried, or that somebody else changed; "" where none is."""
+        """Return the commands that help with unread ports, and with ports that others changed; "" if none does."""
         from ibkeys.mkeys.rollout.beginning import LastRun
         from ibkeys.mkeys.rollout.earlier_run import command_that_closes
 

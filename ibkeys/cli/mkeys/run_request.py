@@ -1,4 +1,4 @@
-"""A run of M_Keys as the command line asks for it, a new one or an earlier one that goes on."""
+"""A run of M_Keys as the command line asks for it: a new one, or an earlier one that is resumed or undone."""
 
 from __future__ import annotations
 
@@ -29,17 +29,19 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.rollout.beginning import PlannedRun
 
     PlanDirect = Callable[[ChangeWriter, OnFound | None], PlannedRun]
-    """Plans a run by own Sets."""
+    """A function that plans a run in which ibkeys sends the Sets itself."""
     PlanThrough = Callable[[ChangeWriter, ViaOpensm, OnFound | None], PlannedRun]
-    """Plans a run through OpenSM."""
+    """A function that plans a run through OpenSM."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
-    """What the command line asks of a run, without its keys. ``command``: the one that begins it, or began it;
-    ``is_through_opensm``: None where the method is still to be chosen, and then ``check`` raises UsageError for options
-    that it lacks; ``confirm_within``: seconds, None where it needs no confirmation; ``earlier``: the number of the
-    operation that goes on or back, None for a new one."""
+    """The request for a run, without its keys.
+
+    ``command``: the command that begins or began the run. ``is_through_opensm``: None if the method is not chosen yet;
+    ``check`` then raises UsageError for options that the chosen method does not have. ``confirm_within``: seconds;
+    None: no confirmation. ``earlier``: the number of the operation to resume or undo; None for a new run.
+    """
 
     command: str
     asked: AskedOfHosts
@@ -50,11 +52,11 @@ class RunRequest:
     check: Callable[[bool], None] = lambda is_through_opensm: None
 
     def hosts(self) -> list[SmHost]:
-        """Return the hosts that may have an OpenSM, this one first; none of a simulated subnet."""
+        """Return the hosts that may have an OpenSM, this one first; none for a simulated subnet."""
         return hosts_of(self.asked.where, self.asked.sm_hosts)
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
-        """Return the options for a run through OpenSM. *awaits*: learns when the run begins."""
+        """Return the options for a run through OpenSM. *awaits* is notified when the run begins."""
         from ibkeys.mkeys.opensm.through import ViaOpensm
 
         listener = run_listener()
@@ -64,7 +66,7 @@ class RunRequest:
         return ViaOpensm(self.hosts(), how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
     def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
-        """Plan a run by the one or the other, show it, ask, make it, and return the exit code."""
+        """Plan a run by *direct* or *through*, as the method says; show it, ask, make it, and return the exit code."""
         asked = self.asked
         awaited = awaiting(asked, self.opensm, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
@@ -80,8 +82,11 @@ class RunRequest:
             return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
 
     def _choose(self, writer: ChangeWriter, progress: OnFound | None) -> MethodChoice | None:
-        """Choose the method of a new run; None where it is known. Raises Refused where none is chosen, or it has to be
-        typed, UsageError for options that it lacks."""
+        """Choose the method of a new run; None if it is known already.
+
+        Raises Refused if no method fits, or if the user must type it; UsageError for options that the method does not
+        have.
+        """
         if self.is_through_opensm is not None:
             return None
         from ibkeys.mkeys.opensm.planned import choose_for_keys
@@ -94,8 +99,10 @@ class RunRequest:
 
     @contextmanager
     def open_writer(self) -> Iterator[ChangeWriter]:
-        """Open the fabric, and yield the writer of the command that begins the run, or began it. Raises Refused
-        (``stale``) if another command has begun a run since the earlier one was looked up."""
+        """Open the fabric, and yield the writer for the command that begins or began the run.
+
+        Raises Refused (``stale``) if another command has begun a run since the earlier one was looked up.
+        """
         from ibkeys.store.journal import Journal
         from ibkeys.store.journal.runs import Runs
 

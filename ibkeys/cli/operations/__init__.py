@@ -1,1 +1,1 @@
-"""Commands that go on with an operation of the journal, whatever command began it."""
+"""The commands that finish, undo or confirm an operation of the journal, whichever command began it."""

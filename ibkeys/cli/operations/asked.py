@@ -1,4 +1,4 @@
-"""What the command line asks of an operation that goes on or back, and which one that is."""
+"""An operation of the journal that a command line asks to resume or undo."""
 
 from __future__ import annotations
 
@@ -29,28 +29,32 @@ FORWARD: Final = ("--first", "--confirm-within")
 OF_UFM: Final = tuple(f"--ufm-{name}" for name in ("token", "cert", "key", "ca", "insecure", "proxy"))
 OF_KEYS: Final = ("--max-failures", "--opensm-conf", "--standby-wait", "--open-while-rotating", "--leave-open")
 OF_OTHERS: Final = (*OF_KEYS, *ALLOW, *FORWARD, *AT_ONCE, *OF_UFM, "--unconfirmed")
-"""Options that mean nothing where files of OpenSMs change."""
+"""Options that have no effect where files of OpenSMs change."""
 Find = Callable[["Journal", "int | None"], "OperationTarget"]
 
 
 @dataclass(frozen=True, slots=True)
 class FoundOperation:
-    """The operation that was ``asked`` for. ``run``: the run of M_Keys that ``target`` is, if any."""
+    """The operation that was ``asked`` for. ``run``: the run of M_Keys if ``target`` is one, else None."""
 
     asked: AskedOfManyPorts
     target: OperationTarget
     run: MKeyRun | None
 
     def refuse(self, options: Iterable[str], why: str = "has no use for {}: omit it") -> None:
-        """Raise UsageError if one of *options* was typed. *why*: the words after the name of the operation, with {} for
-        these options."""
+        """Raise UsageError if one of *options* was typed.
+
+        *why*: the words after the operation's name; ``{}`` stands for the options.
+        """
         record = self.target.record
         name = f"operation {record.id} ({record.command})"
         refuse_given(options, f"{name} {why}")
 
     def run_request(self, opensm: OpensmOptions, confirm_within: int | None = None) -> RunRequest:
-        """Return the request to go on with a run of M_Keys, or to roll it back. Raises UsageError if it is not the last
-        one on its subnet."""
+        """Return the request to resume or undo a run of M_Keys.
+
+        Raises UsageError if it is not the last run on its subnet.
+        """
         from ibkeys.change.open_operations import refuse_earlier_run
         from ibkeys.cli.mkeys.run_request import RunRequest
 
@@ -62,8 +66,7 @@ class FoundOperation:
         return RunRequest(run.command, self.asked, is_through_opensm, opensm, confirm_within, run.id)
 
     def files_request(self, sm_wait: int) -> FilesRequest:
-        """Return the request to go on with a change of sm_key and sa_key, or of part_enforce, to take it back, or to
-        end its record."""
+        """Return the request to resume, undo or close a change of sm_key and sa_key, or of part_enforce."""
         from ibkeys.cli.audit.enforcement import EnforcementRequest
         from ibkeys.cli.sm.smkey_change import SmKeyRequest
 
@@ -72,7 +75,10 @@ class FoundOperation:
         return kind(asked.where, asked.consent, asked.format, asked.sm_hosts, sm_wait, self.target.record)
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
-        """Restore what the operation overwrote, where that is no M_Key; the arguments are options of `ibkeys undo`."""
+        """Restore the values from before the operation, except M_Keys; return the exit code.
+
+        The arguments are options of `ibkeys undo`.
+        """
         from ibkeys.apply.apply_plan import ApplyHooks
         from ibkeys.apply.by_sm.course import CarrierSettings
         from ibkeys.apply.carriers import CarrierChoice
@@ -94,8 +100,10 @@ class FoundOperation:
 
 
 def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) -> FoundOperation:
-    """Return the operation that is *meant*, as a function of `ibkeys.change.open_operations` says; *operation*: its
-    number, None where none was typed. Raises StoreError and UsageError."""
+    """Return the operation that *meant*, a function of `ibkeys.change.open_operations`, chooses.
+
+    *operation*: its number; None if none was typed. Raises StoreError and UsageError.
+    """
     from ibkeys.change.open_operations import find_target
 
     return FoundOperation(asked, *find_target(stores_of(asked.where), operation, meant, asked.consent.dry_run))

@@ -1,4 +1,4 @@
-"""Confirm a change that is rolled back otherwise."""
+"""The command `confirm`: keep a change that is rolled back without confirmation."""
 
 from __future__ import annotations
 

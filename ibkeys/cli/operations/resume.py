@@ -1,4 +1,4 @@
-"""Finish an operation of the journal."""
+"""The command `resume`: finish an operation of the journal."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """How it goes on."""
+    """The options of `resume`: limits, permissions and method."""
 
     first: int | None = options.field(
         "--first",
@@ -105,13 +105,13 @@ def _resume_keys(wanted: FoundOperation, choices: _Choices) -> int:
 
 
 def _refuse_ended(record: OperationRecord) -> None:
-    """Raise UsageError for a run of M_Keys with nothing left to do."""
+    """Raise UsageError for a run of M_Keys that has ended."""
     if next_commands_of(record) is None:
         raise ended_error(record)
 
 
 def _end_earlier(wanted: FoundOperation) -> int:
-    """End the record of a run of M_Keys that another one has followed. Only the journal is written."""
+    """Close a run of M_Keys that another run has followed; only the journal is written."""
     from ibkeys.store.journal import Journal
 
     record = wanted.target.record

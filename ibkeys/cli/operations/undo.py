@@ -1,4 +1,4 @@
-"""Take back a change."""
+"""The command `undo`: take back a change."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_por
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What the rollback may do, and how long is waited for subnet managers."""
+    """The options of `undo`: permissions, and the time to wait for subnet managers."""
 
     allow_break: bool = options.flag_field(
         "--allow-break", help="Allow the temporary loss of connectivity that undo lists."

@@ -1,4 +1,4 @@
-"""The options that commands share, each written once. A decorator hands its group to the command as one object.
+"""The options that commands share, each written once. A decorator passes its group to the command as one object.
 
 Commands use them from here: ``options.fabric``, ``options.Where``.
 """

@@ -1,4 +1,4 @@
-"""What commands of one kind all take, as one object: that show values of ports, and that change a fabric."""
+"""The options that all commands of a kind share, as one object: of showing ports, and of changing a fabric."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ from ibkeys.cli.options.where import Where, fabric, reading
 
 @dataclass(frozen=True, slots=True)
 class ShownPorts:
-    """Which ports of which fabric are shown, and in which form. ``words``: ADDR and PORTNUM, as they were typed."""
+    """The options of a command that shows values of ports: the fabric, the ports and the form of the output.
+
+    ``words``: ADDR and PORTNUM as they were typed.
+    """
 
     where: Where
     kind: AddressKinds
@@ -26,14 +29,16 @@ class ShownPorts:
 
 
 def shown_ports(*others: Callable[..., Any]) -> Callable[[F], F]:
-    """Return the decorator for a command that shows values of ports. *others*: options of its own, which its help lists
-    before the format."""
+    """Return the decorator for a command that shows values of ports.
+
+    *others*: its own options, listed in help before the format.
+    """
     return group("asked", ShownPorts, every_port, address(), *others, format, listing, reading)
 
 
 @dataclass(frozen=True, slots=True)
 class AskedChange:
-    """Which fabric is changed, what the user agrees to beforehand, and how the change is shown."""
+    """The options of a changing command: the fabric, the user's consent, and the format."""
 
     where: Where
     consent: Changing
@@ -41,4 +46,4 @@ class AskedChange:
 
 
 change: Final = group("asked", AskedChange, changing, format, fabric)
-"""For commands that change a fabric."""
+"""The decorator for commands that change a fabric."""

@@ -1,4 +1,4 @@
-"""How the subnet administration (SA) is asked, and what of it may be asked."""
+"""The options for asking subnet administration (SA)."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ probe_sa: Final = option(
 
 @dataclass(frozen=True, slots=True)
 class AskSa:
-    """How to ask subnet administration (the SA), and other agents behind QP1."""
+    """The options for asking subnet administration (SA), and other agents behind QP1."""
 
     sm_port: int | None = taken(sm_port)
     pkey_idx: int | None = taken(pkey_idx)
 
 
 sa: Final = group("sa", AskSa)
-"""For commands that ask the SA. Its SM_Key is one of the options of every command that talks to a fabric."""
+"""The decorator for commands that ask the SA. Its SM_Key is an option of every command that opens a fabric."""

@@ -1,4 +1,4 @@
-"""What is assumed of switches by commands that say who reaches whom."""
+"""The option for the assumption about switches, of commands that compute reach."""
 
 from __future__ import annotations
 
@@ -15,4 +15,4 @@ inbound_check: Final = option(
     default=DEFAULT_INBOUND_CHECK,
     help="What switches are assumed to check on incoming packets.  [default: partition]",
 )
-"""See `ibkeys.keys.pkey.InboundCheck`."""
+"""The values are those of `ibkeys.keys.pkey.InboundCheck`."""

@@ -1,4 +1,4 @@
-"""What the user agrees to before a change, and within which time somebody has to confirm it."""
+"""The options for the user's consent to a change, and for its confirmation."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from ibkeys.cli.types import NumberType
 override: Final = option(
     "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
 )
-"""An option of `changing`, for commands that change files only."""
+"""The option of `changing` alone, for commands that change files only."""
 
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """What the user agrees to beforehand."""
+    """The user's consent before a change: to make it without a question, and to override interlocks."""
 
     dry_run: bool = flag_field("--dry-run", help="Show what would change, but change nothing.")
     yes: bool = flag_field("--yes", help="Do not ask.")
@@ -30,7 +30,7 @@ class Changing:
 changing: Final = group("consent", Changing)
 
 operation: Final = click.argument("operation", required=False, type=NumberType(1, 2**31), metavar="[ID]")
-"""For commands about an operation of the journal: its number, None where none was typed."""
+"""The number of an operation of the journal; None if none was typed."""
 
 allow_removals: Final = flag("--allow-removals", help="Allow the removals of the plan; full to limited counts as one.")
 allow_break: Final = flag(
@@ -38,9 +38,9 @@ allow_break: Final = flag(
 )
 
 MOST_SECONDS: Final = 86_400
-"""The longest time that a change waits for its confirmation."""
+"""The longest time that a change waits for its confirmation, in seconds."""
 
 
 def confirm_within(what: str) -> Callable[[F], F]:
-    """Return the option ``--confirm-within``; *what* it does, for the help."""
+    """Return the option ``--confirm-within``; *what*: its help text."""
     return option("--confirm-within", env=False, type=NumberType(1, MOST_SECONDS), metavar="S", help=what)

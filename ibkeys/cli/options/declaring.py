@@ -1,4 +1,4 @@
-"""How an option is declared: one of a command, one that many share, and a group that a command gets as one object."""
+"""Declaring options: of one command, of many, and groups that a command gets as one object."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ from ibkeys.errors import UsageError
 F = TypeVar("F", bound=Callable[..., Any])
 
 _OPTION: Final = "option"
-"""In the metadata of a field of a class of options: the decorator that adds its option."""
+"""Key in the metadata of a dataclass field: the decorator that adds its option."""
 
 
 def group(name: str, kind: type[Any], *others: Callable[..., Any], without: str = "") -> Callable[[F], F]:
-    """Return a decorator that adds the options of the fields of class *kind*, then *others*, and passes the values of
-    its fields as one object of that class, named *name*. *without*: a field whose option the command does not have."""
+    """Return a decorator that adds the options of class *kind* to a command, and then *others*.
+
+    It passes the values of the fields to the command as one object of *kind*, named *name*. *without*: a field whose
+    option the command does not have.
+    """
     fields = [each for each in dataclasses.fields(kind) if each.name != without]
     names = [each.name for each in fields]
     options = [each.metadata[_OPTION] for each in fields if _OPTION in each.metadata]
@@ -41,19 +44,19 @@ def group(name: str, kind: type[Any], *others: Callable[..., Any], without: str 
 
 
 def option(*names: str, env: bool = True, **settings: Any) -> Callable[[F], F]:
-    """Return click.option, read from ``IBKEYS_<LONG NAME>`` too unless *env* is false."""
+    """Return a click.option that is also read from the variable ``IBKEYS_<LONG NAME>``, unless *env* is false."""
     long = next(name for name in names if name.startswith("--"))
     variable = "IBKEYS_" + long.lstrip("-").replace("-", "_").upper() if env else None
     return click.option(*names, envvar=variable, **settings)
 
 
 def flag(*names: str, help: str) -> Callable[[F], F]:
-    """Return an option without a value, which no variable of the environment sets."""
+    """Return an option without a value, which no environment variable sets."""
     return option(*names, env=False, is_flag=True, help=help)
 
 
 def field(*names: str, env: bool = True, **settings: Any) -> Any:
-    """Return a field of a class of options, for `group`: an `option`, whose default is the field's."""
+    """Return a dataclass field for `group` with an `option`; the option's default is the field's."""
     if settings.get("is_flag"):
         default: Any = False
     else:
@@ -64,7 +67,10 @@ def field(*names: str, env: bool = True, **settings: Any) -> Any:
 def number_field(
     name: str, least: int, most: int, metavar: str, help: str, default: int | None = None, env: bool = True
 ) -> Any:
-    """Return a field of a class of options: a number from *least* to *most*. The help says what its *default* is."""
+    """Return a dataclass field for `group` with a number from *least* to *most*.
+
+    The help text ends with the *default*.
+    """
     settings: dict[str, Any] = {"type": NumberType(least, most), "metavar": metavar, "help": help}
     if default is not None:
         settings |= {"default": default, "help": f"{help}  [default: {default}]"}
@@ -72,40 +78,49 @@ def number_field(
 
 
 def flag_field(*names: str, help: str) -> Any:
-    """Return a field of a class of options: a `flag`."""
+    """Return a dataclass field for `group` with a `flag`."""
     return taken(flag(*names, help=help), default=False)
 
 
 def repeated_field(name: str, metavar: str, help: str, **settings: Any) -> Any:
-    """Return a field of a class of options: an option that may be given once for each of several values, and that no
-    variable of the environment sets."""
+    """Return a dataclass field for `group` with a repeatable option, which no environment variable sets."""
     return field(name, env=False, multiple=True, metavar=metavar, help=help, **settings)
 
 
 def shared_field(section: str, *names: str, **settings: Any) -> Any:
-    """Return a field of a class of options: an option that many commands share."""
+    """Return a dataclass field for `group` with an option that many commands share.
+
+    *section*: its heading in --help-all.
+    """
     return field(*names, cls=CommonOption, section=section, **settings)
 
 
 def taken(option: Callable[..., Any], default: Any = None) -> Any:
-    """Return a field of a class of options that *option*, a decorator, sets; *default*: what it is without it."""
+    """Return a dataclass field for `group` that *option*, a decorator, sets.
+
+    *default*: its value without the option.
+    """
     return dataclasses.field(default=default, metadata={_OPTION: option})
 
 
 def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
-    """Return an `option` that many commands share: their help names it, and lists it by *section* with --help-all."""
+    """Return an `option` that many commands share: --help names it, and --help-all lists it below *section*."""
     return option(*names, cls=CommonOption, section=section, **settings)
 
 
 def replaced(name: str, by: str, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a hidden option whose work the command *by* does now: whoever types it is told so, exit status 2.
-    *is_flag*: it took no operation, and the command finds it by itself."""
+    """Return a hidden option that the command *by* has replaced: it raises UsageError with the new command.
+
+    *is_flag*: the option took no operation, and the command finds the operation itself.
+    """
     return absent(name, f"is gone: use `ibkeys {by}{'' if is_flag else ' ID'}`", is_flag)
 
 
 def absent(name: str, why: str, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a hidden option that the command does not have, with or without a value: whoever types it is told *why*,
-    words after its name, before anything else that is wrong, exit status 2."""
+    """Return a hidden option that the command does not have, with or without a value: it raises UsageError with *why*.
+
+    *why*: the words after the option's name. The option is eager, so that this error comes before all others.
+    """
 
     def answer(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:
         if value is not None and value is not False:

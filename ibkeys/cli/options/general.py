@@ -35,5 +35,5 @@ _color: Final = shared(
 
 
 def common(command: F) -> F:
-    """Add the options of every command; the groups for a fabric and for the key store have them."""
+    """Add the options of every command. The groups for a fabric and for the key store include them."""
     return _color(_version(command))

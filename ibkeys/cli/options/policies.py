@@ -1,4 +1,4 @@
-"""What commands take that work with a partition policy."""
+"""The arguments and options of commands that read a partition policy."""
 
 from __future__ import annotations
 
@@ -13,15 +13,17 @@ from ibkeys.cli.types import GUID
 from ibkeys.errors import UsageError
 
 _FILE: Final = f"{__name__}.file"
-"""In a context's ``meta``: the policy that was typed as FILE."""
+"""Key in the ``meta`` of click's context: the policy that was typed as FILE."""
 
 
 class PolicyOrFile(click.Option):
-    """The option ``--policy`` of a command that also takes the policy as FILE (`policy_argument`): what is typed there
-    is the value of the option, and neither environment nor site file is asked for one."""
+    """The option ``--policy`` of a command that also takes the policy as FILE (`policy_argument`).
+
+    A typed FILE is the value of the option; environment and site file are then not read.
+    """
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
-        """Return the policy, and where it was given. Raises UsageError where it is typed in both places."""
+        """Return the policy, and the source of this value. Raises UsageError if both FILE and --policy are typed."""
         file = ctx.meta.get(_FILE)
         if file is None:
             return super().consume_value(ctx, opts)
@@ -37,11 +39,11 @@ def _keep_file(ctx: click.Context, _param: click.Parameter, file: str | None) ->
 policy_argument: Final = click.argument(
     "file", required=False, metavar="FILE", is_eager=True, expose_value=False, callback=_keep_file
 )
-"""FILE in place of ``--policy``. It is eager, so that it is known when the option is looked at."""
+"""FILE in place of ``--policy``. The argument is eager, so that its value is known when the option is read."""
 
 
 def policy(help: str) -> Callable[[F], F]:
-    """Return the option ``--policy`` of a command that takes any policy; *help*: what for."""
+    """Return the option ``--policy`` of a command that takes any policy; *help*: its help text."""
     return option("--policy", metavar="FILE|opensm|ufm:URL", help=help)
 
 
@@ -52,4 +54,4 @@ sm_guid: Final = option("--sm-guid", env=False, type=GUID, metavar="GUID", help=
 partition_names: Final = policy(
     "Take partition names from this partitions.conf; opensm: the policy of the master on this host; ufm:URL: from UFM."
 )
-"""For commands that a policy gives only names."""
+"""The option of commands that take only partition names from a policy."""

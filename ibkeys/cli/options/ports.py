@@ -1,4 +1,4 @@
-"""Which port a command is about: ADDR, and what it is."""
+"""The options for the port that a command is about: ADDR, and its kind."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibkeys.cli.options.declaring import F, flag, flag_field, group
 
 @dataclass(frozen=True, slots=True)
 class AddressKinds:
-    """Which of -L, -D, -G, -N were given: what ADDR is."""
+    """The options -L, -D, -G and -N, which set the kind of ADDR."""
 
     lid: bool = flag_field("-L", "--Lid", "lid", help="ADDR is a LID (the default).")
     direct: bool = flag_field("-D", "--Direct", "direct", help="ADDR is a directed route, such as 0,1,4.")
@@ -25,7 +25,10 @@ kind: Final = group("kind", AddressKinds)
 
 
 def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:
-    """Return the decorator for a command that names ports: ``kind`` and the words that follow, ``words``."""
+    """Return the decorator for a command that names ports.
+
+    It adds ``kind``, and ``words`` for the words after the options.
+    """
 
     def decorate(command: F) -> F:
         return click.argument("words", nargs=-1, required=required, metavar=words)(kind(command))

@@ -1,4 +1,4 @@
-"""Which ports of a sweep are rows of the output, whether rows that say the same are one, and the format."""
+"""The options for the rows of the output: the ports of a sweep to list, folding of equal rows, and the format."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from ibkeys.cli.types import NumberType
 
 @dataclass(frozen=True)
 class Folding:
-    """Whether ports that say the same are one row of a table. Neither: on a terminal they are."""
+    """The options for folding: whether ports with equal values are one row of a table.
+
+    Without an option, on a terminal only.
+    """
 
     each: bool = flag_field("--each", help="One row for each port.  [default if the output is not a terminal]")
     fold: bool = flag_field("--fold", help="One row for all ports with the same values.  [default if it is a terminal]")
@@ -22,7 +25,7 @@ class Folding:
 
 @dataclass(frozen=True)
 class Filters:
-    """Which ports of a sweep are listed."""
+    """The filters: which ports of a sweep are listed."""
 
     node: tuple[str, ...] = repeated_field("--node", "GLOB", "Only nodes with this name, such as 'gpu*'; repeatable.")
     hosts: bool = flag_field("--hosts", help="Only channel adapters.")
@@ -40,23 +43,23 @@ class Filters:
 
 @dataclass(frozen=True)
 class Listing(Folding, Filters):
-    """Which ports of a sweep are listed, and whether those that say the same are one row."""
+    """The filters, and the options for folding."""
 
 
 def format_of(choices: Sequence[str], help: str, default: str | None = "table") -> Callable[[F], F]:
-    """Return the option ``--format`` of a command that has the formats *choices*."""
+    """Return the option ``--format`` with the formats *choices*."""
     return option("-f", "--format", "format", type=click.Choice(choices), default=default, help=help)
 
 
 format: Final = format_of(["table", "json", "csv"], "Format of the output.  [default: table]")
 
 folding: Final = group("folding", Folding)
-"""For commands with a row for each port."""
+"""The decorator for commands with a row for each port."""
 filters: Final = group("filters", Filters)
-"""For commands that look at a sweep, and may be asked to look at a part of it."""
+"""The decorator for commands that read a sweep, and can be limited to a part of it."""
 filters_but_partition: Final = group("filters", Filters, without="partition")
-"""For a command with a ``--partition`` of its own."""
+"""The decorator for a command with a ``--partition`` of its own."""
 listing: Final = group("listing", Listing)
-"""For commands with a row for each port of a sweep."""
+"""The decorator for commands with a row for each port of a sweep."""
 listing_as_is: Final = group("listing", Listing, without="changed_since")
-"""The same for commands that cannot choose by an earlier snapshot."""
+"""The decorator for such commands without --changed-since."""

@@ -1,4 +1,4 @@
-"""Subnet managers: on which hosts they run, and changes that go through one of them."""
+"""The options for subnet managers: their hosts, and changes through one of them."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibkeys.cli.options.declaring import F, field, flag_field, group, option, ta
 from ibkeys.cli.types import NumberType, ViaType
 
 SM_WAIT: Final = 60
-"""Seconds of --wait, as `ibkeys.change.runner` has them, which need not be imported for that."""
+"""The default of --wait in seconds, equal to the one of `ibkeys.change.runner`, which is not imported for it."""
 wait_for_sm: Final = option(
     "--wait",
     "sm_wait",
@@ -26,13 +26,13 @@ wait_for_sm: Final = option(
 
 
 def opensm_conf(help: str) -> Callable[[F], F]:
-    """Return the option ``--opensm-conf``, which names an OpenSM's file of options; *help* says what for."""
+    """Return the option ``--opensm-conf`` for an OpenSM's options file; *help*: its help text."""
     return option("--opensm-conf", env=False, metavar="FILE", type=click.Path(path_type=Path), help=help)
 
 
 @dataclass(frozen=True, slots=True)
 class ViaOptions:
-    """How a change gets to the fabric, and how long the subnet manager is waited for."""
+    """The options for the method of a change, and for the time to wait for the subnet manager."""
 
     via: str | None = field(
         "--via",
@@ -47,7 +47,7 @@ class ViaOptions:
 
 @dataclass(frozen=True, slots=True)
 class SmHosts:
-    """Which hosts with a subnet manager to look at besides this one, and how they are reached."""
+    """The options for the other hosts with a subnet manager, and how to reach them."""
 
     sm_host: tuple[str, ...] = field(
         "--sm-host", multiple=True, metavar="HOST", help="Another host with an OpenSM, reached by ssh; repeatable."
@@ -60,13 +60,13 @@ class SmHosts:
 
 
 sm_hosts: Final = group("sm_hosts", SmHosts)
-"""For commands that look at subnet managers on other hosts."""
+"""The decorator for commands that look at subnet managers on other hosts."""
 
 
 def via_opensm_only(how: str) -> Callable[[F], F]:
-    """Return the option ``--via`` of a command that has one way only: *how*, in words.
+    """Return the option ``--via`` of a command with one method only; *how*: that method, in words.
 
-    It is there so that the way can be written as in other commands; the command gets no value.
+    The option is there so that users can type it as in other commands; the command does not get its value.
     """
     return option(
         "--via",
@@ -79,4 +79,4 @@ def via_opensm_only(how: str) -> Callable[[F], F]:
 
 
 opensm: Final = group("through", ViaOptions)
-"""For commands that may go through OpenSM or UFM."""
+"""The decorator for commands that can change partitions through OpenSM or UFM."""

@@ -1,4 +1,4 @@
-"""Which fabric is talked to, from where, with which keys, and what is shown of it; and which key store is used."""
+"""The options for the fabric, the local port, the keys to use, the messages, and the key store."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from ibkeys.cli.types import NumberType
 
 _SHOW_KEYS: Final[dict[str, Any]] = {"is_flag": True, "help": "Print M_Keys instead of masking them."}
 show_keys: Final = option("-K", "--show-keys", **_SHOW_KEYS)
-"""For commands that talk to no fabric."""
+"""The option of commands that open no fabric."""
 
 _backend: Final = shared(
     FABRIC,
     "--backend",
-    is_eager=True,  # the site file is not read for each backend
+    is_eager=True,  # a site file is not read for every backend
     default="umad",
     metavar="BACKEND",
     help="umad, or sim:FILE[,state=PATH][,...].  [default: umad]",
@@ -37,21 +37,24 @@ _passphrase: Final = shared(
 _site: Final = shared(
     DEFAULTS,
     "--site",
-    is_eager=True,  # other options may be in it
+    is_eager=True,  # the file may hold values of other options
     metavar="FILE|none",
     help="Site file with values of options that are not given.  [default: /etc/ibkeys/ibkeys.toml, if there]",
 )
 
 
 def _explain(_ctx: click.Context, _param: click.Parameter, verbose: int) -> int:
-    """Let errors be explained as -v says; eager, so that it holds for errors in other options too."""
+    """Let -v decide whether errors are explained.
+
+    The option is eager, so that this holds for errors in other options too.
+    """
     exits.explain(verbose > 0)
     return verbose
 
 
 @dataclass(frozen=True, slots=True)
 class Where:
-    """Which fabric to talk to, from which port, with which keys, and what to show of the talking."""
+    """The options of a fabric: the local port, the time limits, the keys to use, and the messages to write."""
 
     ca: str | None = shared_field(
         FABRIC, "-C", "--Ca", "ca", metavar="NAME", help="Local channel adapter.  [default: first with an active port]"
@@ -153,7 +156,7 @@ class Where:
 
 @dataclass(frozen=True, slots=True)
 class StoreOptions:
-    """Which key store, for a command that needs no fabric."""
+    """The options of the key store, for a command that opens no fabric."""
 
     backend: str = taken(_backend, "umad")
     keystore: str | None = taken(_keystore)
@@ -162,7 +165,7 @@ class StoreOptions:
 
 
 fabric: Final = group("where", Where, common)
-"""For commands that talk to a fabric."""
+"""The decorator for commands that open a fabric."""
 
 _snapshot: Final = shared(
     FABRIC,
@@ -175,9 +178,9 @@ _snapshot: Final = shared(
 
 
 def reading(command: F) -> F:
-    """Add the options of commands that only read: a fabric, or a snapshot of one."""
+    """Add the options of commands that only read: a fabric, or a snapshot."""
     return _snapshot(fabric(command))
 
 
 store: Final = group("store", StoreOptions, common)
-"""For commands that need the key store and no fabric."""
+"""The decorator for commands that use the key store and open no fabric."""
