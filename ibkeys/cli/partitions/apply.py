@@ -1,4 +1,4 @@
-"""Apply a plan to the fabric; an earlier apply that goes on does so in the same way."""
+"""The command `apply`: apply a plan to the fabric, and resume or close an earlier apply."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Choices:
-    """What an apply may do, of how much, and which way it goes."""
+    """The options of `apply`: permissions, extent, confirmation and method."""
 
     allow_removals: bool = options.taken(options.allow_removals, default=False)
     allow_break: bool = options.taken(options.allow_break, default=False)
@@ -78,8 +78,10 @@ def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """What the command line asks of an apply: of a new one ``path``, the file of its plan; of an earlier one its
-    ``operation``. ``each``: whether each port gets a row."""
+    """The request for an apply: ``path`` of the plan for a new one, ``operation`` for an earlier one.
+
+    ``each``: whether each port gets a row.
+    """
 
     asked: AskedOfManyPorts
     each: bool
@@ -90,7 +92,7 @@ class ApplyRequest:
     operation: int | None = None
 
     def via(self) -> CarrierChoice:
-        """Return which way it shall go."""
+        """Return the choice of the carrier: method, settings, hosts, and the connection to UFM."""
         from ibkeys.apply.by_sm.course import CarrierSettings
         from ibkeys.apply.carriers import CarrierChoice
         from ibkeys.managers.ufm.access import is_ufm
@@ -101,7 +103,7 @@ class ApplyRequest:
         return CarrierChoice(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.asked.ufm))
 
     def command(self) -> str:
-        """Return what was typed, as far as it says what is to be done."""
+        """Return the command line to repeat this request: the plan or operation, and the permissions."""
         words = ["ibkeys", *(["apply", str(self.path)] if self.path is not None else ["resume", str(self.operation)])]
         permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])
@@ -115,7 +117,10 @@ def _read(path: Path) -> PartitionPlan:
 
 
 def end_record(request: ApplyRequest) -> int:
-    """End the record of an earlier apply, because somebody else has changed what it set, or its ports are gone."""
+    """Close an earlier apply, and return the exit code.
+
+    This is for an apply whose values somebody else has changed since, or whose ports are gone.
+    """
     from ibkeys.apply.closing import Ending
 
     with (
@@ -132,8 +137,10 @@ def end_record(request: ApplyRequest) -> int:
 
 
 def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
-    """Apply a plan, or go on with an earlier apply. *confirm_within*: the seconds in which somebody has to confirm it,
-    None if it needs no confirmation."""
+    """Apply a plan, or resume an earlier apply, and return the exit code.
+
+    *confirm_within*: the seconds within which somebody must confirm it; None if it needs no confirmation.
+    """
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.confirm import let_be_confirmed
     from ibkeys.change.interrupts import Interrupts
@@ -175,7 +182,10 @@ def _plan(request: ApplyRequest, writer: ChangeWriter, document: PartitionPlan |
 
 
 def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:
-    """Start the process that rolls back when this one dies; a journal in memory dies with it, so there is none."""
+    """Start the process that rolls back if this one dies.
+
+    None for a journal in memory, which dies with this process.
+    """
     from ibkeys.apply.confirm import guardian_of, rolls_back
 
     asked = request.asked

@@ -1,4 +1,4 @@
-"""Which ports change, and how: P_Key tables and enforcement as plan, apply and undo show them. Every port is named."""
+"""How plan, apply and undo show changes of P_Key tables and enforcement. Every port is named."""
 
 from __future__ import annotations
 
@@ -22,14 +22,16 @@ if TYPE_CHECKING:
 
 _BOTH: Final = ("ca", "leaf port")
 _PER_LINE: Final = 3
-"""Entries of a table on one line: as many as mostly fit beside the other columns on a terminal of 80 columns."""
+"""Entries of a table on one line: as many as usually fit beside the other columns on a terminal of 80 columns."""
 
 
 def changed_ports(
     tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange], each: bool, fabric: Topology | None
 ) -> Iterator[str]:
-    """Yield the lines that say what changes at which port of *fabric*: ports with the same change together, or *each*
-    by itself."""
+    """Yield lines for the changes of *tables* and *enforcement*.
+
+    Ports with the same change share a row, or with *each* have their own. *fabric*: the topology for folding the names.
+    """
     said = [(table, _kind(table), tuple(entries_of(table))) for table in tables]
     if not each:
         said = _together(said)
@@ -46,8 +48,10 @@ def changed_ports(
 
 
 def _together(said: Sequence[_Said]) -> list[_Said]:
-    """Return what is *said* of each table, with ``ca, leaf port`` for both kinds that have the same entries: hosts
-    and their leaf ports often change alike, and are one row then."""
+    """Return the changed tables, with ``ca, leaf port`` as kind if both kinds have the same entries.
+
+    Hosts and their leaf ports often change alike, and then share one row.
+    """
     kinds: dict[tuple[Painted, ...], set[str]] = {}
     for _, kind, changes in said:
         kinds.setdefault(changes, set()).add(kind)
@@ -59,7 +63,7 @@ def _together(said: Sequence[_Said]) -> list[_Said]:
 
 
 def _in_lines(entries: tuple[Painted, ...]) -> list[OneLine]:
-    """Return the entries of a row that is of several ports: several share a line."""
+    """Return the entries for the row of several ports, `_PER_LINE` on each line."""
     return [OneLine(entries[at : at + _PER_LINE]) for at in range(0, len(entries), _PER_LINE)]
 
 
@@ -83,7 +87,7 @@ def _kind(table: TableChange) -> str:
 
 
 def entries_of(table: TableChange) -> list[Painted]:
-    """Return the entries of a table that change, as ``3: - -> 0x8010``, in the colour of what happens to them."""
+    """Return the changed entries of a table, as ``3: - -> 0x8010``, in the colour of the change."""
     found = [
         Painted(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
         for index, before, after in changed_entries(table)
@@ -92,7 +96,7 @@ def entries_of(table: TableChange) -> list[Painted]:
 
 
 def changed_entries(table: TableChange) -> Iterator[tuple[int, PKey | None, PKey | None]]:
-    """Yield (index, before, after) of each entry that changes, None for an empty one."""
+    """Yield (index, before, after) of each changed entry; None is an empty entry."""
     for index in sorted({*table.before, *table.after}):
         before, after = table.before.get(index), table.after.get(index)
         if before != after:

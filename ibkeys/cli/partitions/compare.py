@@ -1,4 +1,4 @@
-"""Compare the policy, the SM's own file, the SA and the nodes; where they differ, which one and why."""
+"""The command `compare`: policy, the SM's own file, SA and nodes; where they differ, which differs and why."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
 
 _OF_PORTS: Final = ("--allow-both-pkeys", "--full", "--wait", "--each", "--fold", "--sm-host", "--sudo")
-"""Options that say nothing about multicast groups."""
+"""Options that have no effect on a comparison of multicast groups."""
 _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers of the SA"
 
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What the fabric is compared with, for how long, and which values are listed."""
+    """The options of `compare`: the policy, the time to wait for agreement, and the values to list."""
 
     policy: str | None = options.taken(
         options.policy(
@@ -83,7 +83,7 @@ def compare(
     folded, chosen = is_folded(listing, format), PortFilter(listing)
     wanted = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     if where.snapshot is not None:
-        hosts_of(where, sm_hosts)  # --sm-host does not go with it
+        hosts_of(where, sm_hosts)  # raises UsageError for --sm-host, which does not go with a snapshot
         seen = _only(_recorded(where, asked, wanted), chosen)
     else:
         hosts = hosts_of(where, sm_hosts)
@@ -111,7 +111,10 @@ def _compare_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked, list
 
 
 def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
-    """Return what was seen of the ports that a filter chooses. Raises AddressError for a name that is not there."""
+    """Return only the values of ports that the filter keeps.
+
+    Raises AddressError for a name that the fabric does not have.
+    """
     if not chosen.is_given:
         return seen
     chosen.look_up(seen.inputs.found)
@@ -176,7 +179,7 @@ def _counted(state: AgreementState, count: int) -> str:
 
 
 def _row(value: AgreementValue) -> dict[str, Any]:
-    """Return a value for people."""
+    """Return a value as a row for people."""
     from ibkeys.agreement.causes import IN_WORDS
     from ibkeys.agreement.document import to_row
 
@@ -196,7 +199,7 @@ _STATES: Final[Mapping[AgreementState, str]] = {"agree": "agree", "differs": "di
 
 
 def _say_what_is_uncertain(seen: Agreement) -> None:
-    """Say on standard error which file the SM's is, and why a column is not known."""
+    """Write notes about the SM's own file and the SA's answers, and why a column is not known."""
     inputs = seen.inputs
     if inputs.policy is not None:
         say_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
@@ -214,7 +217,7 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
 
 
 def _finish(seen: Agreement, code: int) -> int:
-    """Say what should have been known and is not, and return the exit code. *code*: that of the sweep."""
+    """Write errors for facts that could not be found out, and return the exit code. *code*: that of the sweep."""
     for text in (*seen.inputs.sa_failures, *seen.inputs.hosts_not_reached):
         exits.warn(text, "error")
         code = exits.NOT_COMPLETED

@@ -1,4 +1,4 @@
-"""Partition enforcement of a switch port: set."""
+"""The command `enforce-set`: partition enforcement of a switch port."""
 
 from __future__ import annotations
 

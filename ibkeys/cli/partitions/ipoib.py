@@ -1,4 +1,4 @@
-"""The multicast groups of IPoIB: what a partition policy says about them, and what the SA knows."""
+"""The work of `compare --ipoib`: the IPoIB multicast groups of a policy against those that the SA has."""
 
 from __future__ import annotations
 
@@ -33,13 +33,15 @@ _WORDS: Final = {
 
 
 def compare_groups_of_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, file: str, members: bool, format: str) -> int:
-    """Compare the groups of the policy *file* with those of the SA, and return the exit code. *members*: read the
-    fabric too, and show who can join them."""
+    """Compare the groups of the policy *file* with those of the SA, and return the exit code.
+
+    *members*: also read the fabric, and show which members can join.
+    """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
     from ibkeys.partitions.joining.joins import find_joins
 
-    policy = read_accepted(file, ufm)  # before anything is asked
+    policy = read_accepted(file, ufm)  # before the fabric is opened
     with open_fabric(where) as fabric:
         if policy is None:
             policy = master_policy(fabric).policy
@@ -65,8 +67,10 @@ def compare_groups_of_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, file: str,
 
 
 def _compare(fabric: Fabric, where: Where, policy: Policy, sa: AskSa) -> tuple[list[GroupFinding], str | None]:
-    """Ask the SA; return the findings, and why it did not answer. The fabric is swept only where that may explain why
-    a group is not there."""
+    """Ask the SA for its groups; return the findings, and the error if it did not answer.
+
+    The fabric is swept only if a planned group is missing, because a partition without members has none.
+    """
     from ibkeys.errors import MadStatusError, MalformedMad, NoReply, SendRefused, TransferFailed, Unreachable
     from ibkeys.partitions.ipoib import compare_groups, populated_partitions
 
@@ -108,7 +112,7 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
 
 
 def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:
-    """Say on standard error what is not known, and return the exit code. *own*: the partitions of the local port."""
+    """Write to standard error what is not known, and return the exit code. *own*: the partitions of the local port."""
     from ibkeys.partitions.ipoib import PROBLEMS
 
     if error is not None:

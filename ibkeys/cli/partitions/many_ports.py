@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskedOfManyPorts(AskedOfHosts):
-    """A change of many ports, made directly, through OpenSM or through UFM, and whether each port gets a row."""
+    """The options of a command that changes many ports: method, hosts, UFM, and whether each port gets a row."""
 
     ufm: UfmOptions
     folding: Folding
 
 
 def asked_of_many_ports(choices: type[Any]) -> Callable[[F], F]:
-    """Return the decorator for a command that changes many ports. *choices*: the class of its own options."""
+    """Return the decorator for a command that changes many ports. *choices*: the class of the command's own options."""
     return options.group(
         "asked",
         AskedOfManyPorts,
@@ -51,9 +51,9 @@ def asked_of_many_ports(choices: type[Any]) -> Callable[[F], F]:
 
 @dataclass
 class ManyPortsChange(ShownChange):
-    """A change of many ports, shown by its phases and by what changes at which port.
+    """A change of many ports, shown by its phases and by the changes of each port.
 
-    *each*: whether each port gets a row. *interrupts* hold signals back while it is made, and only then.
+    *each*: whether each port gets a row. *interrupts* hold signals back only while the change is made.
     """
 
     plan: ApplyPlan
@@ -63,11 +63,11 @@ class ManyPortsChange(ShownChange):
 
     @property
     def is_asked_about(self) -> bool:
-        """Whether anything is sent: an earlier operation may only be closed."""
+        """Return whether anything is sent; an earlier operation may only have to be closed."""
         return bool(self.plan.phases)
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write the phases, with how many ports and Sets each has, and what changes at which port."""
+        """Write the phases, with their numbers of ports and Sets, and the changes of each port."""
         from ibkeys.plan.order import PHASES
 
         plan, document = self.plan, self.plan.to_json()
@@ -91,7 +91,7 @@ class ManyPortsChange(ShownChange):
             put(f"temporary loss of connectivity: {message}")
 
     def _changes(self) -> Iterator[str]:
-        """Yield what changes in this run at which port; steps that are left for a later one are not in it."""
+        """Yield lines for the changes of this run, without steps that are left for a later one."""
         left = self.plan.remaining
         now = {step.port.key for phase in self.plan.phases for step in phase.steps}
         tables = [table for table in left.tables if table.port.key in now and table.differs]
@@ -99,7 +99,10 @@ class ManyPortsChange(ShownChange):
         return changed_ports(tables, enforcement, self.each, self.plan.survey.topology)
 
     def apply(self) -> None:
-        """Make the change; where ports fail, say which before the error is raised: Incomplete, or what stopped it."""
+        """Make the change.
+
+        If ports fail, write which, then raise the error: Incomplete, or the error that stopped the change.
+        """
         try:
             with self.interrupts:
                 try:
@@ -107,7 +110,7 @@ class ManyPortsChange(ShownChange):
                 finally:
                     self.bar.stop()
         except Refused:
-            raise  # before the first Set
+            raise  # raised before the first Set
         except (IbkeysError, KeyboardInterrupt):
             self._say_failed()
             if self.format == "json" and self.plan.failed and self.plan.operation_id is not None:
@@ -115,7 +118,7 @@ class ManyPortsChange(ShownChange):
             raise
 
     def report(self, applied: bool) -> int:
-        """Say which ports failed and what is left, and return the exit code."""
+        """Write the ports that failed, and the result, and return the exit code."""
         self._say_failed()
         self._write_result(applied)
         if self.plan.failed or self.plan.gone_back:
@@ -161,14 +164,16 @@ class ManyPortsChange(ShownChange):
 
 
 class Bar:
-    """A bar on a terminal while steps are made, nothing elsewhere: the `OnStep` of a run. It appears with the first
-    step and must be removed (`stop`) before any prompt."""
+    """A progress bar on a terminal while steps are made; elsewhere it shows nothing. It is the `OnStep` of a run.
+
+    It appears with the first step, and must be removed (`stop`) before any prompt.
+    """
 
     def __init__(self, debug: bool) -> None:
         self._progress = ProgressLine(not debug)
 
     def __call__(self, phase: str, done: int, whole: int) -> None:
-        """Show how far a phase is."""
+        """Show the progress of a phase."""
         from ibkeys.plan.order import PHASES
 
         self._progress.show(PHASES[phase], done, whole)

@@ -1,4 +1,4 @@
-"""Who can talk to whom: partitions with their members, and the proof for two ports."""
+"""The command `matrix`: partitions with their members, and which pairs of ports can talk."""
 
 from __future__ import annotations
 
@@ -35,13 +35,15 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 _LISTED: Final = 8
-"""Lines with members that a partition has in a table of all of them."""
+"""Most lines with members of one partition, in a table of all partitions."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Shown:
-    """What is shown. ``chosen``: these partitions only, none for all. ``part``: the ports that a filter chooses; their
-    partitions are in ``memberships``."""
+    """The data to show. ``chosen``: only these partitions; empty: all. ``part``: the ports that a filter chooses.
+
+    ``memberships``: the chosen partitions, with ``part`` only those of its ports.
+    """
 
     found: Topology
     reach: Reach
@@ -127,7 +129,7 @@ def matrix(
 
 
 def _part(found: Topology, filter: PortFilter) -> ChosenPorts | None:
-    """Return the end ports that *filter* chooses; None without one."""
+    """Return the end ports that *filter* chooses; None without a filter."""
     if not filter.is_given:
         return None
     every = list(found.end_ports())
@@ -141,8 +143,11 @@ def _is_shown(each: PartitionPorts, chosen: set[int], part: ChosenPorts | None) 
 
 
 def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
-    """Return the names of partitions in a file, which OpenSM has to take, or a UFM; none of the master's policy: it
-    needs the fabric. Raises what `read_accepted` raises."""
+    """Return the names of partitions in a policy file or a UFM.
+
+    Those of the master's policy are read later, because it needs the fabric. Raises the errors of `read_accepted`, also
+    for a file that OpenSM would reject.
+    """
     from ibkeys.managers.ufm.access import is_ufm
 
     if policy is not None and is_ufm(policy):
@@ -234,7 +239,7 @@ def _write_table(shown: _Shown) -> None:
 
 
 def _who(each: PartitionPorts, names: FoldedNames, cut: bool) -> Iterator[str]:
-    """Yield who is in a partition: full members, then limited ones; *cut*: at most `_LISTED` lines of each."""
+    """Yield the members of a partition: full, then limited; *cut*: at most `_LISTED` lines of each."""
     for title, ports in (("full: ", each.full), ("limited: ", each.limited)):
         lines = indented(names, (port.identity() for port in ports), "    " + title) if ports else []
         listed = lines[:_LISTED] if cut else lines

@@ -1,4 +1,4 @@
-"""Pairs of ports of a matrix, one by one; and the part of a fabric that one is of."""
+"""The work of `matrix --pairs`: each pair of ports, and the chosen part of a fabric."""
 
 from __future__ import annotations
 
@@ -26,19 +26,22 @@ PortPair = tuple["Port", "Port", list["Match"]]
 
 @dataclass(frozen=True, slots=True)
 class ChosenPorts:
-    """What a filter chose: its end ports, and how many of how many they are."""
+    """The ports that a filter chose: its end ports, their number, and the number of all end ports."""
 
     ports: frozenset[Port]
     looked_at: LookedAt
 
 
 def looked_at(part: ChosenPorts | None) -> dict[str, int] | None:
-    """Return how much of the fabric *part* is, as the contract has it; None for all of it."""
+    """Return the ``looked_at`` of the document for *part*; None for the whole fabric."""
     return part.looked_at.to_json() if part is not None else None
 
 
 def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
-    """Return what could not be read, what the route decides, and what is not Active, as the contract has it."""
+    """Return the fields of the document about missing data.
+
+    These are unread ports, stops on some routes, and links that are not Active.
+    """
     return {
         "may_be_stopped_by": [stop_document(stop) for stop in reach.stops_between_switches(chosen)],
         "unread": [port.identity() for port in (*reach.unread, *reach.unread_between_switches)],
@@ -50,8 +53,11 @@ def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
 
 
 def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: ChosenPorts | None, format: str) -> None:
-    """Write one line for each pair, with a port of *part* where there is one, as it is found: there may be very many.
-    One way is from the first to the second. *chosen*: by these partitions only, none for all."""
+    """Write one line for each pair as soon as it is found, because there may be very many.
+
+    *part*: only pairs with one of its ports; None: all. *chosen*: only pairs by these partitions; empty: all. A one-way
+    pair is written from its first port to its second.
+    """
 
     def named(pairs: Iterable[tuple[Port, Port]], is_named: Callable[[Match], bool | None]) -> Iterator[PortPair]:
         for a, b in pairs:
@@ -84,7 +90,10 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: ChosenPor
 
 
 def _called(port: Port, names: FoldedNames) -> str:
-    """Return a port's node by name, with its GUID where the name repeats, and the number where it has several ports."""
+    """Return the name of a port's node.
+
+    With its GUID if several nodes have the name, and the port number if the node has several ports.
+    """
     several = not port.node.is_switch and port.node.num_ports > 1
     return names.port(port.identity()) if several else names.called(port.identity())
 

@@ -1,4 +1,4 @@
-"""P_Key tables: show, set, add, remove."""
+"""The commands `pkey-show`, `pkey-set`, `pkey-add` and `pkey-remove`: P_Key tables of ports."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
 
 PER_LINE: Final = 8
-"""P_Keys on one line of a sweep's table."""
+"""P_Keys on one line of the table of a sweep."""
 _LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
@@ -78,7 +78,7 @@ def _write_tables(sheet: Sheet, folded: bool) -> None:
 
 
 def _read(handle: ReadablePort) -> None:
-    if handle.port.end_port.stated_lid is None:  # else an import has the LID, and may have the table without PortInfo
+    if handle.port.end_port.stated_lid is None:  # an import may have the table without PortInfo
         handle.read_port_info()
     handle.read_p_keys()
     handle.read_virtualization()
@@ -95,14 +95,14 @@ def _values(port: Port) -> dict[str, Any]:
 
 @cache
 def _documents_of(raw: bytes) -> list[dict[str, Any]] | None:
-    """Return the entries of a table that was read; very many ports may have one and the same."""
+    """Return the entries of a P_Key table. Cached, because very many ports may have the same table."""
     from ibkeys.topology.nodes import occupied_entries
 
     return entry_documents(occupied_entries(raw))
 
 
 def _virtual_ports(port: Port) -> dict[str, Any] | None:
-    """Return what is known of the virtual ports behind a port, None where there can be none."""
+    """Return the ``virtual_ports`` of the document; None for a port that cannot have any."""
     state = port.virtual_ports
     if state == "none":
         return None
@@ -112,7 +112,7 @@ def _virtual_ports(port: Port) -> dict[str, Any] | None:
 
 
 def _say_virtual_ports(sheet: Sheet) -> None:
-    """Say below the tables which of them are not all that the port has."""
+    """Write below the tables which ports have, or may have, virtual ports, whose tables are not shown."""
     rows = [row for row in sheet.ports if row["virtual_ports"] and row["virtual_ports"]["state"] in ("on", "unknown")]
     if rows:
         names = named([f"{row['node_desc'] or row['node_guid']} port {row['port']}" for row in rows])
@@ -144,7 +144,7 @@ def _indexed(row: JsonRow) -> list[str]:
 
 
 def _write_folded(sheet: Sheet) -> None:
-    """Write each table that there is once, then the ports that have it: tables may be long, and ports many."""
+    """Write each distinct table once, then the ports that have it: tables may be long, and ports many."""
     names = FoldedNames(sheet.ports, sheet.fabric)
     width = width_of_output()
     for rows in fold_rows(sheet.ports, lambda row: (row["capacity"], row["pkeys"] and tuple(_indexed(row)))):
@@ -210,15 +210,15 @@ def pkey_remove(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) 
 def _port_and_keys(words: Sequence[str], kind: AddressKinds, verb: str) -> tuple[GivenPort, list[PKey]]:
     missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
     given, rest = split_words(words, kind, _begins_like_a_p_key, missing)
-    keys = [parse_p_key(word) for word in rest]  # first: only what is a P_Key is repeated, never what may be an M_Key
+    keys = [parse_p_key(word) for word in rest]  # first: only a valid P_Key may be repeated
     _refuse_ambiguous(given, rest)
     return given, keys
 
 
 def _refuse_ambiguous(given: GivenPort, keys: Sequence[str]) -> None:
-    """Refuse a first P_Key that a showing command would take for ADDR or PORTNUM: it may be meant as that.
+    """Raise UsageError for a first P_Key that a showing command would take for ADDR or PORTNUM.
 
-    One word alone can only be a P_Key. Raises UsageError.
+    A single word can only be a P_Key, and is accepted.
     """
     if len(keys) < 2:
         return
@@ -243,9 +243,10 @@ def _begins_like_a_p_key(word: str) -> bool:
 def split_words(
     words: Sequence[str], kind: AddressKinds, is_value: Callable[[str], bool], missing: str
 ) -> tuple[GivenPort, list[str]]:
-    """Divide ``[ADDR] [PORTNUM] VALUE...``: a kind of address makes the first word ADDR, else values tell themselves.
+    """Divide the words ``[ADDR] [PORTNUM] VALUE...``.
 
-    Raises UsageError, which says *missing*, when no value is left.
+    With an option for the kind of address the first word is ADDR; else *is_value* tells the values. Raises UsageError
+    with the message *missing* if no value is left.
     """
     rest = list(words)
     named = kind.lid or kind.direct or kind.guid or kind.name
@@ -258,7 +259,7 @@ def split_words(
 
 
 def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
-    """Read ``INDEX=PKEY`` and ``INDEX=``. Raises UsageError, EncodeError."""
+    """Return the entries of the words ``INDEX=PKEY`` and ``INDEX=``. Raises UsageError, EncodeError."""
     entries: dict[int, PKey] = {}
     for word in words:
         number, equals, key = word.partition("=")

@@ -1,4 +1,4 @@
-"""What a partition policy would change on a fabric: a file to review, and the same in words."""
+"""The command `plan`: the changes that a partition policy would make to a fabric, as a file to review and in words."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class _Asked(AskedOfPolicies):
-    """What is to be planned, and where the plan goes."""
+    """The options of `plan`: the policy, how it is planned, and the file for the plan."""
 
     policy_file: str | None = options.field(
         "--policy",
@@ -76,7 +76,7 @@ class _Asked(AskedOfPolicies):
 
 @dataclass(frozen=True, slots=True)
 class _ByHand:
-    """Whether the steps are written for a person, and what is known of the place where they will be made."""
+    """The options of a script to run by hand, and for facts about the host where it will run."""
 
     script: str | None = options.field(
         "--script",
@@ -114,7 +114,7 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
         raise UsageError("Missing argument FILE: the partition policy, such as /etc/opensm/partitions.conf")
     _check(by_hand, format)
     copy = _copy_of(by_hand.present)
-    policy = read_accepted(asked.policy_file, asked.ufm)  # before anything is asked
+    policy = read_accepted(asked.policy_file, asked.ufm)  # before the fabric is opened
     if asked.out is not None:
         check_place(Path(asked.out))
     if policy is not None and policy.says is None:
@@ -127,7 +127,7 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
         moves = _partitions(policy, asked.allow_index_moves)
         found, live = sweep_for_plan(source, policy, progress)
         choice = _method(source, found, hosts_of(where, sm_hosts))
-    is_of_ufm = policy.says is not None or by_hand.script == "ufm"  # no answer of UFM tells what leaf ports enforce
+    is_of_ufm = policy.says is not None or by_hand.script == "ufm"  # UFM does not report enforcement
     chosen = PlanOptions(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
     say_notes(found)
     made = plan_of_sweep(
@@ -156,8 +156,10 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
 
 
 def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> MethodChoice | None:
-    """Return by which method the plan would be applied: the one that the site file fixes, else as the fabric is now.
-    None of a fabric that is not live, and where it is UFM."""
+    """Return the method by which the plan would be applied.
+
+    That is the one of the site file, else the one that fits the fabric now. None for a snapshot or a simulated subnet.
+    """
     from ibkeys.change.choosing import choose_from
     from ibkeys.change.method import fixed
     from ibkeys.fabric.live import LiveFabric
@@ -175,7 +177,7 @@ def _check(by_hand: _ByHand, format: str) -> None:
 
 
 def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
-    """Return what is asked for with the options of the master whose policy is planned, where none are given here."""
+    """Return *asked* with the options of the master whose policy is planned; typed options stay."""
     enforce = asked.enforce if is_typed("enforce") else master.part_enforce or asked.enforce
     return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
 
@@ -207,7 +209,7 @@ def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None,
 
 
 def _copy_of(present: str | None) -> Policy | None:
-    """Return OpenSM's present policy from the copy that the user has. Raises UsageError, FileFormatError."""
+    """Return OpenSM's present policy from the user's copy; None without one. Raises UsageError, FileFormatError."""
     if present is None:
         return None
     require_file(present, "--present takes a file: a copy of the policy that OpenSM reads on its own host")
@@ -224,8 +226,10 @@ def _say_warnings(policy: Policy) -> None:
 
 
 def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the partitions that may move: each named as in the policy, or by its P_Key. Raises
-    UsageError for a name that the policy does not have."""
+    """Return the numbers of the partitions that may move, each given by its name in the policy or by its P_Key.
+
+    Raises UsageError for a name that the policy does not have.
+    """
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
     from ibkeys.similar_names import did_you_mean
 
@@ -289,9 +293,10 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
 
 
 def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool, role: str = "") -> None:
-    """Write sentences of which each is about a port of *found*, or about none: (what comes before it,
-    port, what follows). Ports of which the same is said stand together unless *each* is to have a line. *role*: of the
-    first word."""
+    """Write sentences about ports of *found*, or about no port: (words before the port, port, words after it).
+
+    Ports with the same sentence share a line unless *each* has its own. *role*: the colour of the first word.
+    """
 
     def put(text: str) -> None:
         first, blank, rest = clean(text).partition(" ")

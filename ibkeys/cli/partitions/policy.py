@@ -1,4 +1,4 @@
-"""A partitions.conf alone: what is wrong with it, what it means, and a clean copy of it."""
+"""The command `policy-check`: problems of a partitions.conf, its meaning, and a clean copy."""
 
 from __future__ import annotations
 
@@ -83,13 +83,13 @@ def _exit_code(problems: Sequence[PolicyProblem]) -> int:
 
 
 def _write_conf(policy: Policy, problems: Sequence[PolicyProblem]) -> int:
-    """Write the policy where it can be said what it means, and its problems on standard error."""
+    """Write the policy itself if its meaning is certain, and its problems to standard error; return the exit code."""
     from ibkeys.partitions.export import to_conf
 
     for problem in problems:
         if problem.severity != "note":
             exits.warn(problem.located(policy.path), "problem")
-    # A line that is too long can be read whole here, and is short in the copy.
+    # ibkeys reads a line that is too long as a whole, and the copy has it in short lines.
     if any(error.code != "long-line" for error in policy.errors):
         exits.warn(f"{policy.path}: {policy.verdict}; it cannot be written out", "error")
     else:

@@ -1,4 +1,4 @@
-"""The proof for two ports: why they can talk, or only one way, by which P_Key, or who stops them."""
+"""The command `why`: the proof that two ports can talk, talk one way only, or are stopped."""
 
 from __future__ import annotations
 
@@ -56,8 +56,11 @@ def why(where: Where, kind: AddressKinds, a: str, b: str, inbound_check: Inbound
 
 
 def _ports(found: Topology, address: Address, portnum: int | None, only_one: bool) -> list[Port]:
-    """Return the port that was named, or those of a host with several nodes. Raises as `find_port`, SeveralNodes also
-    where *only_one* can be shown; UsageError for a port that sends nothing."""
+    """Return the port with this address, or all ports of a host with several nodes.
+
+    Raises the errors of `find_port`; SeveralNodes only with *only_one* or a port number; UsageError for an external
+    port of a switch.
+    """
     from ibkeys.topology.find import SeveralNodes, find_port
 
     try:
@@ -80,7 +83,7 @@ def _pairs(ones: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Por
 
 
 def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
-    """Show the verdict about two ports and return the exit code."""
+    """Write the verdict about two ports and return the exit code."""
     verdict = reach.why(one, other)
     rows = (_by(match, verdict) for match in verdict.matches)
     if not write_document(format, WHY, lambda: _why_document(reach, one, other, verdict), rows):
@@ -138,7 +141,10 @@ def _why_document(reach: Reach, one: Port, other: Port, verdict: PairVerdict) ->
 
 
 def _smps_pass(verdict: PairVerdict) -> bool:
-    """Whether SMPs pass the links of the two ports: they pass one that is not Active, but not one that is down."""
+    """Return whether SMPs pass the links of the two ports.
+
+    They pass a link that is not Active, but not one that is down.
+    """
     return all(end.is_linked for end in verdict.not_active)
 
 
@@ -195,7 +201,7 @@ def _write_proof(reach: Reach, one: Port, other: Port, verdict: PairVerdict) -> 
 
 
 def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
-    """Write which switch ports between switches stop packets on some routes."""
+    """Write the ports on links between switches that stop packets on some routes."""
     stops = dict.fromkeys((*match.a_to_b_may.stops, *match.b_to_a_may.stops))
     lines = [exits.clean(f"    on routes through it, {_stop_in_words(check, inbound_check)}") for check in stops]
     more = "    and {} between switches (all of them: -f json)"
@@ -203,7 +209,7 @@ def _write_on_some_routes(match: Match, inbound_check: InboundCheck) -> None:
 
 
 def _why_unknown(verdict: PairVerdict) -> str:
-    """Return why something is not known of a pair, where it is not."""
+    """Return why a result about a pair is not known."""
     on_routes = any(may.stops for match in verdict.matches for may in (match.a_to_b_may, match.b_to_a_may))
     if on_routes or not (verdict.unread or verdict.virtualized):
         return "it depends on the route, and routes are not read"
@@ -211,7 +217,7 @@ def _why_unknown(verdict: PairVerdict) -> str:
 
 
 def _write_other_traffic(reach: Reach, one: Port, other: Port, verdict: PairVerdict, names: tuple[str, str]) -> None:
-    """Say what holds for packets that no queue pair with one P_Key index sends."""
+    """Write which packets of other kinds pass: SMPs, GMPs, raw packets and RD."""
     gmps, datagrams = {
         True: ("pass with any P_Key above", "pass with the P_Key of their EE contexts, if it is above"),
         False: ("as above: no request gets an answer", "as above: the EE contexts use one P_Key each"),
@@ -269,7 +275,7 @@ def _in_words(ways: Connectivity, one: str, other: str, reason: str) -> str:
 
 
 def _role_of(ways: Connectivity) -> str:
-    """Return the colour of a verdict: whether two ports can talk, or only one way or in a way that is not known."""
+    """Return the colour of a verdict."""
     if ways.can_talk:
         return "good"
     return "doubtful" if ways.can_talk is None or ways.a_to_b is not ways.b_to_a else "bad"
@@ -296,5 +302,8 @@ def _stop_in_words(check: PacketCheck, inbound_check: InboundCheck) -> str:
 
 
 def _limited_pairs(one: Port, other: Port) -> list[tuple[PKey, PKey]]:
-    """Return the P_Keys of one partition that two ports have. Where none of them match, all are limited."""
+    """Return the pairs of P_Keys of one partition that two ports have.
+
+    If no P_Keys of the ports match, both of each pair are limited.
+    """
     return [(a, b) for _, a in one.occupied or () for _, b in other.occupied or () if a.partition == b.partition]

@@ -1,1 +1,1 @@
-"""Policies made and changed: from names, from a fabric; two of them compared."""
+"""The commands about policies: editing by names, writing one from a fabric, and comparing two."""

@@ -1,4 +1,4 @@
-"""Which GUIDs of a policy are alias GUIDs of a port, said on standard error."""
+"""Notes about GUIDs of a policy that are alias GUIDs of a port."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def say_aliases(found: Topology, policy: str, named: Iterable[int]) -> frozenset[int]:
-    """Say which of the GUIDs *named* by *policy* are alias GUIDs, and what becomes of them; return all of these."""
+    """Write notes about the GUIDs *named* by *policy* that are alias GUIDs, and their effect; return all of them."""
     from ibkeys.topology.find import ALIAS_MEANS, find_aliases
 
     aliases = find_aliases(found, named)

@@ -1,4 +1,4 @@
-"""Two policies compared by what they mean for one fabric."""
+"""The command `policy-diff`: two policies compared by their meaning for one fabric."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 @dataclass(frozen=True, slots=True)
 class _Asked(AskedOfPolicies):
-    """What is assumed of the subnet manager."""
+    """The options of `policy-diff`: the assumptions about the subnet manager."""
 
     allow_both_pkeys: bool = options.taken(options.allow_both_pkeys, default=False)
     sm_guid: int | None = options.taken(options.sm_guid)
@@ -60,7 +60,7 @@ def policy_diff(asked: _Asked, a: str, b: str) -> int:
 
     where, format = asked.where, asked.format
     folded = is_folded(asked.folding, format)
-    given = [read_accepted(name, asked.ufm) for name in (a, b)]  # before anything is asked
+    given = [read_accepted(name, asked.ufm) for name in (a, b)]  # before the fabric is opened
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
         found = sweep(source, where, wanted=Wanted(sm_info=True))
@@ -131,7 +131,7 @@ def _member(standing: MembershipChange) -> dict[str, Any]:
 
 
 def _other(each: PartitionDifference) -> Iterator[tuple[str, str | None, str | None]]:
-    """Yield what differs of a partition beside its members: what, before, after."""
+    """Yield the differences of a partition besides its members, as (what, before, after)."""
     if each.is_renamed:
         yield "name", each.names[0], each.names[1]
     old, new = ({group["mgid"]: group for group in groups} for groups in each.groups)
@@ -141,7 +141,7 @@ def _other(each: PartitionDifference) -> Iterator[tuple[str, str | None, str | N
 
 
 def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | None:
-    """Return in words what a group has that the *other* one lacks."""
+    """Return in words the values of a group that the *other* group lacks."""
     if group is None:
         return None
     own = [f"{key} {value}" for key, value in group.items() if key != "mgid" and (other or {}).get(key) != value]
@@ -181,13 +181,13 @@ def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
 
 
 def _by_port(rows: Iterable[JsonRow]) -> Iterator[dict[str, Any]]:
-    """Yield one row for each port, with all that changes for it."""
+    """Yield one row for each port, with all of its changes."""
     for same in grouped(rows, lambda row: (row["node_guid"], row["port"])).values():
         yield {**same[0], "changes": [_in_words(row) for row in same]}
 
 
 def _in_words(row: JsonRow) -> Painted:
-    """Return what changes for a port: ``0x0021 lustre: joins as full``."""
+    """Return a change of a port in words: ``0x0021 lustre: joins as full``."""
     *about, change = _cells(row)
     of = " ".join(word for word in about if word not in ("", NOTHING))
     return Painted(f"{of}: {change.value}" if of else change.value, change.role)

@@ -1,4 +1,4 @@
-"""Adding ports to, removing them from, and moving them between partitions of a policy file, by name."""
+"""The commands `partition-add` and `partition-remove`: add, move and remove ports of a policy file, by name."""
 
 from __future__ import annotations
 
@@ -27,11 +27,10 @@ M = TypeVar("M")
 
 @dataclass(frozen=True, slots=True)
 class Editing:
-    """Which policy is edited, which fabric knows the names, where the edited policy goes, what the user agrees to, and
-    how it is shown.
+    """The options of an edit: the policy, the fabric with the names, the file to write, and the user's consent.
 
-    ``file`` is never from the site file or the environment: those name the policy that is in force, and whoever forgets
-    to name a draft would edit that one.
+    ``file`` never comes from the site file or the environment: those name the policy in force, and a user who forgets
+    to name a draft would edit that policy.
     """
 
     where: Where
@@ -52,13 +51,16 @@ _editing = options.group("editing", Editing, options.reading)
 
 @dataclass(frozen=True, slots=True)
 class Memberships:
-    """Who becomes a full member, and who a limited one."""
+    """The options for the ports that become full members and limited members."""
 
     full: tuple[str, ...] = options.repeated_field("--full", "WHO", "Ports that become full members.")
     limited: tuple[str, ...] = options.repeated_field("--limited", "WHO", "Ports that become limited members.")
 
     def by_word(self, required: bool = True) -> dict[str, MemberWord]:
-        """Return the membership that each word is given. Raises UsageError for none, and for one that is given both."""
+        """Return the membership that each word is given.
+
+        Raises UsageError for a word that has both, and if no word is given but one is *required*.
+        """
         if required and not (self.full or self.limited):
             raise UsageError("no port is given: name ports with --full WHO or --limited WHO")
         both = set(self.full) & set(self.limited)
@@ -138,7 +140,10 @@ def partition_remove(partition: str, words: tuple[str, ...], editing: Editing) -
 
 
 def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
-    """Return the membership of each port. Raises UsageError for one that two words give different ones."""
+    """Return the membership of each port by its GUID.
+
+    Raises UsageError for a port that two words give different ones.
+    """
     found: dict[int, M] = {}
     for word, guids in meant.guids.items():
         for guid in guids:
@@ -163,7 +168,10 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 def _carry_out(
     document: Document, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
 ) -> int:
-    """Read the file, look the words up, edit, show, write. Nothing is written if one step is refused."""
+    """Read the file, look the words up, edit, report and write; return the exit code.
+
+    Nothing is written if a step is refused.
+    """
     from ibkeys.cli.opening import open_source
     from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
     from ibkeys.cli.policies.members import look_up

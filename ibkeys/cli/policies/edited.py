@@ -1,4 +1,4 @@
-"""The file of a policy that is edited: read, refused, written; and the outcome for it."""
+"""The file of an edited policy: reading it, refusing the edit, writing it, and the report."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A file as the user named it, and what was found there."""
+    """A file by the name that the user gave, and its contents when it was read."""
 
     name: str
     seen: SeenFile
 
     @classmethod
     def look(cls, name: str) -> PolicyFile:
-        """Look at a file that may not be there. Raises FileError; UsageError for what is not a file."""
+        """Read a file that may not exist. Raises FileError; UsageError for a name that is not a file's."""
         from ibkeys import files
         from ibkeys.cli.sm.policy import require_file
         from ibkeys.host.replacing.looked_up import look
@@ -49,7 +49,10 @@ class PolicyFile:
 
     @classmethod
     def read(cls, name: str) -> PolicyFile:
-        """Look at a file. Raises FileFormatError if there is none, or it cannot be read."""
+        """Read a file.
+
+        Raises FileFormatError if it does not exist or cannot be read; UsageError for a name that is not a file's.
+        """
         try:
             found = cls.look(name)
         except FileError as error:
@@ -60,15 +63,15 @@ class PolicyFile:
 
     @property
     def policy(self) -> Policy:
-        """What the file says."""
+        """Return the policy that the file holds."""
         from ibkeys.partitions.reader import parse_policy
 
         return parse_policy(self.seen.data or b"", self.name)
 
     def write(self, data: bytes, like: PolicyFile | None = None) -> None:
-        """Let *data* take the place of what was seen, at once; owner and mode stay, and a new file has those of *like*.
+        """Replace the file by *data* at once. Owner and mode stay; a new file has the mode of *like*.
 
-        Raises FileChanged if somebody else changed it in the meantime, FileError.
+        Raises FileChanged if somebody else has changed the file since it was read, FileError.
         """
         from ibkeys import files
         from ibkeys.host.replacing.looked_up import Metadata
@@ -84,7 +87,7 @@ class PolicyFile:
 
 
 def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> bool:
-    """Raise Refused if an interlock objects to writing a policy file. *only_say*: say so, and return True then."""
+    """Raise Refused if an interlock objects to writing a policy file. *only_say*: warn instead, and return True."""
     from ibkeys.change.consent import Consent
     from ibkeys.change.interlocks.policy_file import objections_to_edit
     from ibkeys.cli.sm.hosts import settings_of
@@ -102,7 +105,7 @@ def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...
 def report(
     document: Document, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
 ) -> None:
-    """Say what was or would be edited, by the command that writes *document*."""
+    """Write the result of the edit by the command that writes *document*."""
     exits.warn_each(edited.notes, "note")
     _say_new_warnings(edited)
     rows = [_row(each, ports) for each in edited.changes]
@@ -111,7 +114,7 @@ def report(
 
 
 def _say_new_warnings(edited: EditedPolicy) -> None:
-    """Say what is to be remarked of the policy now and was not before."""
+    """Warn of problems that the policy has now and did not have before."""
     from ibkeys.partitions.lint import lint
 
     before = Counter(problem.code for problem in lint(edited.before)) if edited.pending else Counter()
@@ -136,7 +139,7 @@ def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: S
 
 
 def _who_is_where(rows: Sequence[JsonRow]) -> Iterator[str]:
-    """Yield who is where now: ``added to lustre (0x0021), limited: stage[1-48] mlx5_0``."""
+    """Yield lines with the members that changed: ``added to lustre (0x0021), limited: stage[1-48] mlx5_0``."""
     names = FoldedNames(row for row in rows if _is_found(row))
     for (what, role), alike in grouped(rows, lambda row: (_what(row), _role(row))).items():
         found = names.words(filter(_is_found, alike))
@@ -145,7 +148,7 @@ def _who_is_where(rows: Sequence[JsonRow]) -> Iterator[str]:
 
 
 def _is_found(row: JsonRow) -> bool:
-    """Whether it is of a port of the fabric, and not of a keyword or another port."""
+    """Return whether the row is of a port of the fabric, and not of a keyword or an unknown GUID."""
     return row["node_guid"] is not None
 
 
@@ -197,7 +200,7 @@ def _row(change: MemberChange, ports: Mapping[int, Port]) -> dict[str, Any]:
 
 
 def _identity(guid: int, ports: Mapping[int, Port]) -> dict[str, Any]:
-    """Return the keys that every port carries; of one that was not found only its GUID."""
+    """Return the identity of a port; of a port that was not found only its GUID."""
     if guid in ports:
         return ports[guid].identity()
     return {**dict.fromkeys(IDENTITY), "port_guid": f"0x{guid:016x}" if guid else None}

@@ -1,4 +1,4 @@
-"""A policy written from a fabric or a snapshot as it is."""
+"""The command `policy-from`: a policy written from a fabric or a snapshot."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
 
 
 def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
-    """Say on standard error what the policy does not say."""
+    """Write to standard error what the policy lacks of the fabric, and warnings about the policy."""
     from ibkeys.partitions.lint import lint
 
     if policy is None:
@@ -126,7 +126,7 @@ def _changes(made: MadePolicy, kind: str) -> bool:
 
 
 def _options(made: MadePolicy) -> str:
-    """Return the options of plan with which the policy changes least, where they are not the default ones."""
+    """Return the options of `plan` with which the policy changes least, without those that are the default."""
     given = made.plan.options
     words = [f"--enforce {given.enforce}"] if given.enforce != "both" else []
     return " ".join([*words, "--allow-both-pkeys"] if given.allow_both_pkeys else words)

@@ -1,4 +1,4 @@
-"""From the words of a command line to the ports that a policy names by their GUIDs."""
+"""Looking up the words of a command line: the ports whose GUIDs a policy is to name."""
 
 from __future__ import annotations
 
@@ -27,7 +27,10 @@ KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_R
 
 
 def parse_partition(text: str) -> PartitionName:
-    """Read PARTITION: ``lustre``, ``0x21`` or ``lustre=0x21``. Raises UsageError, EncodeError."""
+    """Return the PARTITION of a command line: ``lustre``, ``0x21`` or ``lustre=0x21``.
+
+    Raises UsageError, EncodeError.
+    """
     from ibkeys.cli.types import parse_p_key
     from ibkeys.partitions.editing.partition_name import PartitionName
 
@@ -42,7 +45,11 @@ def parse_partition(text: str) -> PartitionName:
 
 @dataclass(frozen=True, slots=True)
 class Meant:
-    """What words mean on a fabric: ``guids`` by word, keywords left out; ``known``: all of its ports, by GUID."""
+    """The ports that words stand for.
+
+    ``guids``: port GUIDs by word, without keywords; ``known``: all ports of the fabric by GUID; ``ports``: the same as
+    ports.
+    """
 
     guids: dict[str, list[int]]
     known: KnownPorts
@@ -50,10 +57,10 @@ class Meant:
 
 
 def look_up(found: Topology, words: Sequence[str]) -> Meant:
-    """Look *words* up on a fabric; say on standard error what each reader should know of it.
+    """Look *words* up on a fabric; write to standard error what the user should know about the ports.
 
-    Raises AddressError: not there, or the name of several nodes, with candidates; UsageError for a port whose GUID is
-    not known for sure. A GUID that is not there is taken as it is: its host may be still to come.
+    Raises AddressError for a name that is not there or that several nodes have; UsageError for a port whose GUID is not
+    certain. A GUID that is not there is accepted: its host may not be connected yet.
     """
     from ibkeys.topology.directory import Directory, require_distinct
 
@@ -73,7 +80,10 @@ def look_up(found: Topology, words: Sequence[str]) -> Meant:
 
 
 def known_ports(ports: Iterable[Port]) -> KnownPorts:
-    """Return names and kinds of *ports* by their GUIDs; the name says which port where the node has several."""
+    """Return names and node types of *ports* by their GUIDs.
+
+    The name has the port number if the node has several ports.
+    """
     from ibkeys.cli.showing import short_name
     from ibkeys.partitions.editing.changes import KnownPorts
 
@@ -88,7 +98,7 @@ def by_guid(found: Topology) -> dict[int, Port]:
 
 
 def keywords_of(words: Iterable[str]) -> list[Keyword]:
-    """Return those of *words* that are keywords, in the order in which later ones narrow earlier ones."""
+    """Return the keywords among *words*, in the order in which later ones narrow earlier ones."""
     given = set(words)
     return [word for word in KEYWORDS if word in given]
 
@@ -118,7 +128,7 @@ def _refuse_uncertain(directory: Directory, ports: Sequence[Port]) -> None:
 
 
 def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None:
-    """Say where one name means several ports of a host, and where it means switches."""
+    """Write notes about names that stand for several ports of a host, and about ports that are switches."""
     for word, listed in ports.items():
         hosts = grouped(listed, lambda port: (port.node.description or "").split(" ")[0])
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
