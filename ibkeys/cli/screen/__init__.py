@@ -1,1 +1,1 @@
-"""The terminal: its width and colours. Lines and tables are laid out to fit it."""
+"""Fitting lines and tables to the width and colours of the terminal."""

@@ -1,8 +1,8 @@
-"""Colour for what has a rank (severity), a direction (change) or is a verdict; the word itself always stands there too.
+"""Colours for severities, changes and verdicts; the word itself is always written too.
 
-Text is painted where it is made and loses its colour where it is written, if the stream is to have none: so nobody who
-makes a line asks where it goes. What comes from the fabric is cleaned before it is painted, so that every escape in a
-line is one of `paint`.
+Text is coloured where it is made, and loses its colours where it is written if the stream shall have none, so that code
+that makes a line need not know its stream. Text from the fabric is cleaned before it is coloured, so that every escape
+in a line is one of `paint`.
 """
 
 from __future__ import annotations
@@ -33,28 +33,33 @@ _STYLES: Final[Mapping[str, Mapping[str, Any]]] = {
 
 
 class Painted(NamedTuple):
-    """A value for people in the colour of *role*, as `paint` has it."""
+    """A value for people with the *role* that `paint` colours it by."""
 
     value: Any
     role: str
 
 
 def paint(text: str, role: str) -> str:
-    """Return *text* in the colour of *role*: a severity, ``added``, ``removed``, ``changed``, or a verdict: ``good``,
-    ``bad``, ``doubtful``; any other has none."""
+    """Return *text* in the colour of *role*; unchanged for a role without a colour.
+
+    A role is a severity, a change (``added``, ``removed``, ``changed``) or a verdict (``good``, ``bad``, ``doubtful``).
+    """
     style = _STYLES.get(role)
     return click.style(text, **style) if style is not None and text else text
 
 
 def role_of_change(before: object, after: object) -> str:
-    """Return ``added`` where nothing was before, ``removed`` where nothing is left, else ``changed``."""
+    """Return the role of a change.
+
+    ``added`` if there was no value before, ``removed`` if there is none after, else ``changed``.
+    """
     if before in (None, ""):
         return "added"
     return "removed" if after in (None, "") else "changed"
 
 
 def shown(text: str, stream: TextIO) -> str:
-    """Return *text* as *stream* is to have it: painted, or plain."""
+    """Return *text* for *stream*: with its colours, or without."""
     return text if _ESCAPE not in text or _is_wanted(stream) else plain(text)
 
 
@@ -64,13 +69,15 @@ def plain(text: str) -> str:
 
 
 def choose(context: click.Context, wish: Wish = "auto") -> None:
-    """Let what *context* writes have colour: ``auto`` as the environment says, else on a terminal."""
+    """Set whether *context* writes colours; ``auto``: as the environment says, else on a terminal only."""
     context.color = {"always": True, "never": False, "auto": _of_environment()}[wish]
 
 
 def _of_environment() -> bool | None:
-    """Return whether the environment wants colour; None: on a terminal (no-color.org, force-color.org,
-    bixense.com/clicolors). NO_COLOR counts first."""
+    """Return whether the environment wants colours; None: on a terminal only. NO_COLOR has precedence.
+
+    Sources: no-color.org, force-color.org, bixense.com/clicolors.
+    """
     get = os.environ.get
     if get("NO_COLOR"):
         return False

@@ -1,6 +1,6 @@
-"""Lines that fit a terminal: folded between words, never within a node's name, a GUID or a value.
+"""Folding lines to the width of a terminal: between words, never within a node's name, a GUID or a value.
 
-Elsewhere than on a terminal a line stays one line: scripts read it.
+A line that does not go to a terminal is not folded, because scripts read it.
 """
 
 from __future__ import annotations
@@ -14,34 +14,37 @@ from ibkeys.cli.screen.colour import plain
 from ibkeys.printable import clean
 
 NARROW: Final = 80
-"""Columns of a terminal that does not say how wide it is."""
+"""Columns of a terminal that does not report its width."""
 _LEAST: Final = 20
 _HANG: Final = 2
 _DEEP: Final = 16
-"""A line that begins further in than this follows another one: what it continues with begins where it does."""
+"""Blanks at the beginning of a line above which the line continues another one.
+
+Its own continuation begins in the same column.
+"""
 _GAP: Final = re.compile(r"(?<=[^ ]) {2,}(?=[^ ])")
 _GLUE: Final = "\0"
-"""In the place of a blank at which a line is not folded. No text has it: `ibkeys.printable.clean` escapes it."""
+"""Stands for a blank at which a line is not folded. No text has this character: `ibkeys.printable.clean` escapes it."""
 _NUMBERED: Final = re.compile(r"(\b(?:port|LID|index|GUID)|\([a-z]+) (?=[0-9])")
 _FIRST_WORD: Final = re.compile(r"[^ ]+(?= )")
 _COLOUR_OR_CHAR: Final = re.compile(r"\x1b\[[0-9;]*m|.", re.DOTALL)
 _OPENING: Final = "(\"'`["
 
 _names: dict[str, set[str]] = {}
-"""The names of nodes that have a blank, by their first word."""
+"""The names of nodes that contain a blank, by their first word."""
 
 
 def width_of(stream: TextIO) -> int | None:
-    """Return how many columns a line of *stream* may have, None if it is not a terminal."""
+    """Return the width of *stream* in columns; None if it is not a terminal."""
     if not stream.isatty():
         return None
-    import shutil  # late, and only for a terminal: it loads the modules of all that it can unpack
+    import shutil  # late, and only for a terminal: it loads the modules of all archive formats
 
     return max(_LEAST, shutil.get_terminal_size((NARROW, 24)).columns)
 
 
 def keep_whole(names: Iterable[str | None]) -> None:
-    """Let no line be folded within one of *names* of nodes, from now on; None is that of a node without one."""
+    """Keep the *names* of nodes whole in lines that are folded from now on; None is an unnamed node."""
     for name in names:
         name = clean(name or "")
         first, blank, _ = name.partition(" ")
@@ -50,12 +53,12 @@ def keep_whole(names: Iterable[str | None]) -> None:
 
 
 def forget_names() -> None:
-    """Let lines be folded within any name again."""
+    """Allow lines to be folded within all names again."""
     _names.clear()
 
 
 def columns(text: str) -> int:
-    """Return how many columns of a terminal *text* takes; colours take none, some characters two."""
+    """Return the width of *text* on a terminal in columns: colours have none, some characters two."""
     if text.isascii() and text.isprintable():
         return len(text)
     return sum(map(_columns_of, plain(text)))
@@ -68,10 +71,10 @@ def _columns_of(char: str) -> int:
 
 
 def folded(text: str, width: int | None, hang: int | None = None) -> str:
-    """Return *text* with each of its lines in lines of at most *width* columns; None: as it is.
+    """Return *text* with its lines folded to *width* columns; None: unchanged.
 
-    *hang*: blanks before what is continued. Without it that stands below the last column of the line, where two blanks
-    or more part columns, else a little deeper than the line itself begins.
+    *hang*: blanks before a continued line. None: as many as the last column of the line has before it, if two blanks or
+    more separate columns, else a few more than the line itself has.
     """
     if width is None:
         return text
@@ -93,7 +96,7 @@ def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
     parts = _glued_pieces(line)
     before = " " * min(_hang_of(plain(line), width // 2) if hang is None else hang, width // 2)
     if max(columns(part.lstrip(" ")) for part in parts) > width - len(before):
-        before = " " * min(len(before), _HANG + _indent_of(plain(line)))  # a path has room there
+        before = " " * min(len(before), _HANG + _indent_of(plain(line)))  # fewer blanks leave room for a path
     lines: list[str] = []
     current = ""
     for part in parts:
@@ -108,7 +111,10 @@ def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
 
 
 def _hang_of(line: str, most: int) -> int:
-    """Return with how many blanks the continuation of *line* begins. *most*: where a column may begin at the latest."""
+    """Return the number of blanks before the continuation of *line*.
+
+    *most*: the last place where a column may begin.
+    """
     begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= most]
     if begins:
         return begins[-1]
@@ -121,7 +127,10 @@ def _indent_of(line: str) -> int:
 
 
 def _fitting(part: str, width: int) -> Iterator[str]:
-    """Yield *part* in parts of at most *width*: as it is, else of what it is made; a long word breaks after commas."""
+    """Yield *part* in pieces of at most *width* columns.
+
+    Unchanged if it fits; else split at blanks, then after commas, then anywhere.
+    """
     if columns(part.lstrip(" ")) <= width:
         yield part
     elif _GLUE in part:
@@ -135,7 +144,7 @@ def _fitting(part: str, width: int) -> Iterator[str]:
 
 
 def _cut(word: str, width: int) -> Iterator[str]:
-    """Yield a word that is longer than a line in parts that are not; none is cut within a colour's escape."""
+    """Yield pieces of a word that is longer than a line; no escape of a colour is cut."""
     current = ""
     for each in _COLOUR_OR_CHAR.findall(word):
         if columns((current + each).lstrip(" ")) > width:
@@ -146,7 +155,7 @@ def _cut(word: str, width: int) -> Iterator[str]:
 
 
 def _glued(text: str) -> str:
-    """Return *text* with `_GLUE` for each blank at which it is not folded: the same ones with colours and without."""
+    """Return *text* with `_GLUE` for each blank at which it is not folded. Colours make no difference to the choice."""
     parts = _COLOUR_OR_CHAR.findall(text)
     glued = iter(_glued_plain("".join(part for part in parts if len(part) == 1)))
     return "".join(next(glued) if len(part) == 1 else part for part in parts)

@@ -1,6 +1,6 @@
-"""How far something is: one line on standard error, on a terminal, that is written over and removed at the end.
+"""Showing progress: one line on standard error, on a terminal only, which is redrawn and removed at the end.
 
-Whoever writes a line on the same terminal hides it first (`hide`); the next step draws it again.
+Code that writes a line on the same terminal calls `hide` first; the next step draws the progress again.
 """
 
 from __future__ import annotations
@@ -15,15 +15,18 @@ from ibkeys.cli import streams
 from ibkeys.cli.screen.lines import columns, width_of
 
 EVERY: Final = 0.1
-"""Seconds between two drawings at least."""
+"""Shortest time between two drawings, in seconds."""
 _CLEAR: Final = "\r\x1b[K"
 _BAR: Final = 30
 _LEAST_BAR: Final = 8
 
 
 class ProgressLine:
-    """The line of one task; a context manager that removes it. *is_wanted*: False draws nothing, as every stream does
-    that is no terminal, or one that cannot clear a line (TERM=dumb)."""
+    """The progress line of one task, as a context manager that removes it.
+
+    *is_wanted*: False draws nothing. Nothing is drawn on a stream that is no terminal, or on a terminal that cannot
+    clear a line (TERM=dumb).
+    """
 
     def __init__(self, is_wanted: bool = True) -> None:
         self.is_drawing = is_wanted and sys.stderr.isatty() and os.environ.get("TERM") not in ("dumb", "unknown")
@@ -31,8 +34,11 @@ class ProgressLine:
         self._next = 0.0
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Draw *text*, how many of *total* (0: not known) are *done*, and the time since the first call, if it is time
-        to. Draws nothing on a terminal that takes nothing, so that nobody waits for it."""
+        """Draw *text*, the steps *done* of *total* (0: unknown), and the time since the first call.
+
+        Draws at most once every `EVERY` seconds, and nothing while the terminal accepts no output, so that the task
+        does not wait for it.
+        """
         if not self.is_drawing:
             return
         now = monotonic()
@@ -44,7 +50,7 @@ class ProgressLine:
         self._write(_CLEAR + _line(text, done, total, int(now - self._began)), is_drawn=True)
 
     def stop(self) -> None:
-        """Remove the line. May be called twice; `show` draws it again."""
+        """Remove the line. May be called twice; the next `show` draws it again."""
         self._next = 0.0
         hide()
 
@@ -57,12 +63,12 @@ class ProgressLine:
     def _write(self, text: str, is_drawn: bool) -> None:
         try:
             _put(text, is_drawn)
-        except (OSError, ValueError):  # the terminal is gone: what is done goes on without it
+        except (OSError, ValueError):  # the terminal is gone: the task goes on without it
             self.is_drawing = False
 
 
 def hide() -> None:
-    """Remove the line of progress from the terminal, if there is one, so that another can be written in its place."""
+    """Remove the progress line from the terminal, if there is one, so that another line can be written in its place."""
     if streams.hide_progress is not None:
         with suppress(OSError, ValueError):
             _put(_CLEAR, is_drawn=False)
@@ -75,8 +81,8 @@ def _put(text: str, is_drawn: bool) -> None:
 
 
 def _line(text: str, done: int, total: int, seconds: int) -> str:
-    """Return the line, in as many columns as there are. On a narrow one the bar is left out, then the text is cut."""
-    most = (width_of(sys.stderr) or 0) - 1  # with all of them some terminals begin a new line
+    """Return the line, fitted to the terminal. On a narrow one the bar is left out, then the text is cut."""
+    most = (width_of(sys.stderr) or 0) - 1  # some terminals begin a new line once the last column is filled
     minutes, second = divmod(seconds, 60)
     end = f"{f'  {done}/{total}' if total else ''}  {minutes // 60}:{minutes % 60:02}:{second:02}"
     room = min(_BAR, most - columns(text) - len(end) - len("  []"))

@@ -1,7 +1,7 @@
-"""A table that fits: columns as wide as their widest cell where there is room; else, in this order, columns that say
-the same in every row are said once, cells are folded within their column, and a row takes several lines.
+"""Laying out a table to fit the width: each column is as wide as its widest cell if there is room.
 
-Nothing is left out, and no name, GUID or value is broken that fits a line.
+Else, in this order: columns with the same value in every row are written once, cells are folded within their column,
+and a row takes several lines. Nothing is left out, and no name, GUID or value that fits a line is broken.
 """
 
 from __future__ import annotations
@@ -14,15 +14,18 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import columns, folded, pieces
 
 JOINED: Final = ", "
-"""The text between the parts of a line."""
+"""The text between the parts of a line of a cell."""
 _GAP: Final = 2
 _INDENT: Final = 4
-"""Before the further lines of a row."""
+"""Blanks before the further lines of a row."""
 
 
 class CellLine(NamedTuple):
-    """A line of a cell, cleaned. ``role``: what gives it its colour (`colour.paint`). ``parts``: (text, role) of each
-    part where they differ, which `JOINED` joins; where there is no room for them all each gets a line."""
+    """One line of a cell, cleaned. ``role``: the role of its colour (`colour.paint`).
+
+    ``parts``: the text and role of each part if the roles differ. `JOINED` separates them; without room for all, each
+    has its own line.
+    """
 
     text: str
     role: str = ""
@@ -50,18 +53,18 @@ def _within(cell: Cell, width: int) -> Cell:
 
 
 def _width(text: str) -> int:
-    """Return `columns` of a cleaned text without colour; tables may have very many."""
+    """Return the `columns` of a cleaned text without colours. Faster for ASCII, because tables may be very large."""
     return len(text) if text.isascii() else columns(text)
 
 
 def _least(rows: CellRows, at: int) -> int:
-    """Return the width of the longest part of a column that cannot be folded."""
+    """Return the width of a column's longest part that cannot be folded."""
     parts = (part for row in rows for line in row[at] for part in pieces(line.text))
     return max((columns(part.lstrip(" ")) for part in parts), default=0)
 
 
 _Tiers = list[list[tuple[int, int]]]
-"""For each line of a row its columns: which, how wide."""
+"""For each line of a row its columns, as (index, width)."""
 
 
 def laid_out(
@@ -71,9 +74,9 @@ def laid_out(
     below: Iterable[Sequence[str]] | None,
     width: int | None,
 ) -> Iterator[str]:
-    """Yield the lines of a table with *titles*, of at most *width* columns; None: as wide as it is.
+    """Yield the lines of a table with *titles*, of at most *width* columns; None: of any width.
 
-    *numeric*: which columns stand at the right. *below*: lines that follow each row, as they are.
+    *numeric*: whether each column stands at the right. *below*: lines to write unchanged below each row.
     """
     head = [(CellLine(title),) for title in titles]
     table = [head, *rows]
@@ -96,7 +99,7 @@ def _width_of(tier: Sequence[tuple[int, int]]) -> int:
 
 
 def _shared(rows: CellRows) -> list[int]:
-    """Return the columns but the first that say the same in each of several rows."""
+    """Return the columns with the same value in all rows, except the first column; none for a single row."""
     if len(rows) < 2:
         return []
     return [at for at in range(1, len(rows[0])) if all(row[at] == rows[0][at] for row in rows)]
@@ -107,7 +110,7 @@ def _in_prose(cell: Cell) -> str:
 
 
 def _fitted(rows: CellRows, natural: Sequence[tuple[int, int]], width: int) -> _Tiers:
-    """Return the tiers by which the table has fewest lines: columns as wide as they are, or with folded cells."""
+    """Return the layout with the fewest lines: columns in their natural width, or with folded cells."""
     room = width - _INDENT
     wide = _in_tiers([(at, min(wanted, room)) for at, wanted in natural], width)
     if len(wide) == 1 and all(wanted <= room for _, wanted in natural):
@@ -131,7 +134,7 @@ def _in_tiers(sized: Sequence[tuple[int, int]], width: int) -> _Tiers:
 
 
 def _widened(tier: list[tuple[int, int]], natural: dict[int, int], room: int) -> list[tuple[int, int]]:
-    """Return *tier* with the room that is left given to its columns, first to those that need least."""
+    """Return *tier* with the free room given to its columns, first to those that need least."""
     left = room - _width_of(tier)
     widths = dict(tier)
     order = sorted(widths, key=lambda at: natural[at] - widths[at])

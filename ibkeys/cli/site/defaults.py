@@ -1,4 +1,4 @@
-"""What click takes for an option that is neither typed nor in the environment: the value of the site file."""
+"""The values that click takes from the site file for options that are neither typed nor in the environment."""
 
 from __future__ import annotations
 
@@ -18,14 +18,17 @@ if TYPE_CHECKING:
 
 _SITE: Final = "ibkeys.site"
 _PROBLEMS: Final = "ibkeys.site.problems"
-"""Under these names click's context keeps the site file, and its mistakes for a command that reports them."""
+"""Keys in the ``meta`` of click's context: the site file, and its mistakes for a command that reports them."""
 SUBNET_INTERLOCK: Final = "site-subnet"
 
 
 class SiteDefaults(Mapping[str, Any]):
-    """The ``default_map`` of a command's context. The file is read when click first looks for a value: the options that
-    say whether and which file (``--site``, ``--backend``, ``--from``) are eager, so that they are known by then; help
-    and completion look for none. *reports*: a mistake in the file is kept for `problems_of` instead of raised."""
+    """The ``default_map`` of a command's context, which is the site file.
+
+    The file is read when click first looks for a value. The options that choose the file (``--site``, ``--backend``,
+    ``--from``) are eager, so that their values are known by then; help and completion look for no value. *reports*: a
+    mistake in the file is kept for `problems_of` instead of raised.
+    """
 
     def __init__(self, context: click.Context, reports: bool = False) -> None:
         self._context = context
@@ -52,7 +55,7 @@ class SiteDefaults(Mapping[str, Any]):
             raise KeyError(parameter)
         value = site.typed(name)
         if isinstance(option.type, click.Choice) and value not in option.type.choices:
-            raise KeyError(parameter)  # a method that this command does not have
+            raise KeyError(parameter)  # the value is a choice that this command does not have
         try:
             option.type_cast_value(self._context, value)
         except click.BadParameter as error:
@@ -67,7 +70,7 @@ class SiteDefaults(Mapping[str, Any]):
 
 
 def site_of(context: click.Context) -> SiteFile | None:
-    """Return the site file of a command, which is read once; None where none is read. Raises FileFormatError."""
+    """Return the site file of a command, which is read once; None if none is read. Raises FileFormatError."""
     if _SITE not in context.meta:
         context.meta[_SITE] = None  # a file with a mistake is not read again for the next option
         context.meta[_SITE] = _read(context)
@@ -76,19 +79,19 @@ def site_of(context: click.Context) -> SiteFile | None:
 
 
 def fixed_method() -> str | None:
-    """Return the method of changes that the site file fixes, for a command without --via; None where it fixes none."""
+    """Return the method of changes in the site file; None if there is none, or ``auto``."""
     site = site_of(click.get_current_context())
     via = site.values.get("via") if site is not None else None
     return via if via != "auto" else None
 
 
 def problems_of(context: click.Context) -> list[FileFormatError]:
-    """Return the mistakes in the file that a command reports, which has ignored the values with mistakes."""
+    """Return the mistakes in the site file, for a command that reports them. The values with mistakes are not used."""
     return list(context.meta.get(_PROBLEMS, {}).values())
 
 
 def refuse_unread_site(context: click.Context) -> None:
-    """Raise UsageError for a file that was typed after --site where no site file is read."""
+    """Raise UsageError for a typed --site where no site file is read, except for ``none``."""
     if context.get_parameter_source("site") is not ParameterSource.COMMANDLINE:
         return
     why = _why_not_read(context)
@@ -97,8 +100,10 @@ def refuse_unread_site(context: click.Context) -> None:
 
 
 def refuse_other_subnet(port_guid: int) -> None:
-    """Raise Refused if the site file names another subnet than that of the local port *port_guid*, and a value is used
-    that depends on it."""
+    """Raise Refused if the site file is for another subnet, and a value in use depends on the subnet.
+
+    *port_guid*: the GUID of the local port.
+    """
     context = click.get_current_context(silent=True)
     site = site_of(context) if context is not None else None
     if context is None or site is None or not site.subnet or port_guid in site.subnet:
@@ -106,7 +111,7 @@ def refuse_other_subnet(port_guid: int) -> None:
     used = {
         name
         for parameter, name in BY_PARAMETER.items()
-        if (SETTINGS[name].is_of_subnet or name == "smkey")  # that key would be sent to the other subnet's SA
+        if (SETTINGS[name].is_of_subnet or name == "smkey")  # the key would be sent to the other subnet's SA
         and context.get_parameter_source(parameter) is ParameterSource.DEFAULT_MAP
     }
     if used:
@@ -137,6 +142,9 @@ def _why_not_read(context: click.Context) -> str | None:
 
 
 def _text_of(context: click.Context, parameter: str) -> str | None:
-    """Return the value of an option; None where it has none, for which click has a mark of its own while it parses."""
+    """Return the value of an option; None if it has none.
+
+    While click parses, it marks a missing value by an object of its own.
+    """
     value = context.params.get(parameter)
     return value if isinstance(value, str) else None

@@ -1,7 +1,7 @@
-"""Reading a site file: who may write it, which names it has, and which files these name.
+"""Reading a site file: its owner and mode, its names, and the files that its values name.
 
-It decides through which subnet manager a cluster is changed, so it has to be one's own or root's, and nobody else may
-write it, put another in its place, or do that to a file that it names. No message repeats a value.
+The file decides through which subnet manager a cluster is changed. So it must belong to the user or root, and nobody
+else may write it, replace it, or do so with a file that it names. No message repeats a value.
 """
 
 from __future__ import annotations
@@ -28,16 +28,20 @@ MOST_BYTES: Final = 64 * files.KIB
 
 @dataclass(frozen=True, slots=True)
 class SiteFile:
-    """What a site file says. ``values``: by name, as TOML has them. ``subnet``: the GUIDs of local ports on the subnet
-    that its policy and stores are of, none where it has neither."""
+    """The contents of a site file. ``values``: by name, as TOML has them.
+
+    ``subnet``: the GUIDs of the local ports on the subnet of its policy and stores; empty if it has neither.
+    """
 
     path: Path
     values: Mapping[str, Any]
     subnet: frozenset[int]
 
     def typed(self, name: str) -> Any:
-        """Return the value of *name* as it would be typed: a text, a list of texts, or True of an option without a
-        value. Raises FileFormatError if others decide what a file holds that it names."""
+        """Return the value of *name* in the form of a typed option: a text, a list of texts, or True for a flag.
+
+        Raises FileFormatError if others can change a file that the value names.
+        """
         value = self.values[name]
         for text in _texts(value):
             file = SETTINGS[name].form(text)
@@ -46,7 +50,7 @@ class SiteFile:
         return str(value) if type(value) is int else value
 
     def missing(self, name: str) -> list[str]:
-        """Return the files that the value of *name* names and that are not there, but for those that ibkeys creates."""
+        """Return the files in the value of *name* that do not exist, without those that ibkeys creates."""
         setting = SETTINGS[name]
         named = [] if setting.is_created else [setting.form(text) for text in _texts(self.values[name])]
         return [file for file in named if file is not None and not os.path.exists(file)]
@@ -61,7 +65,7 @@ class SiteFile:
             is_there = read_file_fact(file) is not None
             refuse_what_others_decide(file if is_there else file.parent)
             if is_there:
-                files.refuse_what_is_no_file(file)  # ssh would wait for whoever writes to a FIFO
+                files.refuse_what_is_no_file(file)  # ssh would wait for a writer of a FIFO
         except OSError as error:
             raise self.error(f"{name}: {file}: {error.strerror}") from None
         except UsageError as error:
@@ -69,7 +73,10 @@ class SiteFile:
 
 
 def read_site(path: Path) -> SiteFile:
-    """Read a site file. Raises FileFormatError: it cannot be read, others can write it, or there is a mistake in it."""
+    """Return a site file.
+
+    Raises FileFormatError if it cannot be read, if others can write it, or if it has a mistake.
+    """
     path = Path(os.path.abspath(path))
     try:
         _refuse_links(path)
@@ -89,7 +96,7 @@ def read_site(path: Path) -> SiteFile:
 
 
 def _refuse_links(path: Path) -> None:
-    """Raise UsageError if a symbolic link is on the way to *path*: whoever made it may point it elsewhere."""
+    """Raise UsageError if the path has a symbolic link: whoever made the link may point it elsewhere."""
     real = os.path.realpath(path)
     if real != os.path.abspath(path):
         raise UsageError(f"a symbolic link leads to it, so it is not used: name {real} itself")
@@ -119,7 +126,7 @@ def _check(name: str, value: Any) -> None:
     if len(_texts(value)) > MOST_TEXTS:
         raise UsageError(f"{name} has more than {MOST_TEXTS} texts")
     if value in ("", []) or "" in _texts(value):
-        raise UsageError(f"{name} is empty: leave it out")  # else another source would decide, without a word
+        raise UsageError(f"{name} is empty: leave it out")  # else another source would decide, silently
     for text in _texts(value):
         if "\0" in text:
             raise UsageError(f"{name} must not hold a NUL")

@@ -1,6 +1,6 @@
 """The names that a site file may have, and those that it never has.
 
-A name is a long option in small letters, with ``_`` for ``-``, and means what that option means.
+A name is a long option in small letters, with ``_`` for ``-``, and has the option's meaning.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ibkeys.cli.types import ViaType
 from ibkeys.errors import UsageError
 
 SUBNET: Final = "subnet"
-"""The name of the list of port GUIDs that say of which subnet the file is; the only name that is no option."""
+"""The list of local port GUIDs that tell the subnet of the file; the only name that is not an option."""
 NO_FILE: Final = "none"
-"""The value of --site and --config that means no file; a file of that name is ``./none``."""
+"""The value of --site and --config for no file; a file of this name is written ``./none``."""
 MOST_TEXTS: Final = 16
-"""A list may have so many texts: as many hosts with an OpenSM no subnet has."""
+"""Most texts in a list: more than the hosts with an OpenSM in any subnet."""
 
 
 def _text(value: str) -> str | None:
@@ -73,10 +73,13 @@ def _refuse_login(url: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class SiteSetting:
-    """What a name may have as its value. ``kind``: its type in TOML; ``form``: returns the file that a text names, None
-    for none, and raises UsageError or EncodeError for a text that is none of its kind; ``parameters``: what click calls
-    the option; ``has_variable``: whether a variable of the environment sets it; ``is_of_subnet``: it is right on one
-    subnet only, so that the file must say on which; ``is_created``: the first change creates the file."""
+    """The rules for the value of a name. ``kind``: its type in TOML.
+
+    ``form``: a function that returns the file that a text names, or None, and raises UsageError or EncodeError for an
+    invalid text. ``parameters``: click's names of the option. ``has_variable``: whether an environment variable sets
+    it. ``is_of_subnet``: its value is right on one subnet only, so that the file must name the subnet. ``is_created``:
+    the first change creates the file.
+    """
 
     kind: type
     form: Callable[[str], str | None] = _text
@@ -101,9 +104,7 @@ SETTINGS: Final[Mapping[str, SiteSetting]] = {
     "sudo": SiteSetting(bool, has_variable=False),
     "ssh_config": _FILE,
     "sm_config": _FILE,
-    "wait": SiteSetting(
-        int, parameters=("sm_wait",)
-    ),  # --wait of `compare` and `mkey-recover` waits for something else
+    "wait": SiteSetting(int, parameters=("sm_wait",)),  # --wait of `compare` and `mkey-recover` has another meaning
     "standby_wait": _NUMBER,
     "smkey": _SECRET,
     "node_name_map": _FILE,
@@ -118,11 +119,11 @@ SETTINGS: Final[Mapping[str, SiteSetting]] = {
     "ufm_proxy": SiteSetting(str, _proxy, has_variable=False),
 }
 SECRETS: Final = frozenset(name for name, setting in SETTINGS.items() if setting is _SECRET)
-"""The names whose value is @FILE; on the command line some may be a key."""
+"""The names whose value is @FILE; on the command line some of these options also take a key."""
 BY_PARAMETER: Final = {
     parameter: name for name, setting in SETTINGS.items() for parameter in setting.parameters or (name,)
 }
-"""The name of a setting, by what click calls its option."""
+"""The name of a setting by click's name of its option."""
 
 _CONSENT: Final = (
     *("yes", "force", "override", "all", "leave_open", "ask_unproven", "ask_unkeyed", "trust_topology", "first"),
@@ -138,6 +139,6 @@ _NEVER: Final[Mapping[str, str]] = {
 
 
 def why_never(name: str) -> str | None:
-    """Return why *name*, as somebody wrote it, is never in a site file; None if it may be, or is not known."""
+    """Return why *name*, in any spelling, is never in a site file; None if it may be there, or is unknown."""
     plain = name.replace("-", "_").lower()
     return _NEVER["force"] if plain.startswith("allow_") else _NEVER.get(plain)

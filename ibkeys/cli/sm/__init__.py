@@ -1,1 +1,1 @@
-"""Commands about subnet managers."""
+"""The commands about subnet managers."""

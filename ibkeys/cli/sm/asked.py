@@ -1,4 +1,4 @@
-"""What the command line asks of a change of OpenSMs' files: the options of a new one, and one that was begun."""
+"""The options of a new change of OpenSMs' files, and the request for one that was begun."""
 
 from __future__ import annotations
 
@@ -25,20 +25,26 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class AskedOfHosts(AskedChange):
-    """A change that may be made through OpenSMs, and the hosts with these."""
+    """The options of a change that may go through OpenSMs, with the hosts of the OpenSMs."""
 
     sm_hosts: SmHosts
 
 
 @dataclass(frozen=True, slots=True)
 class AskedOfManagers(AskedOfHosts):
-    """A change of files of OpenSMs. ``sm_wait``: seconds without progress after which one is given up."""
+    """The options of a change of OpenSMs' files.
+
+    ``sm_wait``: seconds without progress after which ibkeys gives an OpenSM up.
+    """
 
     sm_wait: int
 
 
 def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F]:
-    """Return the decorator for a command that changes files of OpenSMs: it gets its options as a *kind*, as *name*."""
+    """Return the decorator for a command that changes OpenSMs' files.
+
+    It passes the options as an object of *kind*, named *name*.
+    """
     return options.group(
         name, kind, options.wait_for_sm, options.sm_hosts, options.changing, options.format, options.fabric
     )
@@ -46,30 +52,36 @@ def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F
 
 @dataclass(frozen=True, slots=True)
 class FilesRequest(AskedOfManagers, ABC):
-    """A change of files as it is asked for. ``begun``: its operation, None for a new one."""
+    """The request for a change of OpenSMs' files.
+
+    ``begun``: the operation to finish, undo or close; None for a new change.
+    """
 
     begun: OperationRecord | None = None
 
     @abstractmethod
     def finish(self) -> int:
-        """Finish the change that was begun."""
+        """Finish the change that was begun, and return the exit code."""
 
     @abstractmethod
     def take_back(self) -> int:
-        """Take back the change that was begun, or finish that."""
+        """Undo the change that was begun, or finish its undo, and return the exit code."""
 
     @abstractmethod
     def end_record(self) -> int:
-        """End the record of the change that was begun, because somebody else has changed what it set."""
+        """Close the change that was begun, and return the exit code.
+
+        This is for a change whose values somebody else has changed since.
+        """
 
     @property
     def record(self) -> OperationRecord:
-        """The operation of the change that was begun."""
-        assert self.begun is not None  # only a new change has none
+        """Return the operation of the change that was begun."""
+        assert self.begun is not None  # only a new change has no record
         return self.begun
 
     def hosts(self) -> list[SmHost]:
-        """Return the hosts that the options mean, or those on which the change was begun."""
+        """Return the hosts that the options name, or else those of the change that was begun."""
         return hosts_of_operation(self.where, self.sm_hosts, None if self.begun is None else self.begun.id)
 
     @contextmanager
@@ -88,5 +100,5 @@ class FilesRequest(AskedOfManagers, ABC):
 
 
 def ended_error(record: OperationRecord) -> UsageError:
-    """Return the error for an operation with nothing left to do."""
+    """Return the error for an operation that has ended."""
     return UsageError(f"operation {record.id} ({record.command}) has ended")

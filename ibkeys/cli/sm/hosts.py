@@ -1,4 +1,4 @@
-"""The hosts whose OpenSMs are inspected, from the options, and what would be done there."""
+"""The hosts whose OpenSMs are inspected, from the options, and the text of a dry run about them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,9 @@ if TYPE_CHECKING:
 
 
 def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
-    """Return the hosts that the options and ``sm.toml`` mean: this one first. None of a simulated subnet, and none with
-    --from.
+    """Return the hosts of the options and of ``sm.toml``, this host first.
 
-    Raises UsageError, FileFormatError, StoreError.
+    No hosts for a simulated subnet, and none with --from. Raises UsageError, FileFormatError, StoreError.
     """
     if where.snapshot is not None or is_simulated(where):
         if given.sm_host and is_typed("sm_host"):
@@ -32,8 +31,10 @@ def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
 
 
 def hosts_of_operation(where: Where, given: SmHosts, operation: int | None) -> list[SmHost]:
-    """As `hosts_of`; where neither options nor ``sm.toml`` name another host, those of *operation* as the journal keeps
-    them. Raises what `hosts_of` raises, and StoreError for a journal that is damaged."""
+    """Return the hosts of `hosts_of`; if that is this host only, also those of *operation* in the journal.
+
+    Raises the errors of `hosts_of`, and StoreError for a damaged journal.
+    """
     from ibkeys.managers.site import hosts_in
     from ibkeys.store.journal import Journal
 
@@ -45,7 +46,7 @@ def hosts_of_operation(where: Where, given: SmHosts, operation: int | None) -> l
 
 
 def settings_of(path: str | None) -> SmSettings:
-    """Return what the ``sm.toml`` says that --sm-config names, else the system's where it is there.
+    """Return the settings of the ``sm.toml`` at *path*; None: of the system's file, if it exists.
 
     Raises FileFormatError, StoreError.
     """
@@ -55,7 +56,7 @@ def settings_of(path: str | None) -> SmSettings:
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
-    """Say what would be asked where; with -v the program that would run on other hosts."""
+    """Write what a run would read and where; with -v also the program that would run on other hosts."""
     from ibkeys.managers.elsewhere.remote import program
 
     source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"

@@ -1,5 +1,7 @@
-"""Words that may be given in place of a policy's file name: ``opensm``, the policy that the master on this host really
-uses, and ``ufm:URL``, the partitions of a UFM."""
+"""Words in place of a policy's file name.
+
+``opensm`` is the policy that the master on this host uses; ``ufm:URL`` is UFM's partitions.
+"""
 
 from __future__ import annotations
 
@@ -18,15 +20,15 @@ if TYPE_CHECKING:
 
 
 def is_opensm(name: str | None) -> bool:
-    """Whether *name* means the master's policy; a file of that name is ``./opensm``."""
+    """Return whether *name* means the master's policy; a file of this name is written ``./opensm``."""
     return name == "opensm"
 
 
 def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
-    """Return the policy in the file *name*, which OpenSM has to take; None where *name* is ``opensm``. *ufm*: how the
-    UFM is asked that *name* may mean; None where only a file will do.
+    """Return the policy of the file or UFM *name*; None if *name* is ``opensm``.
 
-    Raises FileFormatError; UsageError, UfmNotReached, UfmRefused if it is a UFM.
+    *ufm*: the options for a UFM; None if only a file is possible. Raises FileFormatError, also for a policy that OpenSM
+    would reject; UsageError, UfmNotReached and UfmRefused for a UFM.
     """
     from ibkeys.managers.ufm.access import is_ufm
     from ibkeys.partitions.reader import read_policy
@@ -42,8 +44,10 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 
 
 def require_file(name: str, why: str) -> None:
-    """Raise UsageError with *why* for a policy that is not a file, where only a file will do. Nothing of a URL is
-    repeated: there may be a password in it."""
+    """Raise UsageError with *why* for a policy that is not a file.
+
+    The message repeats no URL, which may hold a password.
+    """
     from ibkeys.managers.ufm.access import is_ufm
 
     if is_opensm(name) or is_ufm(name) or "://" in name:
@@ -51,7 +55,10 @@ def require_file(name: str, why: str) -> None:
 
 
 def refuse_url(name: str) -> None:
-    """Raise UsageError for a URL in place of a policy file, which it does not repeat: there may be a password."""
+    """Raise UsageError for a URL in place of a policy file.
+
+    The message does not repeat it, because it may hold a password.
+    """
     if "://" in name:
         raise UsageError(
             "the policy is a URL: write ufm:URL, with ufm in lower case, and only for commands that can query UFM"
@@ -59,7 +66,7 @@ def refuse_url(name: str) -> None:
 
 
 def refuse_with_a_file(policy: str | None, option: str) -> None:
-    """Raise UsageError for a *policy*, or an *option* as click calls it, that asks the fabric: --from gives a file."""
+    """Raise UsageError for a *policy* or *option* (click's name) that needs the fabric, if --from names a file."""
     if is_opensm(policy):
         raise UsageError(
             "--policy opensm needs the fabric to find the master, and --from reads a file: name the policy file"
@@ -69,7 +76,7 @@ def refuse_with_a_file(policy: str | None, option: str) -> None:
 
 
 def master_policy(source: Source) -> MasterPolicy:
-    """Return the policy of the master on this host; say on standard error which file that is.
+    """Return the policy of the master on this host; the file is named in a note on standard error.
 
     Raises UsageError, FileFormatError.
     """
@@ -84,10 +91,10 @@ def master_policy(source: Source) -> MasterPolicy:
 
 
 def only_policy() -> Policy:
-    """Return the policy of the only OpenSM of this host, whether OpenSM takes it or not, without asking a fabric; say
-    which file that is.
+    """Return the policy of the only OpenSM of this host, without a fabric.
 
-    Raises UsageError, FileFormatError.
+    A note on standard error names the file. The policy may be one that OpenSM would reject. Raises UsageError,
+    FileFormatError.
     """
     from ibkeys.managers.master_policy import policy_of_only_one
 

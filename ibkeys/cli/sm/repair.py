@@ -1,4 +1,4 @@
-"""``sm-repair``: OpenSM's key files after a crash in the middle of a change of M_Keys."""
+"""The command `sm-repair`: OpenSM's key files after a crash during a change of M_Keys."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _COMMAND = "sm-repair"
 _NAMED: Final = 8
-"""So many ports are named that keep their keys for one reason; -v names all."""
+"""Most ports that keep their keys for one reason and are named; -v names all."""
 _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
 
 
@@ -98,9 +98,9 @@ def _check_options(where: Where, cache_dir: Path | None) -> None:
 
 
 def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
-    """Return each opensm.conf that OpenSM may start with, None for one that was found and cannot be read.
+    """Return each opensm.conf that OpenSM may start with, and its contents; None if one that was found cannot be read.
 
-    Raises FileFormatError for one that the user named and that cannot be read.
+    Raises FileFormatError if the user's own file cannot be read.
     """
     from ibkeys.managers.opensm.on_this_host import configs_here
     from ibkeys.managers.opensm.process import read_given_config, read_opensm_config
@@ -237,8 +237,10 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
 
 
 def _say_kept(done: Repaired) -> None:
-    """Say why ports keep the key that the store has first: each reason once, with the ports. Of many of them not even
-    the node is known."""
+    """Write why ports keep the key that the key store has first: each reason once, with its ports.
+
+    Ports are named by node or GUID, because of many not even the node is known.
+    """
     for reason, kept in grouped(done.kept, lambda each: each.reason).items():
         ports = [each.port["node_desc"] or f"port GUID {each.port['port_guid']}" for each in kept]
         who = ports[0] if len(ports) == 1 else counted(len(ports), "port")

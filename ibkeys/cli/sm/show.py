@@ -1,4 +1,4 @@
-"""The subnet managers that are there, and what of each OpenSM matters to its keys and partitions."""
+"""The command `sm-show`: subnet managers, and the files and options of each OpenSM that matter here."""
 
 from __future__ import annotations
 
@@ -55,7 +55,10 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
 
 
 def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | None]:
-    """Ask the fabric and look at the hosts. A fabric that does not answer leaves the hosts to be shown."""
+    """Read the fabric and the hosts; return the report, and the topology if the fabric answered.
+
+    Without an answer the hosts are still reported. Raises errors of wrong usage.
+    """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.managers.hosts import look_at_hosts
     from ibkeys.managers.opensm.on_this_host import own_socket
@@ -78,7 +81,7 @@ def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | N
 
 
 def _finish(report: SmReport, code: int) -> int:
-    """Say what could not be read, and return the exit code."""
+    """Write everything that could not be read to standard error, and return the exit code."""
     problems = [f"the fabric: {report.error}"] if report.error else []
     problems += [f"{host.name}: {host.error}" for host in report.hosts if host.error]
     problems += [f"{each.name}: {unknown}" for each in report.instances() for unknown in each.unknowns()]

@@ -1,4 +1,4 @@
-"""A change of sm_key and sa_key as the command line asks for it: a new one, or one that was begun."""
+"""The requests of `smkey-rotate`, and of finishing, undoing or closing it."""
 
 from __future__ import annotations
 
@@ -29,11 +29,13 @@ _NAME: Final = "the interrupted change of sm_key and sa_key"
 
 
 class SmKeyRequest(FilesRequest):
-    """A change of the keys as it is asked for."""
+    """The request for a change of sm_key and sa_key."""
 
     def begin(self, given: Mapping[SmKeyKind, SMKey]) -> int:
-        """Begin a change with the keys *given*, and others generated; where the journal was lost, finish the one whose
-        keys the key store has."""
+        """Begin a change to the keys *given*, the others generated; return the exit code.
+
+        If the journal was lost, the change whose keys are in the key store is finished instead.
+        """
         from ibkeys.smkeys.begun import refuse_while_open
 
         with self.open_writer(COMMAND) as writer:
@@ -41,7 +43,7 @@ class SmKeyRequest(FilesRequest):
             return self._carry_out(writer, given)
 
     def finish(self) -> int:
-        """Finish the change that was begun, with the same keys."""
+        """Finish the change that was begun, with the same keys, and return the exit code."""
         from ibkeys.smkeys.begun import require_open
 
         with self.open_writer(COMMAND) as writer:
@@ -49,7 +51,7 @@ class SmKeyRequest(FilesRequest):
             return self._carry_out(writer, {})
 
     def take_back(self) -> int:
-        """Give up the keys of the change that was begun, where no file has them."""
+        """Give up the keys of the change that was begun, if no file has them; return the exit code."""
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.smkeys.begun import require_open
         from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
@@ -68,8 +70,10 @@ class SmKeyRequest(FilesRequest):
             return exits.DONE
 
     def end_record(self) -> int:
-        """End the record of the change, where somebody else has changed the keys since, and where it can go neither on
-        nor back."""
+        """Close the change, and return the exit code.
+
+        This is for a change whose keys somebody else has changed since, or that can neither be finished nor undone.
+        """
         from ibkeys.change.interlocks.overtaken import why_overtaken
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.smkeys.begun import finishes, why_it_stays
@@ -87,7 +91,7 @@ class SmKeyRequest(FilesRequest):
             return end_overtaken(self.consent, overtaken, close, otherwise)
 
     def _close(self, writer: ChangeWriter) -> str:
-        """End the record of the change, and give up its keys; return its name."""
+        """Close the change and give up its keys; return its name."""
         from ibkeys.smkeys.overtaken import close_overtaken
 
         close_overtaken(writer, self.record.id)
@@ -95,11 +99,11 @@ class SmKeyRequest(FilesRequest):
         return _NAME
 
     def _close_only(self, writer: ChangeWriter) -> str:
-        """End the record of one change, of which the key store has no keys; return its name."""
+        """Close a change whose keys are not in the key store; return its name. Raises UsageError if it has ended."""
         from ibkeys.store.journal import Journal
 
         with Journal(writer.fabric.stores.journal) as journal:
-            if journal.find(self.record.id).state in ("done", "undone"):  # another command has ended it meanwhile
+            if journal.find(self.record.id).state in ("done", "undone"):  # another command has closed it since
                 raise ended_error(self.record)
             journal.set_state(self.record.id, "undone")
         self.remove_locks(writer)
@@ -134,7 +138,7 @@ class _ShownKeyChange(ShownChange):
         self.document = self.plan.to_json()
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write which files change, and how long that may take."""
+        """Write the options files that change, and the time that the change may take."""
         files, window = self.document["files"], self.document["polling_seconds"]
         put(f"new sm_key and sa_key in {counted(len(files), 'options file')}:")
         for shown, file in zip(files, self.plan.managers.files, strict=True):
@@ -144,7 +148,7 @@ class _ShownKeyChange(ShownChange):
             put(f"all of them within half of {window:g} s: after that time a standby would become master")
 
     def apply(self) -> None:
-        """Make the change. A signal that asks to stop is heeded between two steps."""
+        """Make the change. A signal that asks to stop takes effect between two steps."""
         told = len(self.plan.notes)
         try:
             with self.interrupts:
@@ -153,7 +157,7 @@ class _ShownKeyChange(ShownChange):
             exits.warn_each(self.plan.notes[told:], "note")
 
     def report(self, applied: bool) -> int:
-        """Say that it is done, with the keys if they were asked for."""
+        """Write the result, with the keys if -K was given, and return the exit code."""
         keys = {kind: self.plan.new[kind].hex() if self.show_keys and applied else None for kind in _KINDS}
         if self.format == "json":
             head: dict[str, Any] = {"dry_run": self.consent.dry_run, "applied": applied, "keys": keys}

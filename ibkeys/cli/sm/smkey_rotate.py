@@ -1,4 +1,4 @@
-"""New sm_key and sa_key on all hosts with an OpenSM."""
+"""The command `smkey-rotate`: new sm_key and sa_key on all hosts with an OpenSM."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Options that say how UFM is asked, and the policy that it is: ``ufm:URL`` in place of a policy's file name."""
+"""The options for UFM, and UFM's partitions as a policy: ``ufm:URL`` in place of a policy's file name."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class UfmOptions:
-    """Who asks UFM, and what is trusted there."""
+    """The options for a connection to UFM: the credentials, the trusted CA and the proxy."""
 
     ufm_token: str | None = options.shared_field(
         UFM, "--ufm-token", metavar="@FILE", help="For ufm:URL: the file with the access token."
@@ -42,7 +42,7 @@ class UfmOptions:
     )
 
     def words(self) -> list[str]:
-        """Return the options for a child of this process: names of files, and no secret."""
+        """Return the options for a child process; they name files and hold no secret."""
         named = {each.name: getattr(self, each.name) for each in fields(self)}
         insecure = named.pop("ufm_insecure")
         given = [f"--{name.replace('_', '-')}={value}" for name, value in named.items() if value is not None]
@@ -56,12 +56,12 @@ _NAMES: Final = {
     "verifies": "--ufm-insecure",
 }
 ufm_options: Final = options.group("ufm", UfmOptions)
-"""For commands that take ufm:URL."""
+"""The decorator for commands that take ufm:URL."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskedOfPolicies:
-    """The fabric that policies are for, how the UFM is asked that one may mean, and how the answer is shown."""
+    """The options of a command about the meaning of policies: the fabric, a UFM, and the output."""
 
     where: Where
     ufm: UfmOptions
@@ -70,14 +70,18 @@ class AskedOfPolicies:
 
 
 def asked_of_policies(kind: type[AskedOfPolicies], *others: Callable[..., Any]) -> Callable[[F], F]:
-    """Return the decorator for a command that says what policies mean for a fabric: it gets its options as a *kind*, as
-    ``asked``. *others*: options of its own."""
+    """Return the decorator for a command about the meaning of policies.
+
+    It passes the options as a *kind* named ``asked``. *others*: options of the command's own.
+    """
     return options.group("asked", kind, *others, ufm_options, options.folding, options.format, options.reading)
 
 
 def open_ufm(name: str, given: UfmOptions) -> Ufm:
-    """Return the UFM that *name*, ufm:URL, means. Nothing is sent yet. Raises UsageError; no message repeats a
-    credential."""
+    """Return the UFM that *name* (ufm:URL) means, without sending anything.
+
+    Raises UsageError; no message repeats a credential.
+    """
     from ibkeys.managers.ufm import login
 
     token = given.ufm_token
@@ -92,13 +96,13 @@ def open_ufm(name: str, given: UfmOptions) -> Ufm:
 
 
 def ufm_names(name: str, given: UfmOptions) -> dict[int, str]:
-    """Return the names of UFM's partitions, by partition. Raises UsageError, UfmNotReached, UfmRefused."""
+    """Return the names of UFM's partitions by partition number. Raises UsageError, UfmNotReached, UfmRefused."""
     found = open_ufm(name, given).partitions()
     return {base: partition.name for base, partition in found.items() if partition.name is not None}
 
 
 def ufm_policy(name: str, given: UfmOptions) -> Policy:
-    """Return UFM's partitions as a policy; say on standard error what it leaves open.
+    """Return UFM's partitions as a policy; notes on standard error name what UFM does not tell.
 
     Raises UsageError, UfmNotReached, UfmRefused.
     """

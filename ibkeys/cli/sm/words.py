@@ -1,4 +1,4 @@
-"""The report of the subnet managers in plain words."""
+"""The text of `sm-show`."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def write_words(report: SmReport, dangers: Sequence[FoundDanger]) -> None:
-    """Write the managers of the fabric, each OpenSM with files and options, and the dangers."""
+    """Write the subnet managers of the fabric, each OpenSM with its files and options, and the dangers."""
     _write_managers(report)
     for host in report.hosts:
         write("")
@@ -41,7 +41,7 @@ def write_words(report: SmReport, dangers: Sequence[FoundDanger]) -> None:
 
 
 def _no_danger(report: SmReport) -> str:
-    """Say that no danger was seen, and what was not examined."""
+    """Return the sentence that no danger was seen, with the parts that were not examined."""
     instances = list(report.instances())
     left = [] if report.managers is not None else ["the fabric"]
     left += [] if instances else ["the files and options of any OpenSM"]
