@@ -1,1 +1,1 @@
-"""Commands about everything else: discovery, counters, the journal, decoding, the simulator, this host."""
+"""All other commands: discovery, counters, the journal, decoding, the simulator, this host."""

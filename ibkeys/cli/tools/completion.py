@@ -1,4 +1,4 @@
-"""Completion scripts for shells."""
+"""The command `completion`: completion scripts for shells."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Violation counters: clear."""
+"""The command `counters-clear`: violation counters set to 0."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ def counters_clear(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...
                 return plan_clear(writer, [fabric.find_port(*given)])
             found = sweep(fabric, asked.where)
             missing.errors, missing.unreached = errors_of(found), found.unreached
-            # Only ports that could be read, and have something to clear, are worth a further question.
+            # Only ports that were read and have a counter to clear are asked again.
             ports = [port for port in found.ports() if port.port_info is not None]
             clear = [port for port in ports if not has_counted(port)]
             return plan_clear(writer, [fabric.handle(port) for port in ports if has_counted(port)], clear)

@@ -1,4 +1,4 @@
-"""MADs and attributes from hex."""
+"""The command `decode`: MADs and attributes from hex."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys
 
 
 def _attribute_named(name: str | None) -> str | None:
-    """Return the standard's spelling of an attribute's name; case and underscores do not matter."""
+    """Return the name of an attribute as IBA spells it; case and underscores in *name* do not matter.
+
+    Raises UsageError for an unknown name.
+    """
     if name is None:
         return None
     from ibkeys.mad.decode import ATTRIBUTES_BY_NAME
@@ -66,7 +69,10 @@ def _document(text: str, attribute: str | None, show_keys: bool) -> dict[str, An
 
 
 def _bytes(text: str) -> bytes:
-    """Read hex digits. Raises MalformedMad; its message repeats nothing of the text, which may hold a key."""
+    """Return the bytes of hex digits.
+
+    Raises MalformedMad; its message does not repeat the text, which may hold a key.
+    """
     parts = [part[2:] if part[:2] in ("0x", "0X") else part for part in text.translate(_BETWEEN).split()]
     if len(parts) > 1 and any(len(part) % 2 for part in parts):
         raise MalformedMad("a group of hex digits is not a whole number of bytes")
@@ -97,7 +103,7 @@ def _decode_lines(attribute: str | None, show_keys: bool) -> int:
             document = {"error": f"line {number}: {error}"}
         write_exact(json.dumps({"schema": DECODE.schema, **document}))
         if streams.failure_of(sys.stdout) is not None:
-            break  # the input may have no end
+            break  # the output has no reader, and the input may have no end
     if failed:
         exits.warn(f"{counted(failed, 'line')} could not be decoded", "error")
         return exits.WRONG_USAGE

@@ -1,7 +1,7 @@
-"""``make demo``: a first look at ibkeys on the packaged fabric, as the commands that a user would type.
+"""``make demo``: a first look at ibkeys on the packaged fabric, by the commands that a user would type.
 
-Every line that begins with ``$`` is run as it stands, in a folder that lasts for the length of the demo. There a
-simulated subnet has three tenants by a partition policy, and one mistake: a host of one tenant is in another one too.
+Every line that begins with ``$`` is run as it stands, in a temporary folder. There a simulated subnet has three tenants
+by a partition policy, and one mistake: a host of one tenant is in the partition of another too.
 """
 
 from __future__ import annotations
@@ -30,12 +30,12 @@ _TENANTS: Final[Mapping[str, tuple[int, list[str]]]] = {
     "tenant-b": (0x0102, [f"gpu-a{number:02}" for number in range(9, 17)]),
     "batch": (0x0103, [f"cn{number:03}" for number in range(1, 17)]),
 }
-"""The partitions of the policy, and the hosts that are full members."""
+"""The partitions of the policy: their numbers, and the hosts that are full members."""
 _STRAY, _STRAYED_INTO = "gpu-a03", "tenant-b"
 
 
 class Screen(NamedTuple):
-    """What fits a terminal of 80 x 24: a title, the words after ``ibkeys`` as they are typed, and their exit code."""
+    """One step of the demo, on a terminal of 80 x 24: title, words after ``ibkeys``, and expected exit code."""
 
     title: str
     typed: str
@@ -57,7 +57,10 @@ SCREENS: Final = (
 
 
 def main() -> int:
-    """Run the demo. Returns 0 when every command did what it is there to show, or the user has seen enough."""
+    """Run the demo.
+
+    Returns 0 if every command ended with the expected exit code, or if the user ended the demo; else 1.
+    """
     print(
         "A simulated subnet of 40 hosts with three tenants. No real device is touched.\n"
         f"The policy has {_STRAY} in tenant-a only; somebody has put it into {_STRAYED_INTO} too."
@@ -108,14 +111,14 @@ def prepare(folder: Path) -> None:
 
 
 def _run(typed: str, folder: str) -> int:
-    """Run a command as in a terminal, where equal rows are folded. Returns its exit code."""
+    """Run a command as on a terminal, where equal rows are folded. Returns its exit code."""
     settings = {"IBKEYS_BACKEND": f"sim:,state={_STATE}", "IBKEYS_FOLD": "1"}
     words = [*own_program(), *shlex.split(typed)]
     return subprocess.run(words, cwd=folder, env={**os.environ, **settings}, check=False).returncode
 
 
 def _goes_on() -> bool:
-    """Wait at a terminal until the user has read. Returns False when he has seen enough."""
+    """Wait at a terminal for the user's Enter. Returns False if the user ends the demo."""
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return True
     try:

@@ -1,4 +1,4 @@
-"""The whole fabric: nodes, ports, links."""
+"""The command `discover`: the nodes, ports and links of the whole fabric."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def _document(node: Node, ports: Sequence[Port]) -> dict[str, Any]:
 
 
 def _ports(node: Node) -> Iterator[Port]:
-    """Every port, port 0 of a switch included; those that no link reaches are there, but not read."""
+    """Yield every port of a node, with port 0 of a switch; ports that no link reaches are included, but unread."""
     for num in sorted({*range(0 if node.is_switch else 1, node.num_ports + 1), *node.ports}):
         yield node.port(num)
 
@@ -97,8 +97,10 @@ def _row(port: Port) -> dict[str, Any]:
 
 
 def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part: bool) -> None:
-    """One row for each port that has a link or could not be read; the node's name stands on each, for grep. *chosen*:
-    the ports that were asked for, *is_part*: by a filter."""
+    """Write a row for each port that has a link or could not be read; each row has the node's name, for grep.
+
+    *chosen*: the ports to list by node; *is_part*: a filter chose them.
+    """
     ports = list(found.ports())
     wanted = {port for some in chosen.values() for port in some}
     known = [port for port in ports if port in wanted]

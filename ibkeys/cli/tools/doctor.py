@@ -1,4 +1,4 @@
-"""Check the local InfiniBand stack and suggest fixes."""
+"""The command `doctor`: checks of the local InfiniBand stack, with suggested fixes."""
 
 from __future__ import annotations
 
@@ -61,12 +61,12 @@ def doctor(wanted: ReportOptions) -> int:
 
 
 def _without_keys(check: ProbeResult) -> ProbeResult:
-    """A check quotes errors, which may quote what was typed."""
+    """Return *check* without words that may be a key: it quotes errors, which may quote the command line."""
     return replace(check, detail=typed.without_keys(check.detail), advice=typed.without_keys(check.advice))
 
 
 def _config(where: Where) -> Config:
-    """Return what ibdiag.conf says; nothing where it has a mistake, which the check of the local port names."""
+    """Return the ibdiag.conf; empty if it has a mistake, which the check of the local port reports."""
     try:
         return config_of(where)
     except FileFormatError:

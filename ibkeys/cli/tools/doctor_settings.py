@@ -1,4 +1,4 @@
-"""Which values options have that a site file may set, and where each is from, for `ibkeys doctor`."""
+"""The values and sources of the options that a site file may set, for `ibkeys doctor`."""
 
 from __future__ import annotations
 
@@ -26,12 +26,14 @@ _SOURCES: Final = {
     ParameterSource.DEFAULT_MAP: "site file",
 }
 _IN_CONFIG: Final = {"ca": "ca", "port": "port", "timeout": "timeout", "smkey": "sa_key"}
-"""The field of `Config`, by the name of the setting."""
+"""The field of `Config` by the name of the setting."""
 
 
 def settings_in_force(config: Config) -> list[dict[str, Any]]:
-    """Return name, value and source of each setting, for the command that runs. Of a key only the name of its file is
-    shown. *config*: what ibdiag.conf says."""
+    """Return name, value and source of each setting, for the running command. *config*: the ibdiag.conf.
+
+    Of a key only the name of its file is shown.
+    """
     rows = []
     for name in SETTINGS:
         value, source = _found(click.get_current_context(), name, config)
@@ -40,7 +42,7 @@ def settings_in_force(config: Config) -> list[dict[str, Any]]:
 
 
 def lines_of(settings: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each setting that is not the default."""
+    """Yield a line for each setting that has not its default."""
     for each in settings:
         if each["source"] != _DEFAULT:
             value = ", ".join(each["value"]) if isinstance(each["value"], list) else each["value"]
@@ -48,7 +50,7 @@ def lines_of(settings: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def check_site() -> Iterator[ProbeResult]:
-    """Yield the check of the site file where one is read: all of its values, also those that doctor has no use for."""
+    """Yield checks of the site file, if one is read: of all its values, also those that doctor does not use."""
     from ibkeys.umad.probe import ProbeResult
 
     context = click.get_current_context()
@@ -86,6 +88,6 @@ def _found(context: click.Context, name: str, config: Config) -> tuple[Any, str]
 
 
 def _shown(name: str, value: Any) -> Any:
-    """Return *value* as it may be shown: no key, and no URL with a password."""
+    """Return *value* in a form that may be shown: without a key, and without a URL that may hold a password."""
     is_secret = name in SECRETS and value is not None and not str(value).startswith("@")
     return NOT_SHOWN if is_secret or (isinstance(value, str) and "://" in value and "@" in value) else value

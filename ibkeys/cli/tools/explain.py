@@ -1,4 +1,4 @@
-"""What values mean: no fabric is asked."""
+"""The commands `pkey-check`, `pkey-explain` and `qkey-explain`: the meaning of values, without a fabric."""
 
 from __future__ import annotations
 

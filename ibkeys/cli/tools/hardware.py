@@ -1,4 +1,4 @@
-"""``doctor --report``: what a real fabric answers beside what ibkeys assumes, as lines and as an archive."""
+"""The work of `doctor --report`: a real fabric's answers beside the assumptions of ibkeys."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ _OF_HOST: Final = (
     *("libibumad", "RDMA devices", "kernel module", "device files", "channel adapter", "port "),
     *(_LOCAL_PORT, "subnet manager"),
 )
-"""How the names of those checks of doctor begin that are put into the archive; the others name files of this host."""
+"""The first words of those checks of doctor that the archive contains; other checks name files of this host."""
 _CUT: Final = "..."
 _WHAT: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
 
 
 @dataclass(frozen=True, slots=True)
 class ReportOptions(AskedChange):
-    """Whether a report is made, and how; what the user agrees to is for its writes."""
+    """The options of `doctor`: the report to make, and the user's consent to its writes."""
 
     report: str | None = options.field(
         "--report", env=False, metavar="FILE", help="Compare the fabric with what ibkeys assumes; write an archive."
@@ -53,7 +53,7 @@ class ReportOptions(AskedChange):
     )
 
     def check(self) -> None:
-        """Raise UsageError for options that mean nothing together."""
+        """Raise UsageError for options that do not go together."""
         if self.report in {"", "-"}:
             raise UsageError("--report writes an archive, which is not for standard output: name a file")
         consent = self.consent
@@ -69,7 +69,7 @@ report_options: Final = options.group("wanted", ReportOptions, options.changing,
 
 @dataclass(frozen=True, slots=True)
 class Writes:
-    """The writes of a loopback. ``refusals``: how many were refused; ``stands``: one could not be put back."""
+    """The writes of a loopback. ``refusals``: how many were refused. ``stands``: whether one could not be restored."""
 
     findings: Sequence[Finding] = ()
     refusals: int = 0
@@ -81,7 +81,7 @@ NO_WRITES: Final = Writes()
 
 @dataclass(frozen=True, slots=True)
 class Reported:
-    """A report that was written to ``path``. ``rows``: the findings, masked."""
+    """A report that was written to ``path``. ``rows``: the findings, with keys masked."""
 
     path: Path
     rows: list[dict[str, Any]]
@@ -99,11 +99,11 @@ class Reported:
             yield {"name": row["id"], "ok": ok, "detail": row["said"], "advice": row["assumed"]}
 
     def write_text(self, whole: bool) -> None:
-        """Write one line for each check, what was assumed where it differs, and where the archive is.
+        """Write one line for each check, the assumption if it differs, and the path of the archive.
 
-        On a terminal a line is cut where that ends, unless it is about a difference, and what no reading can show has
-        none: it is alike in all reports. Where no check was made for one reason, as without a port, that is one line.
-        *whole*: every line is there as it is.
+        On a terminal a line is cut at its width unless it is about a difference, and assumptions that no reading can
+        show have no line, because they are the same in all reports. If no check could be made for one reason, as
+        without a port, one line says so. *whole*: nothing is cut or left out.
         """
         from ibkeys.hardware.checks import left_out
         from ibkeys.hardware.report import WORDS, lines_of
@@ -137,7 +137,7 @@ class Reported:
             write(f"{len(alike)} assumptions that no reading can show have their lines there too.")
 
     def exit_code(self, code: int) -> int:
-        """Return the exit code of doctor; *code*: what it is without the report."""
+        """Return the exit code of doctor; *code*: the exit code without the report."""
         if self.writes.stands:
             return exits.NOT_COMPLETED
         if self.writes.refusals:
@@ -145,8 +145,10 @@ class Reported:
         return exits.SAYS_NO if self._differs_beside_programs() else code
 
     def _differs_beside_programs(self) -> bool:
-        """Whether another program reads otherwise what ibkeys reads too: that is a problem, unlike what a device does
-        otherwise than was assumed."""
+        """Return whether another program reads a value differently from ibkeys.
+
+        That is a problem, unlike a device that behaves differently from an assumption.
+        """
         from ibkeys.hardware.programs import beside
 
         ids = {each.id for each in beside.CHECKS}
@@ -154,10 +156,10 @@ class Reported:
 
 
 def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Reported:
-    """Look at the fabric, write the archive, and return what is in it. *host*: what doctor says of this host.
+    """Read the fabric, write the archive, and return its report. *host*: doctor's checks of this host.
 
-    With --write-loopback the fabric is opened at the first of the two ports. Raises FileError where the archive cannot
-    be written, before anything is asked; Refused for ports that may not be written and where nobody said yes.
+    With --write-loopback the fabric is opened at the first of the two ports. Raises FileError if the archive cannot be
+    written, before the fabric is read; Refused for ports that may not be written, and if nobody confirmed.
     """
     from ibkeys.hardware.archive.packing import check_place
     from ibkeys.hardware.catalogue import none_made
@@ -181,9 +183,9 @@ def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Rep
 
 
 def _at_first_port(where: Where, ports: str) -> Where:
-    """Return *where* at the first of the two ports that ``CA/PORT,CA/PORT`` names.
+    """Return *where* with the first of the two ports in ``CA/PORT,CA/PORT``.
 
-    What is no port stays as *where* has it: it is refused when the ports of this host are known.
+    A text that is no port leaves *where* as it is: it is refused once the ports of this host are known.
     """
     from ibkeys.hardware.loopback.ports import names_in
 
@@ -192,7 +194,7 @@ def _at_first_port(where: Where, ports: str) -> Where:
 
 
 def _reported(path: Path, report: HardwareReport, writes: Writes = NO_WRITES) -> Reported:
-    """Write the archive, and return what is in it. Raises FileError."""
+    """Write the archive, and return its report. Raises FileError."""
     report.write(path)
     return Reported(path, report.rows, report.summary(), writes)
 
@@ -200,13 +202,13 @@ def _reported(path: Path, report: HardwareReport, writes: Writes = NO_WRITES) ->
 def _look_at(
     fabric: LiveFabric, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]
 ) -> tuple[HardwareReport, Writes]:
-    """Agree on the writes if there are any, make all checks, then the writes."""
+    """Ask for consent to the writes if there are any, make all checks, then the writes."""
     from ibkeys.hardware.catalogue import all_findings
     from ibkeys.hardware.look import FabricReading
     from ibkeys.hardware.report import HardwareReport
 
     look = FabricReading(fabric, _cas_of(fabric), sm_key_of(wanted.where))
-    if not wanted.write_loopback:  # else another port may be open than the one that doctor asked
+    if not wanted.write_loopback:  # with --write-loopback another port may be open than the one that doctor has checked
         look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
     prove_far = _agree_on_writes(look, wanted.consent, wanted.write_loopback) if wanted.write_loopback else None
     findings = list(all_findings(look))
@@ -215,7 +217,7 @@ def _look_at(
 
 
 def _cas_of(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
-    """Return a function that lists the adapters of this host; on a simulated subnet, of the node that we are on."""
+    """Return a function that lists the adapters of this host, or of the simulated node where ibkeys runs."""
     if not fabric.is_simulated:
         from ibkeys.umad.devices import list_cas
 
@@ -225,7 +227,7 @@ def _cas_of(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
 
 
 def _opens(fabric: LiveFabric) -> Callable[[LocalPort], UmadPort]:
-    """Return a function that opens another port of this host."""
+    """Return a function that opens another port of this host, or of the same node on a simulated subnet."""
     if not fabric.is_simulated:
         return lambda port: ibkeys.open_port("umad", ibkeys.Local(port.ca_name, port.port))
     own = _simulated_port(fabric)
@@ -242,9 +244,9 @@ def _simulated_port(fabric: LiveFabric) -> SimulatedPort:
 
 
 def _agree_on_writes(look: FabricReading, consent: Changing, text: str) -> Callable[[], PortHandle]:
-    """Prove that the second port that *text* names is this host's own, and ask the user; a dry run asks nobody.
+    """Prove that the second port in *text* belongs to this host, and ask the user, except in a dry run.
 
-    Return the proof, as a function: each write makes it again. Raises UsageError and Refused.
+    Returns the proof as a function, because each write repeats it. Raises UsageError and Refused.
     """
     from ibkeys.hardware.loopback.ports import far_port, named_ports
 
@@ -258,7 +260,7 @@ def _agree_on_writes(look: FabricReading, consent: Changing, text: str) -> Calla
 
 
 def _make_writes(look: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
-    """Make the writes; a warning says when one could not be put back."""
+    """Make the writes; warn if one could not be restored."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND
     from ibkeys.hardware.loopback.writes import Loopback

@@ -1,4 +1,4 @@
-"""The commands to begin with, all of them, or the help of one."""
+"""The command `help`: all commands, or the help of one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ibkeys.cli.help.command import SHOWS_ALL, command, usage_of
 from ibkeys.errors import UsageError
 
 _USAGE_WIDTH: Final = 18
-"""A longer usage has a line of its own, so that most commands fit one line of 80 columns."""
+"""Longest usage, in columns, that has its text on the same line; so most commands fit a line of 80 columns."""
 
 
 @command("help")

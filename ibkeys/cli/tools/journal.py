@@ -1,4 +1,4 @@
-"""What changing commands did."""
+"""The command `journal`: the operations of changing commands."""
 
 from __future__ import annotations
 
@@ -57,11 +57,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
 
 
 def operation_document(record: OperationRecord) -> dict[str, Any]:
-    """Return an operation as the contract has it.
+    """Return an operation as a row of the document.
 
-    It knows three states: what failed, waits for a confirmation, or is undone in part, is open.
-
-    Who did it, and how, is null where an earlier version did not write it down.
+    Its state is open if the operation has failed, waits for a confirmation, or is undone in part. User, host and
+    options are null if an earlier version of ibkeys did not record them.
     """
     from ibkeys.change.next_commands import next_commands_of
 
@@ -89,17 +88,17 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
 
 
 def _all(starts: list[dict[str, Any]], name: str) -> list[str] | None:
-    """What any of the starts has, each once; None if nothing is known."""
+    """Return the values of all starts, each once; None without any start."""
     return list(dict.fromkeys(each for start in starts for each in start[name])) if starts else None
 
 
 def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
-    """The lists as one text each, for a table."""
+    """Return the lists of an operation as one text each, for a table."""
     return {name: None if operation[name] is None else " ".join(operation[name]) for name in ("overrides", "options")}
 
 
 def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
-    """Return what one Set changed: one row for each P_Key entry or field."""
+    """Return the changes of one Set: one row for each P_Key entry or field."""
     from ibkeys.change.images import changes_of
     from ibkeys.topology.port_id import identity
 
@@ -112,7 +111,7 @@ def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
 
 
 def _file(entry: FileEntry) -> dict[str, Any]:
-    """What became of one file; its bytes are not shown, for a policy may name tenants."""
+    """Return one changed file as a row; its contents are not shown, because a policy may name tenants."""
     image = entry.image
     sizes = (None if each is None else len(each) for each in (image.before, image.after))
     modes = (None, None) if image.closed_to is None else (f"{image.mode:04o}", f"{image.closed_to:04o}")
@@ -160,7 +159,7 @@ def _write(
 
 
 def change_in_words(row: dict[str, Any]) -> str:
-    """Return what a row of `changed_rows` says in a few words; what is not proven is marked."""
+    """Return a row of `changed_rows` in a few words; a change without proof is marked."""
     from ibkeys.change.wanted import value_in_words
 
     index = f"[{row['index']}]" if row["index"] is not None else ""
@@ -173,7 +172,7 @@ def _unless_done(status: str) -> str:
 
 
 def _is_open(operation: dict[str, Any]) -> str:
-    """Say that an operation is open, where it stopped, and for how many ports it has done nothing yet."""
+    """Return that an operation is open, the step where it stopped, and the number of ports left to change, in words."""
     where = f", interrupted in step {operation['step']}" if operation["step"] else ""
     left = f", {counted(operation['waiting'], 'port')} left to change" if operation["waiting"] else ""
     return clean(f"is open{where}{left}")

@@ -1,4 +1,4 @@
-"""What a port is called: GUID, name, LID and switch port of each, found by any of them."""
+"""The work of `discover --names`: GUID, name, LID and switch port of each end port."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ VALUES: Final[dict[str, Callable[[Directory, Port], Any]]] = {
     "lid": lambda _, port: port.lid,
     "switch-port": lambda directory, port: directory.switch_port(port),
 }
-"""What ``--only`` can print of a port."""
+"""The values that ``--only`` can print for a port."""
 
 
 def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
-    """Show the end ports that *words* name, all without any, and return the exit code. *only*: one of `VALUES`."""
+    """Show the end ports that *words* name (all without words), and return the exit code. *only*: one of `VALUES`."""
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
@@ -70,18 +70,21 @@ def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: 
 
 
 def say_guids(words: Iterable[str]) -> None:
-    """Let messages show those of *words* that are GUIDs: they look like keys."""
+    """Allow messages to show those of *words* that are GUIDs.
+
+    Otherwise they would be hidden, because they look like keys.
+    """
     from ibkeys.client.address import parse_guids
     from ibkeys.errors import AddressError
 
     for word in words:
-        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch and its port
+        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch with its port
         if is_spelled_as_guid(guid):
             try:
                 for address in parse_guids(guid):
                     typed.is_a_guid(address.guid)
             except AddressError:
-                continue  # said where the word is read
+                continue  # the word's reader reports it
 
 
 def _ports(directory: Directory, words: tuple[str, ...]) -> list[Port]:

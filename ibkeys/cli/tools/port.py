@@ -1,4 +1,4 @@
-"""Ports: partition enforcement, capacities and violation counters, by one sweep."""
+"""The command `port-show`: partition enforcement, capacities and violation counters of ports."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ _GROUPS: Final[Mapping[str, tuple[tuple[Field, ...], Callable[[JsonRow], bool]]]
     "caps": (CAPS, lambda row: not is_external(row)),
     "counters": (COUNTERS, lambda row: True),
 }
-"""The option of each group of fields, and which ports a table has for it."""
+"""The fields of each option, and the ports that a table has for it."""
 _OVERVIEW: Final = frozenset(field.name for field in (STATE, *ENFORCEMENT[:2], *COUNTERS))
-"""What a table of many ports has of all groups: what fits a screen."""
+"""The fields of a table of many ports without such an option, as many as fit a screen."""
 _CONSTRAINT_ERRORS: Final = {"xmit_constraint_errors": "transmitted", "rcv_constraint_errors": "received"}
-"""JSON name → the attribute of `ConstraintErrors`."""
+"""The attribute of `ConstraintErrors` by the JSON name."""
 
 
 @command("port-show")
@@ -78,7 +78,7 @@ def port_show(asked: ShownPorts, **groups: bool) -> int:
 
     sheet = read_sheet(asked, read, values, read_more=read_dropped)
     _say_unread(dropped)
-    if "enforcement" in chosen and not sheet.is_sweep:  # one port by itself does not say what it is linked to
+    if "enforcement" in chosen and not sheet.is_sweep:  # a single port does not report its neighbour
         for row in sheet.ports:
             row["peer"] = None
     shown = _in_table(fields, sheet, is_all, dropped)
@@ -86,7 +86,7 @@ def port_show(asked: ShownPorts, **groups: bool) -> int:
 
 
 def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:
-    """Return all that may be shown of a port, by its JSON name."""
+    """Return all values that the command can show of a port, by their JSON names."""
     from ibkeys.mad.const import CapabilityMask
     from ibkeys.topology.enforcement import ENFORCEMENT_BITS, as_shown, may_enforce
 
@@ -108,8 +108,10 @@ def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:
 
 
 def _suppression(port: Port) -> int | None:
-    """Return which bad P_Key traps an end port holds back for multicast packets, 0 for none; None where it was not
-    read, the port has no such setting, or it is no end port's."""
+    """Return the bad P_Key traps that an end port suppresses for multicast packets; 0: none.
+
+    None if it was not read, if the port lacks the capability, and for an external port of a switch.
+    """
     from ibkeys.mad.const import CapabilityMask
 
     info = port.port_info if port.is_end_port else None
@@ -121,8 +123,10 @@ def _suppression(port: Port) -> int | None:
 def _in_table(
     fields: Sequence[Field], sheet: Sheet, is_all: bool, dropped: Mapping[Port, ConstraintErrors]
 ) -> list[Field]:
-    """Return *fields* as a table has them: those that it leaves out have no title, and constraint errors are unknown
-    only where a port was asked for them."""
+    """Return *fields* for the table.
+
+    Fields without a column have no title; constraint errors of ports that were not asked are "-".
+    """
     hidden = set() if sheet.is_sweep else {"peer"}
     if is_all and sheet.is_sweep:
         hidden = {field.name for field in fields} - _OVERVIEW
@@ -138,7 +142,10 @@ def _in_table(
 
 
 def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
-    """Say whose PortCounters are missing: they are asked by LID and P_Key, so an answer takes more than a link."""
+    """Note the switch ports whose PortCounters were not read.
+
+    They are read by LID and P_Key, so a link alone is not enough.
+    """
     unread = [(port, errors.error) for port, errors in dropped.items() if errors.error is not None]
     if unread:
         port, error = unread[0]

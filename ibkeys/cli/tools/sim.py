@@ -1,4 +1,4 @@
-"""The simulated subnet as a server for other programs, and its steering."""
+"""The commands `sim serve` and `sim ctl`: a simulated subnet as a server for other programs, and its control."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def sim() -> None:
 
 @dataclass(frozen=True, slots=True)
 class _Made:
-    """How the subnet of a file is made."""
+    """The options for making the subnet of a file."""
 
     port_guids: Literal["file", "ibsim"] = options.field(
         "--port-guids",
@@ -79,7 +79,7 @@ class _Made:
 
 @dataclass(frozen=True, slots=True)
 class _Served:
-    """Who may attach to the subnet and where, and what happens to it."""
+    """The options for the programs that attach, the state file and the events."""
 
     at: str | None = options.field(
         "--at", metavar="NODE", help="Node to which programs attach if they do not set SIM_HOST."
@@ -187,7 +187,7 @@ def ctl(name: str, words: tuple[str, ...]) -> int:
 
 
 def _line_of(words: tuple[str, ...]) -> str:
-    """Return the line that the shell's words make: one that holds blanks gets double quotes around the node."""
+    """Return the line of the shell's *words*; the node of a word with blanks gets double quotes."""
     if len(words) == 1:
         return words[0]
     return " ".join(_BLANKS.sub(r'"\1"\2', word) if '"' not in word else word for word in words)
@@ -227,7 +227,7 @@ def _play(server: Server, script: Script, path: str) -> None:
 
 
 def _ending(server: Server, failures: list[Exception], work: Callable[[], object]) -> None:
-    """Do *work*; when it fails (a disk that is full, a pipe that nobody reads) the server ends with that failure."""
+    """Do *work*; if it fails (a full disk, a pipe without reader), stop the server, which then ends with that error."""
     if failures:
         return
     try:
@@ -244,7 +244,7 @@ def _stop_on_signals(stack: ExitStack, server: Server) -> None:
 
 
 def _keep_names(server: Server, stack: ExitStack) -> None:
-    """Keep what nodes are called for the completion of `sim ctl`, until the server ends."""
+    """Keep the names of the nodes for completion of `sim ctl`, until the server ends."""
     from ibkeys.cli.completing import names
 
     try:
@@ -270,7 +270,7 @@ def _made_of(sources: Sequence[str], made: _Made) -> Subnet:
 
 
 def _settings(server: Server, where: tuple[str, int] | None) -> dict[str, str]:
-    """Return the environment with which programs attach."""
+    """Return the environment variables with which programs attach."""
     if where is None:
         found = {"IBSIM_SOCKNAME": server.name}
     else:
@@ -279,7 +279,7 @@ def _settings(server: Server, where: tuple[str, int] | None) -> dict[str, str]:
 
 
 def _welcome(server: Server, sources: Sequence[str], where: tuple[str, int] | None) -> None:
-    """Print how programs attach, at last 'ready'. Raises where nobody can read it."""
+    """Print how programs attach, and "ready" last. Raises StdoutFailed if standard output cannot be written."""
     subnet, home = server.subnet, server.home
     what = " ".join(sources) or "the demo fabric"
     settings = " ".join(f"{variable}={quote(value)}" for variable, value in _settings(server, where).items())

@@ -1,4 +1,4 @@
-"""The MADs of a simulated subnet that is being served, shown line by line and captured."""
+"""Printing and capturing the MADs of a simulated subnet that is being served."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What is shown and kept of the MADs."""
+    """The options for printing and capturing MADs."""
 
     verbose: int = options.field("-v", "--verbose", count=True, help="Print each MAD in one line.")
     pcap: str | None = options.field(
@@ -33,7 +33,7 @@ traced_options: Final = options.group("traced", Traced)
 
 
 def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | None:
-    """Return what shows and captures every MAD, as far as it was asked for; None if it was not."""
+    """Return a function that prints and captures each MAD as the options say; None if they ask for neither."""
     watchers: list[Callable[[PassedMad], None]] = [_print_mad] if traced.verbose else []
     if traced.pcap:
         watchers.append(_capture(stack, Path(traced.pcap), traced.show_keys))
@@ -41,8 +41,10 @@ def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | 
 
 
 def _all(watchers: list[Callable[[PassedMad], None]], seen: PassedMad) -> None:
-    """Show one MAD to every watcher. One that fails (a closed pipe, a full disk) is dropped: programs hang when the
-    server goes, so it serves on."""
+    """Give one MAD to every watcher. A watcher that fails (a closed pipe, a full disk) is dropped.
+
+    The server goes on, because its programs would hang without it.
+    """
     for watcher in tuple(watchers):
         try:
             watcher(seen)
@@ -70,7 +72,7 @@ def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[PassedM
         """A capture file of MADs between any two ports."""
 
         def seen(self, seen: PassedMad) -> None:
-            """Write one MAD; what came back unanswered was on the wire once."""
+            """Write one MAD; one that came back without an answer was on the wire only once, and is skipped."""
             if not seen.note:
                 self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)
 

@@ -1,4 +1,4 @@
-"""What `sim serve` says of the subnet that it made of files, and the M_Keys that it writes for programs."""
+"""The output of `sim serve` about a subnet made from files, and the M_Keys that it writes for programs."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 
 def end_ports_of(subnet: Subnet) -> int:
-    """Return how many end ports there are."""
+    """Return the number of end ports of *subnet*."""
     return sum(len(list(node.end_ports)) for node in subnet.nodes)
 
 
 def write_ready(
     format: str, server: Server, files: Sequence[str], environment: Mapping[str, str], m_keys: int | None
 ) -> bool:
-    """Write for a program what is served, and return True; return False where *format* is for people."""
+    """Write the served subnet for a program and return True; return False if *format* is for people."""
     subnet, home = server.subnet, server.home
     assumed = [
         {"what": each.what, "count": each.count, "unit": each.unit, "assumed": each.assumed} for each in subnet.assumed
@@ -40,17 +40,17 @@ def write_ready(
 
 
 def assumed_lines(subnet: Subnet) -> Iterator[str]:
-    """Yield for people what the files do not say."""
+    """Yield lines for people with the assumptions for facts that the files lack."""
     if subnet.assumed:
         yield "The files do not say, so this is assumed:"
         yield from (f"  {each}" for each in subnet.assumed)
 
 
 def export_keys(subnet: Subnet, directory: Path) -> int:
-    """Write the M_Keys and the links of *subnet* into *directory* as OpenSM's files, and return how many keys.
+    """Write the M_Keys and links of *subnet* into *directory* as OpenSM's files, and return the number of keys.
 
-    They are of a simulated subnet, so they never take the place of other ones: Refused where a guid2mkey has keys that
-    this subnet has not, or a running OpenSM has its files there. Raises StoreError, FileFormatError.
+    The keys are of a simulated subnet, so they never replace others: raises Refused if a guid2mkey has keys that this
+    subnet does not have, or if a running OpenSM has its files there. Raises StoreError, FileFormatError.
     """
     from ibkeys.keys.mkey import MKey
     from ibkeys.managers.key_files import export_key_files

@@ -1,1 +1,1 @@
-"""Commands that go on until they are told to end."""
+"""The command `watch`, which runs until it is stopped."""

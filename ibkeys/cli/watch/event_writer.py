@@ -1,4 +1,4 @@
-"""Output of a watch: events to standard output and the user's command, messages to standard error."""
+"""The output of a watch: events to standard output and the user's command, messages to standard error."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from ibkeys.watch.watching import TURN, Summary
 
 
 class ReaderGone(Exception):
-    """The reader of standard output has gone."""
+    """Raised when the reader of standard output has gone."""
 
 
 class EventWriter:
-    """Writes events to standard output, hands them to commands, and says the rest on standard error."""
+    """Writes events to standard output, passes them to the user's command, and writes messages to standard error."""
 
     def __init__(
         self, format: str, verbose: bool, commands: EventCommand | None, interrupts: Interrupts, notifier: Notifier
@@ -35,19 +35,19 @@ class EventWriter:
         self._untold = 0
 
     def ready(self, text: str) -> None:
-        """Say that the watch has begun."""
+        """Write that the watch has begun, and notify systemd."""
         self.say(text)
         self._notifier.ready(text)
 
     def tell(self, event: Event) -> None:
-        """Write an event, and run the command for it. Raises as `turn` while nobody reads what was written."""
+        """Write an event, and pass it to the user's command. Raises the errors of `turn`."""
         document = json.dumps({"schema": WATCH.schema, **event.to_json()})
         self._write([document] if self._is_json else self._lines.of(event))
         if self._commands is not None:
             self._commands.give(document)
 
     def _write(self, lines: Sequence[str]) -> None:
-        """Write *lines* when there is room: a reader that hangs must not keep a signal from ending the watch."""
+        """Write *lines* once there is room, so that a reader that hangs cannot keep a signal from ending the watch."""
         for line in lines:
             while not (room := streams.takes_more(sys.stdout, 0 if self._is_ending else TURN)) and not self._is_ending:
                 self.turn()
@@ -57,16 +57,19 @@ class EventWriter:
             self._untold += not room
 
     def say(self, text: str) -> None:
-        """Say something about the watch itself."""
+        """Write a message about the watch itself."""
         exits.note(text)
 
     def stopping(self) -> None:
-        """Say that the watch ends: from now on nobody is waited for but commands."""
+        """Notify systemd that the watch ends. From now on it waits only for the user's commands."""
         self._is_ending = True
         self._notifier.stopping()
 
     def turn(self) -> None:
-        """Look after signals, commands and systemd. Raises KeyboardInterrupt, and Enough when nobody reads."""
+        """Handle signals, the user's commands and systemd's watchdog.
+
+        Raises KeyboardInterrupt; ReaderGone if standard output has no reader and there is no user's command.
+        """
         self._interrupts.check()
         self._notifier.alive()
         if self._commands is not None:
@@ -75,7 +78,7 @@ class EventWriter:
             raise ReaderGone
 
     def end(self, summary: Summary) -> None:
-        """Say what was done, and wait for commands that still run."""
+        """Wait for the user's commands that still run, and write the summary."""
         if self._commands is not None:
             self._commands.finish()
         if self._is_json:

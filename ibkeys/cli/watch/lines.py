@@ -1,4 +1,4 @@
-"""Events for people: one line each."""
+"""Events as lines for people."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.watch.event import Event, EventEnd, EventKind
 
 LONGEST_NAME: Final = 20
 _PLAIN: Final = re.compile(r"(?!LID [0-9]|0x)\w[\w ./;:+-]*")
-"""Names that need no quotes: none that looks like a LID or GUID in place of a name, nor begins with blanks."""
+"""Names that need no quotes: those that do not look like a LID or GUID, and do not begin with a blank."""
 _COUNTERS: Final[dict[EventKind, str]] = {
     "m_key-violations": "M_KeyViolations",
     "p_key-violations": "P_KeyViolations",
@@ -22,14 +22,17 @@ _COUNTERS: Final[dict[EventKind, str]] = {
 
 
 class Lines:
-    """Makes the lines of events, in their order: the day stands on a line of its own when it changes."""
+    """Makes the lines of events in their order; a new day has a line of its own.
+
+    *with_guids*: each event has a second line with GUIDs and LIDs, and lines for its uncertain parts.
+    """
 
     def __init__(self, with_guids: bool) -> None:
         self._with_guids = with_guids
         self._day = ""
 
     def of(self, event: Event) -> list[str]:
-        """Return the lines of *event*; *with_guids*: a second one with GUIDs and LIDs, and what is doubtful."""
+        """Return the lines of *event*."""
         day, _, time = event.time.rstrip("Z").partition("T")
         lines = [] if day == self._day else [f"{day} (times in UTC)"]
         self._day = day
@@ -72,7 +75,7 @@ def _policy(event: Event) -> str:
 
 
 def _since(event: Event, day: str) -> str:
-    """Return since when it is counted, with the day where that is another one; "" for what came once."""
+    """Return since when an event is counted, with the day if it is another one; "" for a single event."""
     if event.since in ("", event.time):
         return ""
     since_day, _, since = event.since.rstrip("Z").partition("T")
@@ -80,7 +83,7 @@ def _since(event: Event, day: str) -> str:
 
 
 def _name(end: EventEnd | None) -> str:
-    """Return an end as ``NAME[PORT]``. A name that could be taken for something else stands in quotes."""
+    """Return an end as ``NAME[PORT]``; a name that could be mistaken for something else is quoted."""
     if end is None:
         return UNREADABLE
     if not end.is_known:

@@ -1,4 +1,4 @@
-"""Wrong keys as they are tried: Reports of the SA, counters, OpenSM's log."""
+"""The command `watch`: wrong keys as they are tried, from Reports of the SA, counters or OpenSM's log."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ COMMAND: Final = "watch"
 
 @dataclass(frozen=True, slots=True)
 class _Asked:
-    """What is watched, when it ends, and what is said about it."""
+    """The options of `watch`: the sources, the end, and the form of the output."""
 
     all_traps: bool = options.field(
         "--all-traps",
@@ -94,7 +94,7 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     from ibkeys.watch.watching import Watch, WatchSettings
 
     words = split_command(asked.command) if asked.command is not None else None
-    # Mistakes show before anything is sent.
+    # Mistakes in the policy raise before anything is sent.
     read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     sm_key = sm_key_of(where)
     if asked.opensm_log is not None and (is_given("smkey") or asked.all_traps):
@@ -116,7 +116,10 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
 
 
 def _run(watching: Watch, outlet: EventWriter, begins: str) -> None:
-    """Watch until it is to end, then tell what is left and say what was done. *begins*: what is said when it begins."""
+    """Watch until the end, then write the remaining events and the summary.
+
+    *begins*: the message when the watch begins.
+    """
     from ibkeys.cli.watch.event_writer import ReaderGone
 
     try:
@@ -156,7 +159,10 @@ def _followed(path: str | None) -> AbstractContextManager[FollowedFile | None]:
 def _listening(
     where: Where, sa: AskSa, sm_key: SMKey | None, traps: tuple[int, ...], notifier: Notifier, has_counters: bool
 ) -> Iterator[tuple[Fabric, Subscriber | None]]:
-    """Open the fabric and subscribe to *traps*; the subscriptions end with the block."""
+    """Open the fabric and subscribe to *traps*; at the end of the block the subscriptions end.
+
+    Yields None as subscriber if there are no traps or `_subscribed` returns None.
+    """
     from ibkeys.client.reports import Subscriber
     from ibkeys.fabric.subnet_manager import OwnSmLid
     from ibkeys.keys.smkey import NO_SM_KEY
@@ -188,7 +194,10 @@ def _listening(
 
 
 def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
-    """Subscribe; None if without an SM_Key the SA refuses it, or no SA answers, and there are the counters still."""
+    """Subscribe, and return the subscriber; None if this fails without an SM_Key and the counters are still watched.
+
+    Raises MadStatusError, NoReply, SendRefused, Unreachable.
+    """
     try:
         subscriber.subscribe()
     except (MadStatusError, NoReply, SendRefused, Unreachable) as error:
@@ -208,7 +217,7 @@ def _partitions(name: str | None, policy: Policy | None, fabric: Fabric) -> Part
 
 
 def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: WatchSettings) -> str:
-    """Return in words what is watched."""
+    """Return in words what is being watched."""
     heard = []
     if subscriber is not None:
         heard.append(f"{counted(len(subscriber.traps), 'trap')} of the SA at LID {subscriber.sm_lid}")
