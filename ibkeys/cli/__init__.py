@@ -1,6 +1,6 @@
-"""The command line: parse, call the library, render. Everything that a script needs is in the library.
+"""The command line: parses options, calls the library and writes results.
 
-Commands are imported when they are asked for, so that ``ibkeys --version`` costs little more than click itself.
+A command's module is imported only when it is needed, so that ``ibkeys --version`` costs little more than click itself.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ COMPLETE_VARIABLE: Final = "_IBKEYS_COMPLETE"
 
 
 class CommandEntry(NamedTuple):
-    """Where a command lives, and what it does in one line (the first line of its help)."""
+    """A command's module below `ibkeys.cli`, and the first line of its help."""
 
     module: str
     summary: str
@@ -106,18 +106,21 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "sim": CommandEntry("tools.sim", "Serve a simulated subnet to libibumad programs."),
     },
 }
-"""The commands by what they are for. Their order is that of every list: help, completion, ibkeys(1), the site."""
+"""The commands, grouped by purpose. Help, completion, ibkeys(1) and the web site list them in this order."""
 LISTED: Final = {name: entry for group in GROUPS.values() for name, entry in group.items()}
 COMMANDS: Final = {**LISTED, "completion": CommandEntry("tools.completion", "Print the completion script of a shell.")}
-"""All commands: the listed ones, and `completion`, which a user types once or a package runs."""
+"""All commands: the listed ones, and `completion`, which a user or a package runs once."""
 FIRST: Final[Mapping[str, Sequence[str]]] = {
     "start": ("doctor", "audit", "report"),
     "ask": ("pkey-show", "mkey-show", "why", "matrix", "diff"),
     "change": ("plan", "apply", "mkey-rotate", "undo"),
 }
-"""The commands to begin with, which ``ibkeys`` alone shows."""
+"""The commands that ``ibkeys`` without arguments shows, by purpose."""
 _FIRST_WORD: Final = f"{__name__}.first_word"
-"""In a context's ``meta``, while a shell completes: how the commands begin whose first part was typed as a word."""
+"""Key in the ``meta`` of click's context during completion: the first part of a command, if typed as a word.
+
+With its hyphen (``pkey-``) it is the prefix of the commands to offer.
+"""
 
 
 def function_of(command: str) -> str:
@@ -127,14 +130,14 @@ def function_of(command: str) -> str:
 
 
 class Commands(click.Group):
-    """The commands by name, imported on demand; every way out of them ends in an exit code of the contract."""
+    """The group of all commands, imported on demand. Every run ends with one of the exit codes of ibkeys(1)."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names in the order of the help."""
         return list(LISTED)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """Import a command."""
+        """Import and return a command; None if no command has this name."""
         entry = COMMANDS.get(cmd_name)
         if entry is None:
             return None
@@ -143,7 +146,7 @@ class Commands(click.Group):
         return command
 
     def format_help(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the commands to begin with, and where the others are."""
+        """Write the commands of `FIRST`, and how to list all others."""
         formatter.write(f"{self.help}\n\n")
         for purpose, names in FIRST.items():
             for name in names:
@@ -153,9 +156,9 @@ class Commands(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Find the command that the first word names, or the first two with a hyphen between them: ``pkey show``.
+        """Return the command that the first word names, or the first two words joined by a hyphen (``pkey show``).
 
-        Raises UsageError: for a name that a command had before, with its new one; else with names that are near it.
+        Raises UsageError for an unknown name; the message has the new name of a renamed command, or similar names.
         """
         joined = args[0] if args[1:2] == [] or args[1].startswith("-") else f"{args[0]}-{args[1]}"
         if args[0] not in COMMANDS:
@@ -168,7 +171,7 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
-        """Complete a command's name, or its second part after the first as a word, without importing any."""
+        """Complete a command's name, or its second part after the first was typed as a word. Imports no command."""
         from click.shell_completion import CompletionItem
 
         first = ctx.meta.get(_FIRST_WORD, "")
@@ -187,7 +190,7 @@ class Commands(click.Group):
         standalone_mode: bool = True,
         **extra: Any,
     ) -> NoReturn:
-        """Run a command and leave with its exit code. Only `exits` decides which; *standalone_mode* changes nothing."""
+        """Run a command and exit with its exit code, which `exits` alone decides; *standalone_mode* has no effect."""
         _leave_no_core()
         _leave_at_once()
         arguments = sys.argv[1:] if args is None else list(args)
@@ -200,8 +203,10 @@ class Commands(click.Group):
         sys.exit(code)
 
     def _complete(self, extra: dict[str, Any]) -> NoReturn:
-        """Answer a shell's completion script and leave. Errors are silent: a message would appear in the line that the
-        user is typing. With IBKEYS_DEBUG it is a traceback.
+        """Answer a shell's completion script and exit.
+
+        Errors are silent, because a message would appear in the line that the user is typing; with IBKEYS_DEBUG they
+        are raised.
         """
         from ibkeys.cli.completing import shells
 
@@ -243,7 +248,10 @@ def _leave_no_core() -> None:
 
 
 def _leave_at_once() -> None:
-    """Let the interpreter end without a look at each object: after a sweep that is a tenth of the command's time."""
+    """Freeze the garbage collector at exit.
+
+    Its last pass over all objects of a sweep would take a tenth of the command's time.
+    """
     atexit.unregister(gc.freeze)  # registered once, however often one process calls commands
     atexit.register(gc.freeze)
 

@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 
 class GivenPort(NamedTuple):
-    """What a command line names, for `Fabric.find_port`: an address (None is the local port) and a port number (None is
-    the default one)."""
+    """One port named on a command line, in the form of `Fabric.find_port`.
+
+    ``address``: None is the local port. ``portnum``: None is the default one.
+    """
 
     address: Address | None
     portnum: int | None
@@ -37,17 +39,21 @@ def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = Fals
 
 
 class GivenSet(NamedTuple):
-    """What a command line names where it names several nodes: *word* for `Directory.find`, and the numbers of their
-    ports (None is each port)."""
+    """Several nodes named on a command line.
+
+    ``word``: for `Directory.find`. ``numbers``: those of their ports; None is all ports.
+    """
 
     word: str
     numbers: frozenset[int] | None
 
 
 def given_set(words: Sequence[str], kind: AddressKinds) -> GivenSet | None:
-    """Return the ports of ``ADDR [PORTNUMS]`` where ADDR may stand for several nodes: after -N a name with wildcards or
-    a folded set (``stage[1-48]``), after -G such a set of GUIDs (``0x0002c903000[48208,4823c]``). PORTNUMS are written
-    as ``1-2,5``. None for all else. Raises UsageError, AddressError."""
+    """Return the ports of ``ADDR [PORTNUMS]`` where ADDR may stand for several nodes; None for any other words.
+
+    After -N, ADDR is a name with wildcards or a folded set (``stage[1-48]``); after -G, a folded set of GUIDs
+    (``0x0002c903000[48208,4823c]``). PORTNUMS are written as ``1-2,5``. Raises UsageError, AddressError.
+    """
     from ibkeys.client.address import parse_guids
     from ibkeys.topology.names.patterns import is_pattern
 
@@ -64,7 +70,10 @@ def given_set(words: Sequence[str], kind: AddressKinds) -> GivenSet | None:
 
 
 def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
-    """Return the address that *text* is, by the option given; without one it is a LID. None is the local port."""
+    """Return *text* as an address of the kind that the option names, by default a LID.
+
+    None (the local port) without *text*. Raises UsageError, AddressError.
+    """
     from ibkeys.client.address import NameAddress, parse_guid, parse_lid, parse_route
 
     letter = _letter(kind)
@@ -87,7 +96,7 @@ def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
 
 
 def parse_portnum(text: str) -> int:
-    """Read PORTNUM, 0 to 255. Raises UsageError."""
+    """Return PORTNUM as a number, 0 to 255. Raises UsageError."""
     try:
         return parse_number(text, "PORTNUM", 8)
     except EncodeError as error:

@@ -32,7 +32,10 @@ _ASKED: Final = "confirmation"
 
 @dataclass
 class ShownChange(ABC):
-    """A change of the fabric as one command shows, makes and reports it; `carry_out` is the frame of all of them."""
+    """One command's change of the fabric: how it is shown, made and reported.
+
+    `carry_out` runs the steps that all have in common.
+    """
 
     writer: ChangeWriter
     plan: Plan
@@ -40,10 +43,10 @@ class ShownChange(ABC):
     format: str
 
     def carry_out(self) -> int:
-        """Show the plan, check the interlocks, ask, apply, report, and return the exit code. A dry run says what would
-        be refused, goes no further, and has the exit code of that refusal.
+        """Show the plan, check the interlocks, ask, apply, report, and return the exit code.
 
-        Raises Refused (exit 4) for an interlock, and where nobody said yes; what applying raises.
+        A dry run only writes the refusals that the change would meet, and has the exit code of such a refusal. Raises
+        Refused (exit 4) for an interlock, and if nobody confirmed; and the errors of applying.
         """
         self.say_notes()
         is_table = self.format == "table"
@@ -54,7 +57,7 @@ class ShownChange(ABC):
             self.say_refusals()
         elif self.is_pending:
             self.writer.check(self.plan)
-            exits.require_stdout()  # nothing is changed that could not be shown
+            exits.require_stdout()  # without standard output the result could not be shown: change nothing
             if self.is_asked_about:
                 confirm(self.consent, lambda: None if is_table else self.show(say), questions=self.plan.questions)
             self.apply()
@@ -63,7 +66,7 @@ class ShownChange(ABC):
         return self._refused_code() or code if self.consent.dry_run else code
 
     def _refused_code(self) -> int:
-        """Return the exit code with which the plan would be refused, 0 where it would not be."""
+        """Return the exit code of the refusal that the plan would meet; 0 if there is none."""
         for refusal in self.plan.refusals:
             return exits.exit_code(refusal)
         return exits.REFUSED if self._objections() else 0
@@ -74,24 +77,24 @@ class ShownChange(ABC):
 
     @property
     def is_pending(self) -> bool:
-        """Whether there is anything to do."""
+        """Return whether the plan changes anything."""
         return self.plan.pending
 
     @property
     def is_asked_about(self) -> bool:
-        """Whether the user is asked: not where nothing is sent."""
+        """Return whether to ask the user before the change. Overridden where nothing is sent."""
         return True
 
     def say_notes(self) -> None:
-        """Say on standard error what the user should know before the plan."""
+        """Write the plan's notes to standard error, before the plan is shown."""
         exits.warn_each(self.plan.notes, "note")
 
     @abstractmethod
     def show(self, put: Callable[[str], None]) -> None:
-        """Write with *put*, line by line, what would change."""
+        """Write the planned changes with *put*, line by line."""
 
     def say_refusals(self) -> None:
-        """Say on standard error what would refuse the plan of a dry run, and what would be asked."""
+        """Write the refusals and questions that the real run would meet, to standard error."""
         for refusal in self.plan.refusals:
             exits.warn(str(refusal), "would be refused", refusal.more)
         say_would_be_refused(self._objections())
@@ -104,15 +107,15 @@ class ShownChange(ABC):
 
     @abstractmethod
     def report(self, applied: bool) -> int:
-        """Say the outcome for the change, *applied* or not, and return the exit code."""
+        """Write the result of the change, *applied* or not, and return the exit code."""
 
 
 def writer_of(fabric: LiveFabric, command: str, consent: Changing, goes_on: int | None = None) -> ChangeWriter:
-    """Return the writer of a changing command, with what the user agreed to, and what the journal says was asked for.
-    Each operation that is open is named on standard error, but for the one that it *goes_on* with. A new operation
-    names those of its own kind later, or is refused for them.
+    """Return the writer of a changing command, with the user's consent and the options for the journal.
 
-    Raises UsageError for an interlock that there is not.
+    Each open operation is named on standard error, except *goes_on*, the operation that the command continues. A new
+    operation names open ones of its own kind later, or is refused because of them. Raises UsageError for an interlock
+    that does not exist.
     """
     from ibkeys.change.consent import Consent
     from ibkeys.change.open_operations import notes_on_open
@@ -127,7 +130,7 @@ def writer_of(fabric: LiveFabric, command: str, consent: Changing, goes_on: int 
 
 
 def say_would_be_refused(objections: Iterable[Objection]) -> None:
-    """Say on standard error which interlocks would refuse what a dry run shows."""
+    """Write the interlocks that would refuse the plan of a dry run, to standard error."""
     for each in objections:
         text = f"by interlock {each.interlock}: {each.message} ({each.how_to_override})"
         exits.warn(text, "would be refused", each.more)
@@ -139,10 +142,10 @@ def confirm(
     question: str = "Make this change?",
     questions: Sequence[Question] = (),
 ) -> None:
-    """Ask on the terminal unless the user said yes beforehand. *show* shows what is asked about, where it was not seen.
-    *questions* come before; --yes answers them too, and then each is a note that names the option for it.
+    """Ask for confirmation on the terminal, unless --yes was given.
 
-    Raises Refused when the answer is not yes, and where there is no terminal to ask on.
+    *show* writes the plan if it was not written before. *questions* are asked first; with --yes each is a note that
+    names the option that answers it. Raises Refused if an answer is not yes, and if there is no terminal to ask on.
     """
     if consent.yes:
         for each in questions:
@@ -163,14 +166,20 @@ def confirm(
 
 
 def require_typed_method(consent: Changing, choice: MethodChoice | None) -> None:
-    """Raise Refused if ibkeys chose the method of a change and cannot ask whether it is meant: with --yes, or without a
-    terminal. A dry run needs no answer. *choice*: None if the user chose the method."""
+    """Raise Refused if ibkeys chose the method of a change and the user cannot confirm it.
+
+    That is so with --yes, and without a terminal. A dry run needs no confirmation. *choice*: None if the user chose the
+    method.
+    """
     if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
         raise choice.refuse_untyped()
 
 
 def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | None) -> None:
-    """Write by which *method* a change is made, where that was not typed: with its *choice*, or from the site file."""
+    """Write the *method* of a change unless the user typed it.
+
+    The line has the reason for its *choice*, or says that the method is from the site file.
+    """
     if choice is not None:
         put(f"method: {choice}")
     elif is_from_site("via"):
@@ -178,9 +187,10 @@ def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | 
 
 
 def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], otherwise: str) -> int:
-    """End the record of an operation that goes neither on nor back, and return the exit code. *why*: the reason.
+    """Close an operation that somebody else's change has overtaken; return the exit code.
 
-    *close* ends it and returns its name; *otherwise*: what to type where there is no reason. Raises UsageError then.
+    *why*: the reason for closing it; if None, raises UsageError with *otherwise*, the command to type instead. *close*
+    closes the operation and returns its name.
     """
     if why is None:
         raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
@@ -189,7 +199,7 @@ def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], 
 
 
 def end_record(consent: Changing, close: Callable[[], str]) -> int:
-    """Ask, end the record of an operation, and return the exit code. *close* ends it and returns its name."""
+    """Ask, close an operation, and return the exit code. *close* closes it and returns its name."""
     if consent.dry_run:
         write("dry run: its record would end; nothing was changed")
         return exits.SAYS_NO
@@ -199,7 +209,7 @@ def end_record(consent: Changing, close: Callable[[], str]) -> int:
 
 
 def is_a_terminal() -> bool:
-    """Whether somebody is there to be asked."""
+    """Return whether there is a terminal on which the user can be asked."""
     return sys.stdin.isatty() and sys.stderr.isatty()
 
 
@@ -208,7 +218,7 @@ def is_a_terminal() -> bool:
 
 @dataclass(slots=True)
 class Missing:
-    """What a change to every port could not do: ``errors`` and ``unreached`` as showing commands have them."""
+    """The ports that a change of every port left out, as the documents of showing commands have them."""
 
     errors: list[dict[str, Any]] = field(default_factory=list)
     unreached: int = 0
@@ -217,7 +227,7 @@ class Missing:
 def change_port(
     document: Document, asked: AskedChange, given: GivenPort, make_plan: Callable[[ChangeWriter, PortHandle], Plan]
 ) -> int:
-    """Carry out a command that changes the port that was *given*, as `change`."""
+    """Change the *given* port by the plan of *make_plan*; return the exit code of `change`."""
     with open_fabric(asked.where, changing=True) as fabric:
         return change(fabric, document, asked, lambda writer: make_plan(writer, fabric.find_port(*given)))
 
@@ -229,10 +239,10 @@ def change(
     make_plan: Callable[[ChangeWriter], Plan],
     missing: Missing | None = None,
 ) -> int:
-    """Carry out the command that writes *document*, and return its exit code: 0 done or nothing to do; of a dry run 1
-    with changes, and 4 where they would be refused.
+    """Carry out the command that writes *document*, and return its exit code.
 
-    Raises Refused (exit 4) for an interlock, and if nobody confirmed; and whatever planning and applying raise.
+    0: done, or nothing to do. A dry run: 1 with changes, 4 if they would be refused. Raises Refused (exit 4) for an
+    interlock, and if nobody confirmed; and the errors of planning and applying.
     """
     with writer_of(fabric, document.name, asked.consent) as writer:
         plan = make_plan(writer)
@@ -243,7 +253,7 @@ def change(
 
 @dataclass
 class _ListedChange(ShownChange):
-    """A change of which each value is shown, before and after."""
+    """A change of values that are shown one by one, before and after."""
 
     document: Document
     missing: Missing | None
@@ -264,7 +274,7 @@ class _ListedChange(ShownChange):
                 put(f"  {paint(what, role_of_change(each['before'], each['after']))}")
 
     def report(self, applied: bool) -> int:
-        """Say that it is done, and return 1 for a dry run with changes, else 0."""
+        """Write the result; return 1 for a dry run with changes, else 0."""
         content, dry_run = self._content, self.consent.dry_run
         if self.missing is not None:
             self.missing.errors += [{**each.port.identity(), "error": each.error} for each in self.plan.troubles]
@@ -284,7 +294,7 @@ class _ListedChange(ShownChange):
 
 
 def name_of(each: dict[str, Any]) -> str:
-    """Return what changes, in the standard's words: ``P_Key[3]``, ``M_KeyProtectBits``."""
+    """Return the name of a changed value as IBA spells it: ``P_Key[3]``, ``M_KeyProtectBits``."""
     from ibkeys.mad.attributes import PortInfo
 
     if each["index"] is not None:

@@ -1,4 +1,4 @@
-"""The configuration of infiniband-diags, ibdiag.conf: defaults for all tools of the field."""
+"""The configuration of infiniband-diags, ibdiag.conf: defaults that its tools and ibkeys share."""
 
 from __future__ import annotations
 
@@ -23,7 +23,10 @@ DEFAULT_NAME_MAP: Final = Path("/etc/rdma/ib-node-name-map")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """What the file says; None if it says nothing. ``timeout`` in milliseconds. A key of 0 says nothing."""
+    """The values of the file; None for a value that it does not set.
+
+    ``timeout`` in milliseconds. A key of 0 is not set.
+    """
 
     ca: str | None = None
     port: int | None = None
@@ -33,9 +36,10 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """Read ``name=value`` lines; ``#`` begins a comment line; other names (MLX_EPI) are passed over.
+    """Return the configuration of a file of ``name=value`` lines.
 
-    Raises FileFormatError, with line and column of a value that cannot be; no message repeats a key.
+    Comment lines (``#``) and other names (MLX_EPI) are ignored. Raises FileFormatError, with line and column of an
+    invalid value; no message repeats a key.
     """
     with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the configuration"):
         lines = files.read_text(path, files.SETTINGS, "replace").splitlines()
@@ -63,4 +67,4 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "m_key": lambda value: _or_none(MKey(parse_secret_number(value, "m_key", 64))),
     "sa_key": lambda value: _or_none(SMKey(parse_secret_number(value, "sa_key", 64))),
 }
-"""How the value of each name is read; in small letters it is the field of `Config`."""
+"""The function that reads the value of each name; the name in small letters is the field of `Config`."""

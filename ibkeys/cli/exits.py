@@ -1,6 +1,6 @@
-"""How a command ends: one exit code for each kind of error, and one line on standard error.
+"""The end of a command: one exit code for each kind of error, and one line on standard error.
 
-The codes are the contract's: 0 done, 1 a check says no, 2 wrong usage, 3 could not complete, 4 refused.
+The codes: 0 done, 1 a check says no, 2 wrong usage, 3 could not complete, 4 refused, 130 interrupted.
 """
 
 from __future__ import annotations
@@ -37,25 +37,28 @@ INTERRUPTED: Final = 130
 
 _HINT: Final = "; -v says more"
 _TOO_LONG: Final = re.compile(r"\S{4097,}")
-"""Longer than any path: what a damaged file has in the place of a word."""
+"""A word longer than any path, as a damaged file may contain."""
 _frames_wanted = False
 _keeps_back = False
-"""Whether what explains an error waits for -v: not where -v was given, nor in a command that has no such option."""
+"""Whether explanations of errors are kept back until -v is given; false with -v, and in a command without -v."""
 _knows_more: Callable[[], Iterable[str]] | None = None
 _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, MalformedMad)
 
 
 class StdoutFailed(Exception):
-    """Standard output could not be written, and not because its reader has gone: that is not an error."""
+    """Raised if standard output cannot be written although its reader is still there.
+
+    A reader that has gone is no error.
+    """
 
 
 _OF_CLICK: Final = (click.exceptions.Exit, click.ClickException, click.Abort)
 _EXPECTED: Final = (*_OF_CLICK, KeyboardInterrupt, StdoutFailed, IbkeysError, MemoryError)
-"""What a command may end with; anything else is a bug, but for an error of the operating system."""
+"""The exceptions with which a command may end. Any other is a bug, except an OSError from the operating system."""
 
 
 def exit_code(error: BaseException) -> int:
-    """Return the exit code for an exception that a command let escape."""
+    """Return the exit code for an exception that ended a command."""
     if isinstance(error, click.exceptions.Exit):
         return error.exit_code
     if isinstance(error, (click.UsageError, *_USAGE)):
@@ -68,7 +71,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def message_of(error: BaseException) -> str | None:
-    """Return the line for standard error, None when there is nothing to say."""
+    """Return the line for standard error; None if the exception needs none."""
     if isinstance(error, click.exceptions.Exit):
         return None
     if isinstance(error, StdoutFailed):
@@ -92,10 +95,10 @@ def message_of(error: BaseException) -> str | None:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run *command* and return its exit code; say on standard error what went wrong, in one line; with -v what explains
-    it stands below.
+    """Run *command* and return its exit code; write one line about an error to standard error.
 
-    A reader of standard output that has gone changes nothing: the command goes on, and its own code is returned.
+    With -v its explanation follows. If the reader of standard output has gone, the command still runs to its end, and
+    its own exit code is returned.
     """
     try:
         return _run(command)
@@ -120,9 +123,9 @@ def _run(command: Callable[[], int]) -> int:
     except (Exception, KeyboardInterrupt) as error:
         failure = error
     try:
-        require_stdout()  # what was found before the failure comes before the line about it
+        require_stdout()  # output from before the failure comes before the line about the failure
     except StdoutFailed as late:
-        if exit_code(failure) == DONE:  # the help or the version, which click writes itself
+        if exit_code(failure) == DONE:  # the help or the version, which click writes itself, did not arrive
             failure = late
     if exit_code(failure) != NOT_COMPLETED:
         know_more(None)
@@ -137,7 +140,7 @@ def _run(command: Callable[[], int]) -> int:
 
 
 def know_more(lines: Callable[[], Iterable[str]] | None) -> None:
-    """Let *lines* be asked for notes that come before the line of an error, when the command cannot complete."""
+    """Register *lines*, a function that returns notes to write before the error of an incomplete command."""
     global _knows_more
     _knows_more = lines
 
@@ -149,25 +152,25 @@ def _say_more() -> None:
 
 
 def explain(wanted: bool) -> None:
-    """Show from now on what explains an error, or a hint to -v. A command with -v says which."""
+    """Write explanations of errors from now on (*wanted*), or a hint to -v. A command with the option -v calls this."""
     global _keeps_back
     _keeps_back = not wanted
     tell_rest(Rest.NAMED if wanted else Rest.HINTED)
 
 
 def says_all() -> bool:
-    """Whether nothing is kept back: -v was given, or the command has no such option."""
+    """Return whether explanations are written: -v was given, or the command has no such option."""
     return not _keeps_back
 
 
 def show_frames(wanted: bool = True) -> None:
-    """From now on show the frames of an internal error (``-d``); never its text or values, which may hold a key."""
+    """Write the frames of an internal error from now on (``-d``), never its text or values, which may hold a key."""
     global _frames_wanted
     _frames_wanted = wanted
 
 
 def require_stdout() -> None:
-    """Flush standard output. Raises StdoutFailed when it cannot be written although its reader is still there."""
+    """Flush standard output. Raises StdoutFailed if it cannot be written although its reader is still there."""
     sys.stdout.flush()
     failure = streams.failure_of(sys.stdout)
     if failure is not None and not streams.reader_is_gone(sys.stdout):
@@ -175,14 +178,14 @@ def require_stdout() -> None:
 
 
 def flush() -> None:
-    """Hand on what was written to standard output, now; whether it arrives does not matter yet."""
+    """Flush standard output now. A failure is kept for `require_stdout`."""
     sys.stdout.flush()
 
 
 def write(text: str, hang: int | None = None) -> None:
-    """Write *text*, which is for people, and a newline to standard output; on a terminal it is folded to fit.
+    """Write *text*, which is for people, and a newline to standard output; on a terminal it is folded to its width.
 
-    *hang*: blanks before what is continued, see `ibkeys.cli.screen.lines.folded`.
+    *hang*: blanks before continued lines, see `ibkeys.cli.screen.lines.folded`.
     """
     if streams.hide_progress is not None:
         streams.hide_progress()
@@ -190,7 +193,7 @@ def write(text: str, hang: int | None = None) -> None:
 
 
 def write_each(lines: Iterable[str]) -> None:
-    """Write each of *lines*, as `write`."""
+    """Write each of *lines* as `write` does."""
     for line in lines:
         write(line)
 
@@ -214,7 +217,7 @@ def _fitted(text: str, stream: TextIO, hang: int | None = None) -> str:
 
 
 def write_as_is(text: str) -> None:
-    """Write *text*, which was read as UTF-8 with surrogateescape, as the bytes that it was read from."""
+    """Write *text*, which was read as UTF-8 with surrogateescape, as its original bytes."""
     stream = getattr(sys.stdout, "buffer", None)
     if stream is None:
         write_exact(text.rstrip("\n"))
@@ -224,8 +227,10 @@ def write_as_is(text: str) -> None:
 
 
 def warn(text: str, kind: str = "warning", more: str = "") -> None:
-    """Write one line to standard error, without what was typed and may be a key. *more* explains it: lines below it,
-    with -v."""
+    """Write one line to standard error, with typed words that may be a key taken out.
+
+    *more*: an explanation, written below the line with -v; without -v the line has a hint to it.
+    """
     if kind == "error":
         _say_more()
     hint = _HINT if more and _keeps_back else ""
@@ -236,13 +241,13 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
 
 
 def warn_each(texts: Iterable[str], kind: str = "warning") -> None:
-    """Write a line for each of *texts*, as `warn`."""
+    """Write a line for each of *texts* as `warn` does."""
     for text in texts:
         warn(text, kind)
 
 
 def note(text: str) -> None:
-    """Write what is worth knowing and no warning, as `warn`."""
+    """Write a note, which is less than a warning, as `warn` does."""
     warn(text, "note")
 
 

@@ -1,5 +1,4 @@
-"""Which options a command was given: for the journal their names, and such values as can be no secret; and refusing
-those that mean nothing in what it does."""
+"""The options that a command was given: for the journal without secrets, and refusing options that do not apply."""
 
 from __future__ import annotations
 
@@ -13,37 +12,47 @@ from ibkeys.cli.types import NumberType, ViaType
 from ibkeys.errors import UsageError
 
 _ELSEWHERE: Final = frozenset({"yes", "force", "override", "format", "verbose", "debug", "pcap"})
-"""What the journal has in another place, or what says nothing about the change."""
+"""Options that the journal has in another place, or that do not describe the change."""
 _PLAIN: Final = frozenset({"ca", "at", "keystore", "security_keys", "site"})
-"""Options whose value is any text, and no secret. Of every other one only the name is kept: it may be a key, or a
-backend with an SA_Key in it."""
+"""Options whose value is any text, but never a secret.
+
+Of other options only the name is kept, unless their type is a number, a choice or a method: the value may be a key, or
+a backend with an SA_Key in it.
+"""
 
 
 def is_typed(name: str) -> bool:
-    """Whether the option that click calls *name* stands on the command line; in the environment it may stand for other
-    commands too."""
+    """Return whether the option that click calls *name* is on the command line.
+
+    In the environment it may be meant for other commands too.
+    """
     return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
 
 
 def is_given(name: str) -> bool:
-    """Whether the option that click calls *name* stands on the command line or in the environment. Elsewhere, in the
-    site file, it stands for every command."""
+    """Return whether the option that click calls *name* is on the command line or in the environment.
+
+    In the site file it is meant for every command.
+    """
     return is_typed(name) or is_from_environment(name)
 
 
 def is_from_environment(name: str) -> bool:
-    """Whether the value of the option that click calls *name* is from the environment."""
+    """Return whether the value of the option that click calls *name* is from the environment."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.ENVIRONMENT
 
 
 def is_from_site(name: str) -> bool:
-    """Whether the value of the option that click calls *name* is from the site file."""
+    """Return whether the value of the option that click calls *name* is from the site file."""
     return click.get_current_context().get_parameter_source(name) is ParameterSource.DEFAULT_MAP
 
 
 def given_options() -> tuple[str, ...]:
-    """Return the options of the command that runs, from the command line and the environment: ``--first 3``,
-    ``--same``, ``--m_key`` without its value."""
+    """Return the running command's options: ``--first 3``, ``--same``, ``--m_key``.
+
+    They are those of the command line and the environment. Values that may be secret are left out. An empty tuple
+    outside a command.
+    """
     context = click.get_current_context(silent=True)
     if context is None:
         return ()
@@ -65,8 +74,10 @@ def _in_words(param: click.Option, value: Any) -> str:
 
 
 def refuse_given(options: Iterable[str], why: str) -> None:
-    """Raise UsageError, with the options put into *why* at ``{}``, where the command line has one of *options*: as they
-    are typed, ``--first``."""
+    """Raise UsageError if the command line has one of *options*, spelled as they are typed (``--first``).
+
+    *why*: the message; ``{}`` in it stands for the options that were found.
+    """
     names = {option: param.name for param in click.get_current_context().command.params for option in param.opts}
     given = [option for option in options if is_typed(names.get(option) or "")]
     if given:

@@ -22,31 +22,30 @@ if TYPE_CHECKING:
     from ibkeys.store.paths import StorePaths
 
 _OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
-"""Paths that mean another file, or none, in another process."""
+"""Folders whose paths mean another file, or none, in another process."""
 _PASSED_ON: Final = (
     *("Ca", "Port", "backend", "at", "timeout", "retries", "outstanding_smps", "limit"),
     *("security-keys", "sa-keys", "trust-topology", "ask-unproven", "node-name-map", "config"),
 )
-"""Options of a fabric that the child gets as they are; in small letters each is an attribute of `Where`."""
+"""Options of a fabric that the child process gets unchanged; in small letters each is an attribute of `Where`."""
 LEFT_OUT: Final[Mapping[str, str]] = {
     "site": "what the parent has of it is in the other options; the file may be another by then",
     **dict.fromkeys(("show_keys", "verbose", "debug"), "nobody sees what the child writes"),
     "pcap": "the file is the parent's, which may still write it",
     "snapshot": "a snapshot is not changed",
 }
-"""Attributes of `Where` that the child does not get, and why."""
+"""Attributes of `Where` that the child process does not get, and why."""
 
 
 def command_for_child(
     words: Sequence[str], where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None
 ) -> list[str]:
-    """Return the command line of a command of ours, *words*, on the fabric, stores, hosts and UFM that the user asked
-    for.
+    """Return the command line for a child process: *words* on the fabric, stores, hosts and UFM that the user named.
 
-    The command has to open the fabric in the same way without a variable of the environment and without a prompt.
-    Secrets are in it as names of files only: an M_Key that was typed is left out. Raises UsageError for a file that
-    can be read only once, for an SM_Key that is in no file, and for an encrypted key store whose passphrase is in
-    none."""
+    The child must be able to open the fabric without environment variables and without a prompt. Secrets are passed
+    only as names of files; a typed M_Key is left out. Raises UsageError for a file that can be read only once, for an
+    SM_Key that is in no file, and for an encrypted key store whose passphrase is in no file.
+    """
     _refuse_closed_store(where, stores.keystore)
     values = {
         **{option: getattr(where, option.lower().replace("-", "_")) for option in _PASSED_ON},
@@ -81,7 +80,7 @@ def _refuse_closed_store(where: Where, path: Path | None) -> None:
 
 
 def _words(option: str, value: object) -> list[str]:
-    """Return how an option is written: a flag alone, one with several values once for each."""
+    """Return the words of an option: a flag stands alone, and an option with several values is repeated."""
     if value is None or value is False:
         return []
     if value is True:
@@ -90,7 +89,10 @@ def _words(option: str, value: object) -> list[str]:
 
 
 def _file(secret: str | None, option: str) -> str | None:
-    """Return ``@FILE`` for the child, None for what was typed. Raises UsageError for what cannot be read again."""
+    """Return ``@FILE`` for the child process; None for a typed secret.
+
+    Raises UsageError for a file that cannot be read again.
+    """
     if not secret or not secret.startswith("@"):
         return None
     path = Path(secret[1:])
@@ -103,8 +105,10 @@ def _file(secret: str | None, option: str) -> str | None:
 
 
 def _sm_key_file(where: Where) -> str | None:
-    """Return ``@FILE`` of the SM_Key that opens the SA's M_Keys, None where it is not needed or in ibdiag.conf. Raises
-    UsageError for one that is in no file."""
+    """Return ``@FILE`` of the SM_Key with which the SA shows M_Keys; None if it is not needed or is in ibdiag.conf.
+
+    Raises UsageError for an SM_Key that is in no file.
+    """
     if not where.sa_keys or where.smkey is None:
         return None
     file = _file(where.smkey, "--smkey")
@@ -117,9 +121,10 @@ def _sm_key_file(where: Where) -> str | None:
 
 
 def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
-    """Return a function that waits for Enter at the terminal, up to the given seconds; without one it only waits.
+    """Return a function that waits for Enter at the terminal, up to the given seconds.
 
-    It raises KeyboardInterrupt when a signal asks to stop.
+    It returns whether Enter was pressed; without a terminal it only waits. It raises KeyboardInterrupt when a signal
+    asks to stop.
     """
     listening = sys.stdin is not None and sys.stdin.isatty()
 
@@ -128,7 +133,7 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
         try:
             interrupts.check()
         except KeyboardInterrupt:
-            interrupts.forget()  # it says no to the change; rolling back is not to be cut short by a second one
+            interrupts.forget()  # the signal means no to the change; a second one must not interrupt the rollback
             raise
         if not listening:
             time.sleep(seconds)
@@ -139,14 +144,14 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
             typed = os.read(sys.stdin.fileno(), 1024)
         except (OSError, ValueError):
             typed = b""
-        listening = bool(typed)  # the terminal is gone: the timer keeps running
+        listening = bool(typed)  # empty if the terminal is gone: the timer keeps running
         return b"\n" in typed
 
     return wait
 
 
 def keep_opened(guardian: Guardian, where: Where, fabric: LiveFabric) -> None:
-    """Let *guardian* have the local port that was opened, and the M_Key that was typed; one in a file is read again."""
+    """Give *guardian* the local port that was opened, and a typed M_Key; a key in a file is read again."""
     if not fabric.is_simulated:
         local = fabric.local()
         guardian.keep_port(local.ca_name, local.port)

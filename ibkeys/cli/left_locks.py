@@ -1,4 +1,4 @@
-"""Removing the locks that killed commands left on the hosts of OpenSMs, at the end of what they had begun."""
+"""Removing the locks that killed commands left on this host and on the hosts of OpenSMs."""
 
 from __future__ import annotations
 
@@ -14,8 +14,10 @@ if TYPE_CHECKING:
 
 
 def remove_left_locks(where: Where, command: str, hosts: Sequence[SmHost]) -> None:
-    """Remove those of the own journal on this host and *hosts*, and say on standard error what failed. A simulated
-    subnet has none."""
+    """Remove the locks that this host's journal has left, here and on *hosts*; failures are notes on standard error.
+
+    A simulated subnet has no locks.
+    """
     from ibkeys.change import host_locks
     from ibkeys.store.journal import Journal
 

@@ -1,4 +1,4 @@
-"""Opening what the options name: a fabric, a snapshot, a key store, a journal."""
+"""Opening the fabric, snapshot, key store or journal that the options name."""
 
 from __future__ import annotations
 
@@ -44,19 +44,19 @@ _LIVE_ONLY: Final = {
     "sa_keys": "--sa-keys",
     "smkey": "--smkey",
 }
-"""Options that make no sense with a snapshot: parameter → option."""
+"""Options that make no sense with a snapshot, by parameter."""
 _SM_KEY: Final = "ibkeys.sm_key"
-"""Where click's context keeps the SM_Key that was read."""
+"""Key in the ``meta`` of click's context: the SM_Key that was read."""
 
 
 @contextmanager
 def open_fabric(
     where: Where, changing: bool = False, around: Callable[[UmadPort], UmadPort] | None = None
 ) -> Iterator[Fabric]:
-    """Open the fabric that the options mean; write warnings and notes on standard error.
+    """Open the fabric that the options name; write its warnings and notes to standard error.
 
-    A *changing* command makes the key store that is named where it is missing; to any other that is worth a warning.
-    *around*: returns what is to be used in place of the local port.
+    A *changing* command creates the key store of --keystore if it is missing; any other command warns. *around*: wraps
+    the local port.
     """
     if where.debug:
         exits.show_frames()
@@ -90,8 +90,11 @@ def open_fabric(
 
 
 def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
-    """Open the fabric, where the site file is for its subnet; with --debug and --pcap on a local port that something
-    watches, and *around* that."""
+    """Open the fabric. *around* wraps the local port, which with --debug and --pcap is tapped.
+
+    Raises Refused if the site file is for another subnet, UsageError for options that do not go together, and the
+    errors of `ibkeys.open`.
+    """
     m_key = None
     if where.m_key is not None:
         m_key = read_key(MKey, where.m_key, "--m_key", is_from_environment("m_key"))
@@ -116,7 +119,7 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
 
 
 def _keep_names(where: Where, fabric: Fabric, found: Topology) -> None:
-    """Keep the names of the nodes that a sweep found, for completion; a command is not worse off without."""
+    """Keep the node names of a sweep for completion; a failure does not matter to the command."""
     from ibkeys.cli.completing import names
 
     which = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
@@ -128,7 +131,10 @@ def _keep_names(where: Where, fabric: Fabric, found: Topology) -> None:
 
 
 def _know_more(where: Where, fabric: Fabric) -> None:
-    """When the command cannot complete because ports do not answer, what this host knows is shown too."""
+    """Register the keys and files of this host that may open silent ports.
+
+    They are noted if the command cannot complete.
+    """
 
     def lines() -> Iterable[str]:
         found = fabric.swept
@@ -140,21 +146,21 @@ def _know_more(where: Where, fabric: Fabric) -> None:
 
 
 def what_host_knows(where: Where) -> list[str]:
-    """Return what this host knows that may open ports which do not answer, beside the key files that are used."""
+    """Return the keys and files of this host that may open ports which do not answer, besides the key files in use."""
     from ibkeys.managers.opensm.on_this_host import describe_locked_out
 
     return describe_locked_out(Path(where.security_keys) if where.security_keys else None)
 
 
 def stores_of(where: Where) -> StorePaths:
-    """Return the journal and the key store that the options mean, without opening a fabric."""
+    """Return the journal and the key store that the options name, without opening a fabric."""
     from ibkeys.umad import sim_spec
 
     return sim_spec.stores_of(where.backend, where.keystore, where.journal)
 
 
 def journal_of(where: Where) -> Path:
-    """Return the journal that the options mean, without opening a fabric. Raises UsageError if none lasts."""
+    """Return the journal that the options name, without opening a fabric. Raises UsageError if it is in memory only."""
     path = stores_of(where).journal
     if path is None:
         raise UsageError("a simulated subnet without state= has no permanent journal: use sim:FILE,state=PATH")
@@ -163,9 +169,9 @@ def journal_of(where: Where) -> Path:
 
 @contextmanager
 def open_keystore(options: StoreOptions | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
-    """Open the key store that the options mean, without a fabric; a *changing* command makes it and holds its lock.
+    """Open the key store that the options name, without a fabric; a *changing* command creates it and holds its lock.
 
-    Raises UsageError for one that would be in memory, because nothing in it would be kept.
+    Raises UsageError for a key store in memory, because its contents would be lost.
     """
     from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.store.keystore.sealing import Passphrase
@@ -184,14 +190,17 @@ def open_keystore(options: StoreOptions | Where, command: str, changing: bool = 
 
 
 def keystore_path(options: StoreOptions | Where) -> Path | None:
-    """Return the key store's file; None when it is in memory."""
+    """Return the file of the key store; None if it is in memory."""
     from ibkeys.umad import sim_spec
 
     return sim_spec.stores_of(options.backend, options.keystore).keystore
 
 
 def passphrase_of(text: str | None) -> Callable[[], str]:
-    """Return what asks for the passphrase that --keystore-passphrase names, when it is needed."""
+    """Return a function that reads the passphrase of --keystore-passphrase when it is needed.
+
+    Raises UsageError for an option that is neither a file nor ``-``.
+    """
     option = "--keystore-passphrase"
     if text is not None:
         check_passphrase_option(text, option, from_environment=is_from_environment("keystore_passphrase"))
@@ -199,12 +208,15 @@ def passphrase_of(text: str | None) -> Callable[[], str]:
 
 
 def open_source(where: Where) -> AbstractContextManager[Source]:
-    """Open what a reading command reads: the fabric that the options mean, or the snapshot of ``--from``."""
+    """Open the source of a reading command: the fabric that the options name, or the snapshot of ``--from``."""
     return open_fabric(where) if where.snapshot is None else nullcontext(open_recorded(where))
 
 
 def open_recorded(where: Where) -> RecordedFabric:
-    """Return the snapshot of ``--from``; write warnings and notes on standard error."""
+    """Return the snapshot of ``--from``; write its warnings to standard error.
+
+    Raises UsageError for options of a live fabric.
+    """
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
@@ -221,7 +233,7 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*; write warnings and notes on standard error."""
+    """Return the snapshot in *path*; write its warnings to standard error."""
     recorded = ibkeys.load(path)
     exits.warn_each(recorded.warnings)
     keep_whole(node.description for node in recorded.snapshot.fabric.nodes)
@@ -229,12 +241,15 @@ def load(path: Path) -> Snapshot:
 
 
 def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
-    """Return the client for the SA that the options mean; the SM_Key of ibdiag.conf is shown where none is given."""
+    """Return a client for the SA that the options name; it shows the SM_Key of the options, or else of ibdiag.conf."""
     return fabric.sa(sm_key_of(where), sa.sm_port, sa.pkey_idx)
 
 
 def sm_key_of(where: Where) -> SMKey | None:
-    """Return the SM_Key that the options or ibdiag.conf give; None if none is given. It is asked for once."""
+    """Return the SM_Key of the options, or else of ibdiag.conf; None if neither has one.
+
+    The user is asked for it only once.
+    """
     if where.smkey is None:
         return config_of(where).sa_key
     context = click.get_current_context()
@@ -246,7 +261,10 @@ def sm_key_of(where: Where) -> SMKey | None:
 
 
 def _sa_access(where: Where) -> ibkeys.SaAccess | None:
-    """Return how the SA is asked for M_Keys, None without --sa-keys. Raises UsageError where that makes no sense."""
+    """Return how to ask the SA for M_Keys; None without --sa-keys.
+
+    Raises UsageError for --sa-keys with -y or without an SM_Key, and for --smkey if the SA is not asked.
+    """
     given = click.get_current_context().params
     if not where.sa_keys:
         if "sm_port" not in given and is_typed("smkey"):
@@ -263,7 +281,7 @@ def _sa_access(where: Where) -> ibkeys.SaAccess | None:
 
 
 def is_simulated(where: Where) -> bool:
-    """Whether the options ask for a simulated subnet."""
+    """Return whether the options name a simulated subnet."""
     return where.backend.startswith("sim:")
 
 
@@ -276,8 +294,10 @@ def _warn_of_missing_keystore(keystore: str) -> None:
 
 
 def config_of(where: Where) -> Config:
-    """Return what the ibdiag.conf says that -z names, with ``none`` nothing; without -z the system's, for the real
-    stack only, where it is there and can be read."""
+    """Return the ibdiag.conf that -z names; ``none`` is an empty one.
+
+    Without -z: the system's, for the real stack only, if it can be read. Raises FileFormatError.
+    """
     if where.config == NO_FILE:
         return Config()
     if where.config:

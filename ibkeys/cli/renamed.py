@@ -1,4 +1,4 @@
-"""Names that commands had before: each answers with the command that took its place, and does nothing else."""
+"""The former names of commands: a renamed command only answers with its new name."""
 
 from __future__ import annotations
 
@@ -20,4 +20,4 @@ RENAMED: Final[Mapping[str, str]] = {
     "policy-move": "partition-add TO --out-of FROM --policy FILE",
     "policy-remove": "partition-remove PARTITION WHO... --policy FILE",
 }
-"""What is typed now, without ``ibkeys``, by the old name."""
+"""The new command line, without ``ibkeys``, by the former name."""

@@ -1,4 +1,7 @@
-"""Results as tables for people, JSON for programs, CSV for spreadsheets. The same values under the same names."""
+"""Writing results: tables for people, JSON for programs, CSV for spreadsheets.
+
+The same values have the same names.
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ UNREADABLE: Final = "?"
 
 
 def write_json(document: Document, content: Mapping[str, Any]) -> None:
-    """Write a document with its schema."""
+    """Write *content* as a JSON document with its schema."""
     from ibkeys.jsonfile import dumps
 
     write_exact(dumps({"schema": document.schema, **content}))
@@ -27,8 +30,10 @@ def write_json(document: Document, content: Mapping[str, Any]) -> None:
 def write_document(
     format: str, document: Document, content: Callable[[], Mapping[str, Any]], rows: Iterable[JsonRow]
 ) -> bool:
-    """Write for a program what a command has found, and return True: *content* as JSON, or *rows* as CSV, with the
-    columns that the document has. Any other *format* is for people: write nothing, and return False."""
+    """Write the result for a program and return True: *content* as JSON, or *rows* as CSV with the document's columns.
+
+    Any other *format* is for people: nothing is written, and False is returned.
+    """
     if format == "json":
         write_json(document, content())
     elif format == "csv":
@@ -37,7 +42,7 @@ def write_document(
 
 
 def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
-    """Write the items of a list as they are found, each on a line of its own: there may be very many."""
+    """Write the items of a JSON list, each on its own line as soon as it is there, because there may be very many."""
     import json
 
     separator = ""
@@ -47,15 +52,16 @@ def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
 
 
 def write_rows(declared: CsvRows, rows: Iterable[JsonRow]) -> None:
-    """Write *rows* as CSV, with the columns that are *declared*."""
+    """Write *rows* as CSV with the *declared* columns."""
     write_csv(declared.columns, rows)
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """Write a header and one line for each row, as it comes; None is an empty field, true and false are 1 and 0. Of a
-    value that is an object each part may have a column: ``peer_port`` for ``port`` of ``peer``.
+    """Write a header, and one line for each row as it comes.
 
-    Text that a spreadsheet would run gets an apostrophe before it; see `_as_data`.
+    None is an empty field; true and false are 1 and 0. Parts of a value that is an object may have their own columns:
+    ``peer_port`` for ``port`` of ``peer``. Text that a spreadsheet would run gets an apostrophe before it; see
+    `_as_data`.
     """
     import csv
 
@@ -67,8 +73,10 @@ def write_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
 
 
 class _Lines:
-    """What CSV is written to, a line at a time: CR LF at its end, for which a field with one of them is put in quotes,
-    becomes LF."""
+    """The stream that the csv module writes to, one line at a time.
+
+    The lines end with CR LF, so that the module quotes fields with one of these characters; here they get LF.
+    """
 
     def write(self, line: str) -> None:
         """Write a line to standard output."""
@@ -76,7 +84,7 @@ class _Lines:
 
 
 def _flat(row: JsonRow) -> dict[str, Any]:
-    """Return *row*, and each part of its values that are objects."""
+    """Return *row* with a further item for each part of its values that are objects."""
     objects = [(key, value) for key, value in row.items() if isinstance(value, dict)]
     return {f"{key}_{part}": value for key, parts in objects for part, value in parts.items()} | dict(row)
 
@@ -89,30 +97,33 @@ def _csv_field(value: Any) -> Any:
     return _as_data(str(value)) if not isinstance(value, (int, float)) else value
 
 
-# The beginning of a cell, also after separators of other readers; characters that make it a formula (OWASP, "CSV
-# Injection").
+# The beginning of a cell, also after the separators of other readers, if the next characters make it a formula (OWASP,
+# "CSV Injection").
 _FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r])")
 
 
 def _as_data(text: str) -> str:
-    """Return *text* as a spreadsheet takes it for text: the owner of a node chooses its name."""
+    """Return *text* with apostrophes, so that no spreadsheet runs it.
+
+    A node's name can be chosen by the node's owner.
+    """
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
 
 @dataclass(frozen=True, slots=True)
 class OneLine:
-    """Several painted values that stand on one line of a cell, if there is room."""
+    """Several coloured values that share one line of a cell, if there is room."""
 
     values: tuple[Painted, ...]
 
 
 def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Write `table_lines`."""
+    """Write the lines of `table_lines`."""
     write_each(table_lines(titles, rows))
 
 
 def write_columns(fields: Sequence[Field], rows: Iterable[JsonRow]) -> None:
-    """Write a table of those *fields* that have a title."""
+    """Write a table with the *fields* that have a title."""
     shown = [field for field in fields if field.title]
     cells = ([field.cell(row) for field in shown] for row in rows)
     write_each(table_lines([field.short_title for field in shown], cells))
@@ -121,10 +132,10 @@ def write_columns(fields: Sequence[Field], rows: Iterable[JsonRow]) -> None:
 def table_lines(
     titles: Sequence[str], rows: Iterable[Sequence[Any]], below: Iterable[Sequence[str]] | None = None
 ) -> Iterator[str]:
-    """Yield the lines of columns, each as wide as its widest cell; numbers to the right. None is unreadable.
+    """Yield the lines of a table, each column as wide as its widest cell; numbers stand at the right.
 
-    A cell may be a list: its items stand on lines of their own. *below*: lines that follow each row, as they are.
-    On a terminal the lines fit it: see `ibkeys.cli.screen.tables`.
+    None is unreadable. The items of a cell that is a list have a line each. *below*: lines to write unchanged below
+    each row. On a terminal the lines are fitted to its width: see `ibkeys.cli.screen.tables`.
     """
     cells = [[_lines(value) for value in row] for row in rows]
     numeric = [all(_is_number(line.text) for row in cells for line in row[at]) for at in range(len(titles))]
@@ -161,7 +172,7 @@ def _cell(value: Any) -> str:
 
 
 def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
-    """Write what is known of one thing: a heading, and one line for each name and value."""
+    """Write a heading, and below it one line for each name and value."""
     write(heading)
     listed = [(name, _line(value)) for name, value in pairs]
     width = max((len(name) for name, _ in listed), default=0)
@@ -170,8 +181,10 @@ def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
 
 
 def heading_of(row: JsonRow) -> str:
-    """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``. No line breaks the name
-    of its node."""
+    """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``.
+
+    From now on no line is folded within the name of its node.
+    """
     keep_whole([row["node_desc"]])
     name = row["node_desc"] if row["node_desc"] is not None else "name not readable"
     lid = row["lid"] if row["lid"] is not None else UNREADABLE

@@ -22,13 +22,12 @@ _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*
 
 
 def read_key(kind: type[_K], text: str, option: str, from_environment: bool = False, is_new: bool = False) -> _K:
-    """Return the key that the value of an option stands for.
+    """Return the key that the value of an option gives.
 
-    ``@FILE``: the first line of FILE that is not empty. A number: itself, with a warning. ``-``: asked for without echo
-    on a terminal (twice where it *is_new*), one line of standard input elsewhere. Any other word asks too, as in
-    infiniband-diags, but not for a new key. From the environment only ``@FILE`` is taken.
-
-    Raises UsageError, EncodeError; no message repeats a key.
+    ``@FILE``: the first line of FILE that is neither empty nor a comment. A number: the key itself, with a warning.
+    ``-``: asked for without echo on a terminal (twice if it *is_new*), else one line of standard input. Any other word
+    asks too, as in infiniband-diags, but not for a new key. From the environment only ``@FILE`` is accepted. Raises
+    UsageError, EncodeError; no message repeats a key.
     """
     if text.startswith("@"):
         path = Path(text[1:])
@@ -47,7 +46,10 @@ def read_key(kind: type[_K], text: str, option: str, from_environment: bool = Fa
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
-    """Raise UsageError for a passphrase in plain text: neither command line nor environment is a place for one."""
+    """Raise UsageError for a passphrase in plain text.
+
+    On the command line and in the environment others could read it.
+    """
     if text is None or text.startswith("@") or (text == "-" and not from_environment):
         return
     if from_environment:
@@ -58,10 +60,10 @@ def check_passphrase_option(text: str | None, option: str, from_environment: boo
 
 
 def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str:
-    """Return the passphrase that the value of an option stands for: ``@FILE`` its first line, ``-`` or None asks.
+    """Return the passphrase that the value of an option gives: ``@FILE`` its first line; ``-`` or None asks for it.
 
-    On a terminal it is asked for without echo (twice with *confirm*); elsewhere ``-`` reads one line of standard input,
-    and without the option there is none. Raises UsageError, StoreSealed; no message repeats it.
+    It is asked for without echo on a terminal (twice with *confirm*); elsewhere ``-`` reads one line of standard input.
+    Raises UsageError; StoreSealed without the option and without a terminal. No message repeats the passphrase.
     """
     if text is not None and text.startswith("@"):
         lines = read_secret_file(Path(text[1:]), option, warn).decode("utf-8", "surrogateescape").splitlines()
@@ -80,7 +82,7 @@ def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str
 
 
 def read_m_keys(path: Path, option: str) -> list[MKey]:
-    """Return the keys of a file with one on each line; empty lines and those that begin with # are left out.
+    """Return the keys of a file with one on each line, without empty lines and comments (#).
 
     Raises UsageError, EncodeError; no message repeats a key.
     """
@@ -90,7 +92,8 @@ def read_m_keys(path: Path, option: str) -> list[MKey]:
 def read_token(path: str, option: str) -> bytes:
     """Return the bearer token in the first line of a file. Raises UsageError, which does not repeat it.
 
-    A token has 16 characters at least, for it is all that keeps strangers out; no blanks, for HTTP ends it there.
+    A token has at least 16 characters, because nothing else keeps strangers out, and no blanks, because HTTP ends it
+    there.
     """
     rule = f"{_SHORTEST_TOKEN} printable ASCII characters or more, without blanks"
     rule += "; `head -c 24 /dev/urandom | base64` makes one"
@@ -105,7 +108,7 @@ def _keys_in(kind: type[_K], path: Path, lines: Sequence[str]) -> list[_K]:
 
 
 def _lines_of(path: Path, option: str) -> list[str]:
-    """Return the lines of a key file that are not comments. Raises UsageError when there is none."""
+    """Return the lines of a key file without empty lines and comments. Raises UsageError if there are none."""
     lines = [line.strip() for line in read_secret_file(path, option, warn).decode("ascii", "replace").splitlines()]
     keys = [line for line in lines if line and not line.startswith("#")]
     if not keys:

@@ -1,6 +1,4 @@
-"""The sequence common to all showing commands: read one port or every port, render, report what is missing, return the
-exit code.
-"""
+"""The sequence common to all showing commands: read one port or all, write them, report errors, return an exit code."""
 
 from __future__ import annotations
 
@@ -38,13 +36,15 @@ if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
 
 LISTED_TROUBLES: Final = 10
-"""More than this many ports that could not be read are only counted in tables; JSON lists all."""
+"""Most causes of unread ports in a table; further ones are only counted. JSON lists all."""
 
 
 @dataclass(slots=True)
 class Sheet:
-    """What was read, in the form of the JSON contract: the ports with their values, what failed, how many no link
-    reaches. ``fabric``: what a sweep found.
+    """The ports that were read with their values, in the form of the JSON document.
+
+    ``errors``: the reads that failed. ``unreached``: the number of ports that no link reaches. ``is_sweep``: whether it
+    is shown as a table. ``fabric``: the topology of a sweep.
     """
 
     ports: list[dict[str, Any]] = made(default_factory=list)
@@ -66,12 +66,12 @@ def read_sheet(
     read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
     keeps: Callable[[Port], bool] | None = None,
 ) -> Sheet:
-    """Read one port with *read*, or all by a sweep, and make each port's *values* of what was read.
+    """Read one port with *read*, or all ports by a sweep, and return the sheet of each port's *values*.
 
     Filters choose among the ports of a sweep; so does a set of names or GUIDs (`given_set`). A host's name stands for
-    all its nodes: of several each port is read.
-    *read_more* reads what no sweep does, of the ports that are listed. *keeps*: a filter of this command alone. Raises
-    what `Fabric.find_port` and the reads raise; a sweep goes on past what fails and lists it.
+    all of its nodes, and each of their ports is read. *read_more* reads more of the listed ports than a sweep does.
+    *keeps*: a filter of this command alone. Raises the errors of `Fabric.find_port` and of the reads; a sweep lists
+    failed reads instead.
     """
     chosen, words = PortFilter(asked.listing, keeps), asked.words
     several = given_set(words, asked.kind) if not asked.every_port else None
@@ -93,16 +93,16 @@ def read_sheet(
         sheet.ports = [{**port.identity(), **values(port)} for port in ports]
     for row in sheet.ports if not source.holds_m_keys else ():
         if "m_key" in row:
-            row["m_key"] = None  # that is a fingerprint
+            row["m_key"] = None  # it is a fingerprint
     return sheet
 
 
 def _read_ports(
     source: Source, given: GivenPort, read: Callable[[ReadablePort], object]
 ) -> tuple[list[Port], list[dict[str, Any]]]:
-    """Read the port that was *given*, or each port of a host with several nodes: there one that fails is listed.
+    """Read the port *given*, or each port of a host with several nodes; return the ports, and the errors.
 
-    Return the ports and what could not be read.
+    Raises the error of reading a single port; of several ports it is listed.
     """
     from ibkeys.topology.find import SeveralNodes
 
@@ -127,8 +127,10 @@ def _read_one(source: Source, port: Port, read: Callable[[ReadablePort], object]
 def sweep_for(
     source: Source, where: Where, chosen: PortFilter, wanted: Wanted, several: GivenSet | None = None
 ) -> Topology:
-    """Return what a sweep finds, and let *chosen* know all that it needs to choose among it: *several* is ADDR. Raises
-    AddressError for a name that is not there, and what `load` raises."""
+    """Return the topology of a sweep, and prepare *chosen* to filter its ports.
+
+    *several*: ADDR. Raises AddressError for a name that is not there, and the errors of `load`.
+    """
     if chosen.since is None:
         found = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or chosen.needs_tables))
     else:
@@ -143,16 +145,16 @@ def sweep_for(
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
-    """Return what a port that was read says about itself and cannot be, as the contract has errors."""
+    """Return the impossible values that a port reports about itself, as errors of the document."""
     from ibkeys.topology.plausible import node_problems, port_problems
 
     problems = node_problems(port.node.node_info) + port_problems(port)
-    unsaid = () if port.node.says_capacity else ("PartitionCap",)  # a zero that no node said
+    unsaid = () if port.node.says_capacity else ("PartitionCap",)  # its zero is not from the node
     return [{**port.identity(), "error": text} for field, text in problems if field not in unsaid]
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
-    """Discover with a progress bar, and say what a reader should know. *wanted* stands in place of *p_keys*."""
+    """Discover the fabric with a progress bar, and write the notes of the sweep. *wanted* replaces *p_keys*."""
     with progress_bar(where) as progress:
         found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
     say_notes(found)
@@ -160,7 +162,7 @@ def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | N
 
 
 def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
-    """Take a snapshot with a progress bar, and say what `Fabric.take_snapshot` warns of."""
+    """Take a snapshot with a progress bar, and write the warnings of `Fabric.take_snapshot`."""
     heard = len(fabric.warnings)
     try:
         with progress_bar(where) as progress:
@@ -170,19 +172,24 @@ def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
 
 
 def say_notes(found: Topology) -> None:
-    """Write on standard error the notes about the whole output; from now on no line breaks a node's name."""
+    """Write the notes of a topology to standard error.
+
+    From now on no line is folded within the name of one of its nodes.
+    """
     keep_whole(node.description for node in found.nodes)
     exits.warn_each(found.notes, "note")
 
 
 def errors_of(found: Topology, counts: Callable[[Trouble], bool] = lambda trouble: True) -> list[dict[str, Any]]:
-    """Return what could not be read, as the contract has it. *counts*: which of it."""
+    """Return the failed reads as errors of the document. *counts*: which of them to return."""
     return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if counts(trouble)]
 
 
 def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | None = None, each: bool = False) -> int:
-    """Say on standard error what could not be read, each cause once or for *each* port, and return the exit code.
-    *names*: how ports are called, where more of them are known than those of *errors*."""
+    """Write failed reads to standard error, each cause once (*each*: for each port), and return the exit code.
+
+    *names*: the names of ports, if more ports are known than those of *errors*.
+    """
     if not errors:
         return exits.DONE
     say_by_cause([(error, error["error"]) for error in errors], "not read", format, names, each)
@@ -198,10 +205,10 @@ def show(
     asked: ShownPorts,
     in_table: Callable[[JsonRow], bool] = lambda row: True,
 ) -> int:
-    """Render a sheet and return the exit code. *fields*: those of a port, without its identity. *in_table*: what the
-    table of a sweep lists; ports of which all columns say the same are one row of it where that was asked for.
+    """Write a sheet and return the exit code. *fields*: the fields of a port, without its identity.
 
-    Raises UsageError for a folding that does not go with the format.
+    *in_table*: which rows the table of a sweep lists; equal rows are folded as the options say. Raises UsageError for a
+    folding option that does not go with the format.
     """
     format, folded = asked.format, is_folded(asked.listing, asked.format)
     names = FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
@@ -221,8 +228,10 @@ def show(
 
 
 def write_ports(fields: Sequence[Field], rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> None:
-    """Write a table of ports, with those *fields* that have a title: a row for each port, or *folded* one for all that
-    have the same values."""
+    """Write a table of ports with the *fields* that have a title.
+
+    Each port has a row, or, if *folded*, each set of equal values.
+    """
     shown = [field for field in fields if field.title]
     titles = [field.short_title for field in shown]
     if folded:
@@ -236,34 +245,34 @@ NAMING: Final = ("Node", "GUID", "Port", "LID")
 
 
 def naming(row: JsonRow) -> list[Any]:
-    """Return the cells that name a port. No line breaks its node's name."""
+    """Return the cells that name a port. From now on no line is folded within the name of its node."""
     keep_whole([row["node_desc"]])
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
 
 def short_name(port: Port) -> str:
-    """Return a port's node by name, with the number where the node has several ports of its own."""
+    """Return the name of a port's node, with the port number if the node is no switch and has several ports."""
     node = port.node
     several = not node.is_switch and node.num_ports > 1
     return (node.description or f"0x{node.guid:016x}") + (f" port {port.num}" if several else "")
 
 
 def guid_of(port: Port) -> str | None:
-    """Return a port's GUID as the contract has it."""
+    """Return a port's GUID as text of the document; None if it was not read."""
     guid = port.port_guid
     return f"0x{guid:016x}" if guid else None
 
 
 PEER_PARTS: Final = ("node_guid", "node_desc", "node_type", "port")
-"""What names the far end of a link."""
+"""The fields that name the far end of a link."""
 
 
 MAY_STOP_LISTED: Final = 8
-"""Switch ports between switches that are named in words."""
+"""Most switch ports on links between switches that a text names."""
 
 
 def peer_document(port: Port) -> dict[str, Any] | None:
-    """Return the far end of a port's link as the contract has it; None if there is none."""
+    """Return the far end of a port's link for the document; None if there is none."""
     peer = port.peer
     if peer is None:
         return None
@@ -272,24 +281,26 @@ def peer_document(port: Port) -> dict[str, Any] | None:
 
 
 def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes *names* of what was *read*, as the contract has them; None of what was not read."""
+    """Return the attributes *names* of *read* for the document; each is None if *read* is None."""
     return {name: getattr(read, name) if read is not None else None for name in names}
 
 
 def stop_document(stop: PacketCheck) -> dict[str, Any]:
-    """Return a switch port that stops packets, as the contract has it."""
+    """Return a switch port that stops packets, for the document."""
     return {**stop.port.identity(), "direction": stop.direction, "pkey": str(stop.p_key)}
 
 
 def not_active_document(end: Port) -> dict[str, Any]:
-    """Return an end of a link that is not Active, as the contract has it."""
+    """Return the end of a link that is not Active, for the document."""
     info = end.port_info
     return {**end.identity(), "state": info.port_state if info is not None else None}
 
 
 def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> None:
-    """Say which ports on links between switches stop packets with which P_Keys (*chosen*: of these partitions), and of
-    which that was not read."""
+    """Write notes about ports on links between switches that stop P_Keys, and about such ports that were not read.
+
+    *chosen*: only P_Keys of these partitions; empty: all.
+    """
     unread = reach.unread_between_switches
     lines = [
         f"{port} is on a link between switches and stops packets with {', '.join(map(str, stopped))} "
@@ -303,14 +314,14 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
 
 
 def write_unreached(unreached: int) -> None:
-    """Say how many ports no link of this subnet reaches; they may have one on another."""
+    """Write the number of ports that no link of this subnet reaches; they may be linked to another subnet."""
     if unreached:
         write(f"({counted(unreached, 'CA or router port')} not read: not linked to this subnet, or not at all)")
 
 
 @contextmanager
 def progress_bar(where: Where) -> Iterator[OnFound | None]:
-    """Yield what a sweep tells its progress to; None if nobody watches."""
+    """Yield the callback for the progress of a sweep; None if no progress is drawn."""
     from ibkeys.cli.screen.progress import ProgressLine
 
     with ProgressLine(not where.debug) as progress:

@@ -1,9 +1,9 @@
-"""Standard output and standard error, which keep working after their readers have gone.
+"""Standard output and standard error that keep working after their readers have gone.
 
-Where a write fails (the reader of a pipe has gone, a disk is full, the terminal was closed), what follows is thrown
-away and the command goes on: a change must not stop half way because nobody listens, and the interpreter, which flushes
-both at its end, must find nothing to complain of (it would put 120 in place of the exit code). What failed is kept, for
-those who decide about the exit code.
+If a write fails (the reader of a pipe has gone, a disk is full, the terminal was closed), all further output is thrown
+away and the command goes on. A change must not stop half way because nobody reads its output; and the interpreter,
+which flushes both streams at its end, must not fail, because it would exit with 120 in place of the command's exit
+code. The first failure is kept for the choice of the exit code.
 """
 
 from __future__ import annotations
@@ -23,12 +23,17 @@ if TYPE_CHECKING:
 _READER_GONE: Final = frozenset({errno.EPIPE, errno.ECONNRESET})
 
 hide_progress: Callable[[], None] | None = None
-"""Removes the line of progress (`ibkeys.cli.screen.progress`) from the terminal while one is drawn, else None. Whoever
-writes a line there calls it first."""
+"""Removes the progress line (`ibkeys.cli.screen.progress`) while one is drawn, else None.
+
+Code that writes another line to the terminal calls it first.
+"""
 
 
 class Outliving(io.FileIO):
-    """A descriptor that takes everything: what cannot be written is thrown away. ``error`` is the first failure."""
+    """A file descriptor whose writes never fail: output that cannot be written is thrown away.
+
+    ``error``: the first failure.
+    """
 
     def __init__(self, descriptor: int) -> None:
         super().__init__(descriptor, "w", closefd=False)
@@ -36,7 +41,7 @@ class Outliving(io.FileIO):
         self.was_terminal = os.isatty(descriptor)
 
     def write(self, data: ReadableBuffer, /) -> int:
-        """Write *data*, or throw it away; a descriptor that would block is waited for."""
+        """Write *data*, or throw it away; wait for a descriptor that would block."""
         while self.error is None:
             try:
                 written = super().write(data)
@@ -50,13 +55,13 @@ class Outliving(io.FileIO):
 
 
 def failure_of(stream: TextIO) -> OSError | None:
-    """Return why nothing that is written to *stream* arrives any more, None if it does."""
+    """Return the error after which nothing written to *stream* arrives; None if there is none."""
     beneath = _beneath(stream)
     return beneath.error if beneath is not None else None
 
 
 def reader_is_gone(stream: TextIO) -> bool:
-    """Whether *stream* failed because nobody reads it any more: the other end of a pipe or a terminal was closed."""
+    """Return whether *stream* failed because its reader has gone: the other end of a pipe or a terminal was closed."""
     beneath = _beneath(stream)
     if beneath is None or beneath.error is None:
         return False
@@ -64,9 +69,9 @@ def reader_is_gone(stream: TextIO) -> bool:
 
 
 def takes_more(stream: TextIO, seconds: float) -> bool:
-    """Whether a line can be written to *stream* without waiting for its reader, after *seconds* at most.
+    """Return whether a line can be written to *stream* without waiting for its reader, within *seconds*.
 
-    A pipe takes a page or nothing; a stream that failed, or that somebody put in its place, takes everything.
+    A pipe takes a whole page or nothing. True for a stream that has failed, or that is not one of `outliving`.
     """
     beneath = _beneath(stream)
     if beneath is None or beneath.error is not None:
@@ -81,10 +86,11 @@ def _beneath(stream: TextIO) -> Outliving | None:
 
 @contextmanager
 def outliving() -> Iterator[None]:
-    """Let the standard streams outlive their readers; one that somebody has put in their place is skipped.
+    """Replace the standard streams by streams that outlive their readers.
 
-    Standard input and standard error that were closed from the beginning become /dev/null: nothing that is opened
-    later may get their descriptors, and be written by a library that warns. A closed standard output stays None.
+    A stream that a caller has replaced is left alone. Standard input and standard error that were closed from the
+    beginning become /dev/null, so that no file opened later gets their descriptors, to which libraries may write
+    warnings. A closed standard output stays None.
     """
     before = sys.stdin, sys.stdout, sys.stderr
     if sys.stdin is None:
@@ -106,11 +112,14 @@ def outliving() -> Iterator[None]:
 
 
 def _around(stream: io.TextIOWrapper) -> TextIO:
-    """Return a text stream on the descriptor of *stream*, without its faults. An unencodable character is escaped."""
+    """Return a text stream on the descriptor of *stream* whose writes never fail.
+
+    A character that cannot be encoded is escaped.
+    """
     stream.flush()
     return io.TextIOWrapper(
         io.BufferedWriter(Outliving(stream.fileno())),
         encoding=stream.encoding,
         errors="backslashreplace",
-        line_buffering=stream.line_buffering or stream.write_through,  # the latter with PYTHONUNBUFFERED
+        line_buffering=stream.line_buffering or stream.write_through,  # write_through is set with PYTHONUNBUFFERED
     )

@@ -1,8 +1,8 @@
 """Keys typed in the wrong place on the command line, which no message may repeat.
 
-Most messages never repeat such a word (`ibkeys.keys.number.quoted`); this is the net below them, for those of click and
-for names of files, formats and rules. Only words of this command line (and of its variables) are looked for, and a
-number that the user called a GUID is none of them.
+Most messages never repeat such a word (`ibkeys.keys.number.quoted`). This module hides it in all others: messages of
+click, and names of files, formats and rules. It looks only for words of this command line and its variables, without
+numbers that the user calls a GUID.
 """
 
 from __future__ import annotations
@@ -21,20 +21,22 @@ _guids: set[int] = set()
 
 
 def watch(words: Iterable[str]) -> None:
-    """Hide those of *words*, or of their parts, that look like a key; what was watched before is forgotten. They are
-    examined when the first message is written."""
+    """Hide those of *words*, and of their parts, that look like a key, in all messages from now on.
+
+    The words of an earlier call are no longer hidden. *words* are examined when the first message is written.
+    """
     global _watched
     _watched = tuple(words)
     _guids.clear()
 
 
 def is_a_guid(number: int) -> None:
-    """Show *number* after all: the user said that it is a GUID."""
+    """No longer hide *number*: the user has called it a GUID."""
     _guids.add(number)
 
 
 def without_keys(text: str) -> str:
-    """Return *text* without what was typed and looks like a key."""
+    """Return *text* without typed words that look like a key."""
     for pattern in _patterns(_watched):
         if not any(pattern.fullmatch(f"0x{guid:x}") for guid in _guids):
             text = pattern.sub(NOT_SHOWN, text)
@@ -43,13 +45,13 @@ def without_keys(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _patterns(words: tuple[str, ...]) -> list[re.Pattern[str]]:
-    """Return what matches those of *words*, and of their parts, that look like a key; the longest comes first."""
+    """Return patterns for those of *words*, and of their parts, that look like a key; the longest part is first."""
     parts = {part for word in words for part in (word, *_PARTS.split(word), *_GROUPED.findall(word))}
     return [_any_spelling(part) for part in sorted(parts, key=len, reverse=True) if looks_like_a_key(part)]
 
 
 def _any_spelling(word: str) -> re.Pattern[str]:
-    """Match *word*, also as the same number in hex or decimal."""
+    """Return a pattern for *word*, also as the same number in hex or decimal."""
     spellings = {re.escape(word)}
     digits = re.sub(r"[\s:_-]", "", word)
     for base in (10, 16):

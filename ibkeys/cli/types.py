@@ -1,4 +1,4 @@
-"""How values on the command line are read: numbers, P_Keys, lengths of time."""
+"""The types of values on the command line: numbers, GUIDs, P_Keys, choices, lengths of time."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ else:  # no generic classes before click 8.4 and 8.2
 
 
 class _Word(_ParamType, ABC):
-    """A value that is one word on the command line; each class has its own way to read it."""
+    """A type whose value is one word on the command line; each subclass reads it."""
 
     @abstractmethod
     def read(self, text: str) -> Any:
         """Return the value. Raises EncodeError."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Read the value; a default is there already. Raises click.BadParameter."""
+        """Return the value; a default has its type already. Raises click.BadParameter."""
         try:
             return self.read(value) if isinstance(value, str) else value
         except EncodeError as error:
@@ -60,7 +60,10 @@ class NumberType(_Word):
 
 
 class Guid(_Word):
-    """A GUID, in any form of `ibkeys.keys.guid.parse_guid`. Messages may show it: the user said that it is one."""
+    """A GUID, in any form of `ibkeys.keys.guid.parse_guid`.
+
+    Messages may show it, because the user has called it a GUID.
+    """
 
     name = "guid"
 
@@ -80,12 +83,12 @@ class PKeyType(_ParamType):
     name = "pkey"
 
     def convert(self, value: str | PKey, param: click.Parameter | None, ctx: click.Context | None) -> PKey:
-        """Read the P_Key."""
+        """Return the P_Key. Raises EncodeError."""
         return value if isinstance(value, PKey) else parse_p_key(value)
 
 
 def parse_p_key(text: str) -> PKey:
-    """Read a P_Key of the command line: ``0x8001``, ``0x1:full``, ``0x1:limited``. Raises EncodeError."""
+    """Return the P_Key of a word of the command line: ``0x8001``, ``0x1:full``, ``0x1:limited``. Raises EncodeError."""
     if not text.strip().lower().startswith("0x"):
         number, colon, membership = text.strip().partition(":")
         hint = f"write {' or '.join(f'{each}{colon}{membership}' for each in _meant(number))}"
@@ -94,7 +97,7 @@ def parse_p_key(text: str) -> PKey:
 
 
 def _meant(number: str) -> list[str]:
-    """Return what a P_Key without ``0x`` may mean: the decimal number; four digits first as they would follow 0x."""
+    """Return the P_Keys that a word without ``0x`` may mean: its decimal number; four digits first as hex digits."""
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         return ["0x8001"]
     decimal = f"{int(number):#x}"
@@ -109,7 +112,7 @@ _DURATION: Final = re.compile(r"([0-9]{1,6})([smhdw])", re.ASCII)
 
 
 class NearChoice(_Choice):
-    """One of a few words; of one that is none, the near ones are named. Its word is never a key."""
+    """One of a few words. The error for another word names similar ones. The word is never a key."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> str:
         """Return the word. Raises click.BadParameter."""
@@ -125,7 +128,7 @@ class NearChoice(_Choice):
 
 
 class Duration(_Word):
-    """A length of time with its unit: ``90s``, ``15m``, ``12h``, ``30d``, ``8w``; more than none."""
+    """A length of time above 0 with its unit: ``90s``, ``15m``, ``12h``, ``30d``, ``8w``."""
 
     name = "duration"
 
@@ -141,13 +144,13 @@ DURATION: Final = Duration()
 
 
 class ViaType(_Word):
-    """A way to the fabric: ``auto``, ``direct``, ``opensm``, or ``ufm:URL``."""
+    """The method of a change: ``auto``, ``direct``, ``opensm``, or ``ufm:URL``."""
 
     name = "way"
 
     def read(self, text: str) -> str:
-        """Return the way as it is written. Raises EncodeError."""
+        """Return the method as it is written. Raises EncodeError."""
         if text not in ("auto", "direct", "opensm") and not text.startswith("ufm:"):
-            shown = "a URL without ufm: before it" if "://" in text else quoted(text)  # it may hold a password
+            shown = "a URL without ufm: before it" if "://" in text else quoted(text)  # the URL may hold a password
             raise EncodeError(f"{shown} is not one of auto, direct, opensm, ufm:URL")
         return text
