@@ -242,7 +242,7 @@ class ShownRun(ShownChange):
             yield "save the keys: `ibkeys keystore backup FILE`, and keep a copy on another host"
 
     def _exit_code(self) -> int:
-        """Return the exit code, and write to standard error what is missing."""
+        """Return the exit code, and write the numbers of failed, unread and waiting ports to standard error."""
         account = self.run.account
         if account.is_complete:
             return exits.DONE

@@ -112,7 +112,7 @@ def _write_words(policy: Policy, findings: Sequence[GroupFinding], otherwise: st
 
 
 def _finish(policy: Policy, findings: Sequence[GroupFinding], own: Collection[int], error: str | None) -> int:
-    """Write to standard error what is not known, and return the exit code. *own*: the partitions of the local port."""
+    """Write unknown results to standard error, and return the exit code. *own*: the partitions of the local port."""
     from ibkeys.partitions.ipoib import PROBLEMS
 
     if error is not None:

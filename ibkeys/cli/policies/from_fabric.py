@@ -103,7 +103,7 @@ def _about(where: Where, found: Topology, policy: str | None) -> Iterator[str]:
 
 
 def _say(made: MadePolicy, policy: str | None, names: FoldedNames) -> None:
-    """Write to standard error what the policy lacks of the fabric, and warnings about the policy."""
+    """Write the facts of the fabric that the policy lacks, and warnings about the policy, to standard error."""
     from ibkeys.partitions.lint import lint
 
     if policy is None:

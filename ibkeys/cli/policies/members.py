@@ -57,7 +57,7 @@ class Meant:
 
 
 def look_up(found: Topology, words: Sequence[str]) -> Meant:
-    """Look *words* up on a fabric; write to standard error what the user should know about the ports.
+    """Look *words* up on a fabric; write notes about the ports to standard error.
 
     Raises AddressError for a name that is not there or that several nodes have; UsageError for a port whose GUID is not
     certain. A GUID that is not there is accepted: its host may not be connected yet.

@@ -56,7 +56,7 @@ def settings_of(path: str | None) -> SmSettings:
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
-    """Write what a run would read and where; with -v also the program that would run on other hosts."""
+    """Write the sources that a run would read; with -v also the program that would run on other hosts."""
     from ibkeys.managers.elsewhere.remote import program
 
     source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"

@@ -102,7 +102,7 @@ def ufm_names(name: str, given: UfmOptions) -> dict[int, str]:
 
 
 def ufm_policy(name: str, given: UfmOptions) -> Policy:
-    """Return UFM's partitions as a policy; notes on standard error name what UFM does not tell.
+    """Return UFM's partitions as a policy; notes on standard error name the facts that UFM does not report.
 
     Raises UsageError, UfmNotReached, UfmRefused.
     """

@@ -217,7 +217,7 @@ def _partitions(name: str | None, policy: Policy | None, fabric: Fabric) -> Part
 
 
 def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: WatchSettings) -> str:
-    """Return in words what is being watched."""
+    """Return the sources of the watch in words."""
     heard = []
     if subscriber is not None:
         heard.append(f"{counted(len(subscriber.traps), 'trap')} of the SA at LID {subscriber.sm_lid}")
