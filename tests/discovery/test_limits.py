@@ -138,10 +138,10 @@ _HOSTILE = """
 import resource, sys
 resource.setrlimit(resource.RLIMIT_AS, (2 << 30, 2 << 30))
 from ibkeys.discovery.wanted import EVERYTHING
-from ibkeys.fabric.live import Fabric
+from ibkeys.fabric.live import LiveFabric
 from tests.hostile import AnsweringPort, EndlessFabric
 partition_cap, delay = int(sys.argv[1]), float(sys.argv[2])
-with Fabric(AnsweringPort(EndlessFabric(254, partition_cap=partition_cap), delay)) as fabric:
+with LiveFabric(AnsweringPort(EndlessFabric(254, partition_cap=partition_cap), delay)) as fabric:
     found = fabric.sweep(wanted=EVERYTHING)
     limits = fabric.client.limits
     assert len(found.nodes) <= limits.nodes and fabric.client.statistics.sent <= limits.smps + 64

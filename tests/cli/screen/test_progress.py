@@ -109,7 +109,7 @@ def test_a_terminal_that_is_gone_stops_nobody(clock: list[float]) -> None:
 
 FILL = """
 import os, sys
-from ibkeys.cli.screen.progress import Progress
+from ibkeys.cli.screen.progress import ProgressLine
 from ibkeys.cli.streams import outliving
 os.set_blocking(2, False)
 try:
@@ -118,7 +118,7 @@ try:
 except BlockingIOError:
     os.set_blocking(2, True)
 with outliving():
-    with Progress() as line:
+    with ProgressLine() as line:
         line.show("ports", 1, 2)
         print(line.is_drawing)
 """
