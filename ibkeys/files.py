@@ -133,7 +133,7 @@ def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
 
 
 def read_descriptor(descriptor: int, limit: int) -> bytes:
-    """Return all of an open file, from its start wherever it stands, or of a pipe to its end. Raises OSError."""
+    """Return all of an open file, from its start whatever its offset, or of a pipe to its end. Raises OSError."""
     status = os.fstat(descriptor)
     is_file = stat.S_ISREG(status.st_mode)
     if is_file and status.st_size > limit:

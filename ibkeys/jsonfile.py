@@ -49,7 +49,7 @@ def dumps(document: Mapping[str, Any]) -> str:
 
 
 def object_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these names and values. Raises FileFormatError when a name stands twice."""
+    """Return the object of these names and values. Raises FileFormatError when a name occurs twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: set[str] = set()

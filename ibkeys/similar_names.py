@@ -28,7 +28,7 @@ def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _NE
 
 
 def did_you_mean_one_of(near: Iterable[str], most: int = _NEAR) -> str:
-    """Return the question about names that were found near; one with a blank stands in quotes. "" for none."""
+    """Return the question about names that were found near; a name with a blank is quoted. "" for none."""
     shown = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
     if not shown:
         return ""

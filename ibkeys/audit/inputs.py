@@ -193,7 +193,7 @@ class AuditInput:
 
     @cached_property
     def reach(self) -> Reach:
-        """The model that tells which ports can talk to each other."""
+        """The reach of the end ports: which of them can talk to each other."""
         return Reach(self.fabric, inbound_check=self.inbound_check)
 
     @property

@@ -37,7 +37,7 @@ SOURCES: Final[Mapping[str, str]] = {
     "KB": "kube-bench",
     "NVVIRT": "NVIDIA's ib_types.h of 2025, virtualization",
 }
-"""Tag → the source that it stands for."""
+"""Tag → the source that it means."""
 
 _LOWER: Final[Mapping[Profile, Mapping[Severity, Severity]]] = {
     "cloud-secured": {},

@@ -8,7 +8,7 @@ from typing import Final
 from ibkeys.client.request import Request
 
 MAX_WINDOW: Final = 64
-"""Most SMPs in flight unless the user says otherwise."""
+"""Most SMPs in flight unless the user gives another limit."""
 FIRST_WINDOW: Final = 16
 LEAST_WINDOW: Final = 4
 LEAST_PATIENCE: Final = 0.02

@@ -26,7 +26,7 @@ from ibkeys.umad.wrapped_port import WrappedPort
 MOST_WAITING: Final = 65_536
 """Reports that are stored until they are taken; further ones are only counted."""
 REPEATED_FOR: Final = 5.0
-"""Seconds in which the same Report again is a repeat; OpenSM gives up after 0.8 s unless its options say otherwise."""
+"""Seconds in which the same Report again is a repeat; OpenSM gives up after 0.8 s unless its options are changed."""
 _MOST_SEEN: Final = 16_384
 _NOTICE: Final = int(AttributeID.NOTICE).to_bytes(2)
 _LENGTH: Final = SA_HEADER_SIZE + ReportNotice.size

@@ -25,7 +25,7 @@ from ibkeys.umad.port import UmadPort
 RENEW_EVERY: Final = 10.0
 """Seconds between two renewals: so long Reports may be missed after the SM was restarted."""
 RETRY_EVERY: Final = 1.0
-"""Seconds between two looks at MasterSMLID, and between two attempts while no SA answers."""
+"""Seconds between two reads of MasterSMLID, and between two attempts while no SA answers."""
 _NO_SUCH: Final = SaStatus.REQUEST_INVALID
 """OpenSM's status for the end of a subscription that it does not have, because it was restarted since."""
 

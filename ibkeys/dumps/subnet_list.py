@@ -1,4 +1,4 @@
-"""OpenSM's ``opensm-subnet.lst``: one line for each end of each link, as the subnet manager sees it.
+"""OpenSM's ``opensm-subnet.lst``: one line for each end of each link, as in the memory of the subnet manager.
 
     line := end end "PHY=" 4x "LOG=" ACT "SPD=" 10
     end  := "{" CA|SW|Rt ["-SM"] "Ports:"HH "SystemGUID:"H… "NodeGUID:"H… "PortGUID:"H… "VenID:"H… "DevID:"H… "Rev:"H…

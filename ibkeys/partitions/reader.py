@@ -60,7 +60,7 @@ def read_policy(path: str | Path) -> Policy:
 
 
 def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
-    """Read a policy from memory; *path* stands for the file in messages."""
+    """Read a policy from memory; *path* is the file name in messages."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     reader = _Reader()
     reader.read(data)

@@ -137,12 +137,12 @@ class PairVerdict:
 
     @property
     def a_to_b(self) -> bool | None:
-        """See `Connectivity`."""
+        """Return ``ways.a_to_b``, see `Connectivity`."""
         return self.ways.a_to_b
 
     @property
     def b_to_a(self) -> bool | None:
-        """See `Connectivity`."""
+        """Return ``ways.b_to_a``, see `Connectivity`."""
         return self.ways.b_to_a
 
     @property

@@ -26,7 +26,7 @@ _HOSTS: Final = (160, 420)
 
 
 class MapLayout:
-    """The leaves stand beside their hosts, switches above them by those they are linked to. Every box begins on a
+    """The leaves are beside their hosts, switches above them by those they are linked to. Every box begins on a
     line of `ROW` pixels, the first at *top*."""
 
     def __init__(self, made: FabricMap, colourings: Sequence[Colouring], top: int = EDGE) -> None:

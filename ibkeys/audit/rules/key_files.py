@@ -1,4 +1,4 @@
-"""Rules about key files. They look at the host that the audit runs on."""
+"""Rules about key files. They examine the host that the audit runs on."""
 
 from __future__ import annotations
 

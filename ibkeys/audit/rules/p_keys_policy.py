@@ -66,7 +66,7 @@ def _judge(
     """Fail a port because of (index, P_Key) entries whose partitions have known members. If it has other entries only,
     the result is unknown.
 
-    *in_policy*: the policy defines their partitions, and the evidence says in which line.
+    *in_policy*: the policy defines their partitions, and the evidence has the lines.
     """
     if not wrong:
         verdict.passed += 1

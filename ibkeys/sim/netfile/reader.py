@@ -53,7 +53,7 @@ def parse_net_file(path: str | Path) -> NetFile:
 
 
 def parse_net_text(text: str, name: str = "<text>") -> NetFile:
-    """Read a net file from a string; *name* stands for the path in errors. Raises FileFormatError."""
+    """Read a net file from a string; *name* is the path in errors. Raises FileFormatError."""
     reader = _Reader()
     reader.read_text(text, name, None)
     return reader.finish(name)

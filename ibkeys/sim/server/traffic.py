@@ -39,7 +39,7 @@ BATCH: Final = 32
 """Most packets taken from one client before the others have their turn, and before its answers are sent, so that it
 does not wait until all its requests in flight are answered."""
 SA_DATA: Final = 168
-"""Bytes of SA data that arrive unharmed: libumad2sim's reader hands on 224 bytes of a MAD, the header has 56."""
+"""Bytes of SA data that arrive unharmed: libumad2sim's reader passes on 224 bytes of a MAD, the header has 56."""
 _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
 _BEFORE_SLOT: Final = slice(HEADER_SIZE, HEADER_SIZE + SLOT.start)
 _AFTER_SLOT: Final = slice(HEADER_SIZE + SLOT.stop, PACKET_SIZE)

@@ -15,7 +15,7 @@ from ibkeys.errors import AddressError
 from ibkeys.topology.names.sets import unfold
 
 MOST_NAMES: Final = 100_000
-"""More names than one pattern may stand for: no subnet has as many LIDs."""
+"""The most names of one pattern: no subnet has as many LIDs."""
 _LONG_NUMBER: Final = re.compile(r"\d{7,}")
 _FOLDED: Final = re.compile(r"[\[\],]")
 _WILD: Final = re.compile(r"[*?]")
@@ -47,12 +47,12 @@ def is_wild(name: str) -> bool:
 
 
 def is_pattern(name: str) -> bool:
-    """Return whether *name* may stand for several: it has a wildcard, or is a folded set."""
+    """Return whether *name* may mean several names: it has a wildcard, or is a folded set."""
     return is_wild(name) or _FOLDED.search(name) is not None
 
 
 def wildcard(name: str) -> re.Pattern[str]:
-    """Return the expression that *name* with its wildcards stands for; case counts."""
+    """Return the regular expression for *name* with its wildcards; case counts."""
     return re.compile("".join({"*": ".*", "?": "."}.get(char) or re.escape(char) for char in name), re.DOTALL)
 
 
