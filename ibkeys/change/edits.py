@@ -46,10 +46,10 @@ class _ReadBack(ABC):
 
     @abstractmethod
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether the attribute changed between two reads, apart from fields that change by themselves."""
+        """Return whether the attribute changed between two reads, apart from fields that change by themselves."""
 
     def changed_nothing(self, before: bytes, stored: bytes) -> bool:
-        """Whether a Set that was not stored as sent changed nothing at all."""
+        """Return whether a Set that was not stored as sent changed nothing at all."""
         return not self.changed_meanwhile(before, stored)
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:

@@ -55,7 +55,7 @@ class Edit(Protocol):
         """
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Whether the attribute changed between two reads, apart from fields that change by themselves."""
+        """Return whether the attribute changed between two reads, apart from fields that change by themselves."""
 
     def kept(self, raw: bytes) -> bytes:
         """Return *raw* as the journal may keep it, without secrets."""

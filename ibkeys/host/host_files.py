@@ -1,5 +1,4 @@
-"""How the files of a host are read: of this one, or of another one by a shell there
-(`ibkeys.managers.elsewhere.remote`).
+"""Reading the files of a host: of this one, or of another one by a shell there (`ibkeys.managers.elsewhere.remote`).
 
 What looks for OpenSM and its files asks through `HostFiles`, so that it is written once for every host. Nothing here
 changes a file.

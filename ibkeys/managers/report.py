@@ -124,7 +124,7 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
         if guid is None and untold == len(candidates) == 1:
             [guid] = candidates
         if host.ports and guid not in own and "IBSIM_SOCKNAME" not in (instance.process.environment or {}):
-            guid = None  # no port of this host, so it is not the manager there, whatever it was told
+            guid = None  # no port of this host, so it is not the manager there, whatever its options are
         state = states.get(guid) if guid is not None else None
         instances.append(replace(instance, port_guid=guid, state=state))
     return replace(host, instances=tuple(instances))

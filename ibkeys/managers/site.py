@@ -90,7 +90,7 @@ class Running:
     def lock_places(self) -> Iterator[Path]:
         """Yield the files beside which a lock may stand, the first that can be used: the options file, the policy."""
         for role in _LOCKED:
-            with suppress(UsageError, FileError):  # the next one; who needs this file says why it is not to be reached
+            with suppress(UsageError, FileError):  # the next one; whatever needs this file raises the reason
                 yield self.place_of(role)[0]
 
     def settings(self, names: Iterable[str], what_for: str) -> tuple[dict[str, EffectiveOption], list[str]]:
@@ -163,7 +163,7 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
         raise StoreError("the journal is damaged: the hosts of the operation cannot be read") from None
 
 
-# --- who is master ----------------------------------------------------------------------------------------------------
+# --- the master -------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,7 +60,7 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         return remaining
 
     def _steps(self, assignment: Assignment, kind: StepKind[Any], in_vain: str) -> TablesSteps[Any]:
-        """Return the steps of the course; *in_vain*: as `TablesSteps` has it."""
+        """Return the steps of the course; *in_vain*: as in `TablesSteps`."""
         runner = self._runner(assignment.operation)
         return TablesSteps(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
 

@@ -1,4 +1,4 @@
-"""One partition as UFM stores it, the calls that change its members, and what the journal keeps of it.
+"""One partition as UFM stores it, the calls that change its members, and its entry in the journal.
 
 Source: NVIDIA UFM REST guide. Which call is taken and why: `ibkeys.managers.ufm.rest`.
 """

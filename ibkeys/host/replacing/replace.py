@@ -1,6 +1,7 @@
-"""Replacing a file with the journal: its former bytes are on disk before; what a crash left is removed.
+"""Replacing a file with the journal: its former bytes are on disk before the change; temporary files that a crash left
+are removed.
 
-The way of one file: `look` when the change is planned, `replace` when it is made. What goes through several contents
+The steps for one file: `look` when the change is planned, `replace` when it is made. What goes through several contents
 one after the other, as a policy does, goes back by `replace` too (`ibkeys.managers.files.opensm_file`). After a crash
 `clean_up` comes first.
 """

@@ -108,7 +108,7 @@ class RemoteFiles(Conversation):
         match " ".join(self._ask_for_sure("clock", Path("/"))).split():
             case [uptime, now]:
                 whole, _, part = now.partition(".")
-                is_exact = part.isdecimal()  # a date without nanoseconds says N or nothing
+                is_exact = part.isdecimal()  # a date command without nanoseconds prints N or nothing
                 seconds = self.time(whole) + (float(f"0.{part}") if is_exact else 0.5)
                 up, _, hundredths = uptime.partition(".")
                 booted = self.time(up) + (float(f"0.{hundredths}") if hundredths.isdecimal() else 0.0)

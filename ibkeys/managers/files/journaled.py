@@ -49,7 +49,7 @@ def _left_it_so(entry: FileEntry, conf: OpensmFile, store: KeyStore) -> bool:
         return False
 
 
-# --- what runs that were killed left ----------------------------------------------------------------------------------
+# --- temporary files of killed runs -----------------------------------------------------------------------------------
 
 
 def clean_up(

@@ -100,7 +100,7 @@ class OtherHost(LookingThere, ProcessesThere):
             if data is not None:
                 self.writer.ask("begin", secrets.token_hex(8), path=seen.path)
                 self.writer.send("fill", data, path=seen.path)
-            may_be_done = True  # before it is so: the connection may be cut
+            may_be_done = True  # before the change: the connection may be cut
             if data is not None:
                 given = _given(seen, mode if rights is None else rights, rights is not None, owner)
                 self.writer.ask("put", sum_of(data), marks(seen), sum_of(seen.data), given, path=seen.path)
@@ -157,7 +157,7 @@ class OtherHost(LookingThere, ProcessesThere):
             staged.clear()
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
-        """Give a file or folder fewer rights, and return its former mode. Raises FileError, HostNotReached."""
+        """Reduce the rights of a file or folder, and return its former mode. Raises FileError, HostNotReached."""
         refuse_wider(self._at(path), seen, mode)
         place = self.real_place(path)
         device, inode = seen.identity or (0, 0)

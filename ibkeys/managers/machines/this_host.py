@@ -107,11 +107,12 @@ class ThisHost(ProcessesHere):
         return stage(operation, seen, data, contents=contents, rights=rights)
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
-        """Give the file or folder that *path* leads to fewer rights, and return its former mode.
+        """Reduce the rights of the file or folder that *path* leads to, and return its former mode.
 
-        *seen*: what ``files.stat`` said about it: it must still be the same one (device and inode), with the same owner
-        and mode; its bytes may have changed, as those of a log do. Nothing is journaled. Raises FileChanged if it is
-        another one; FileError for more rights, for what is neither a regular file nor a folder, and when it fails.
+        *seen*: its facts as ``files.stat`` returned them: it must still be the same one (device and inode), with the
+        same owner and mode; its bytes may have changed, as those of a log do. The change is not journaled. Raises
+        FileChanged if it is another file; FileError for more rights, for anything but a regular file or a folder, and
+        if the change fails.
         """
         place = real_place(path)
         refuse_other_root(self.files, path, place)

@@ -1,6 +1,6 @@
 """New values in an options file of OpenSM: each in its place, and every other byte stays.
 
-OpenSM takes the last good line of an option, so that one's value is replaced. What it makes of a file says
+OpenSM takes the last good line of an option, so the value in that line is replaced. How OpenSM reads a file:
 `ibkeys.managers.opensm.options_file`. No key is in any message of this module.
 """
 

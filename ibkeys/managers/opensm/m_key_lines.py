@@ -1,7 +1,7 @@
 """The M_Key lines of an opensm.conf: read as OpenSM reads them, compared with the keys of the fabric, written.
 
-Stock OpenSM knows one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and what its file
-does not say is 0: without these lines it takes every key away. How OpenSM reads a line:
+Stock OpenSM knows one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and uses 0 for a
+value that is not in its file: without these lines it removes every key. How OpenSM reads a line:
 `ibkeys.managers.opensm.options_file`.
 
 No key is in any message of this module.

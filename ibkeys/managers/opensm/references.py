@@ -1,12 +1,12 @@
 """An options file of OpenSM as the journal keeps it: a reference to the key store in place of each key.
 
-A reference is ``@KIND:NAME:SPELLING``: what key it is, the name of its row of the key store
-(`ibkeys.store.keystore.row_names`; earlier versions wrote its number), and how the number was written, so that
-it comes back byte for byte. The kind ``m_key`` is that of the line that OpenSM obeys, ``sm_key`` and ``sa_key`` are
-those of all lines that OpenSM reads. ``other`` is what nothing uses but this: a ``cc_key``, an earlier ``m_key``, and a
-long number on a line that names one of these but says nothing to OpenSM (a comment, ``m_key = 0x..``). Wherever else in
-the file a key stands that is found so, or that the key store has, a reference stands for it too. No keys are M_Key 0,
-and SM_Key and SA_Key 1, which every OpenSM has by default.
+A reference is ``@KIND:NAME:SPELLING``: the kind of the key, the name of its row of the key store
+(`ibkeys.store.keystore.row_names`; earlier versions wrote its number), and the spelling of the number, so that it is
+restored byte for byte. The kind ``m_key`` is that of the line that OpenSM obeys, ``sm_key`` and ``sa_key`` are those of
+all lines that OpenSM reads. ``other`` is a key that only this module keeps: a ``cc_key``, an earlier ``m_key``, and a
+long number on a line that names one of these but has no effect on OpenSM (a comment, ``m_key = 0x..``). If a key that
+is found so, or is in the key store, stands elsewhere in the file too, a reference replaces it there as well. M_Key 0,
+and SM_Key and SA_Key 1, which every OpenSM has by default, do not count as keys.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where UFM is and how it is asked: its URL, the token or client certificate, what TLS trusts, the bounds.
+"""The access to a UFM: its URL, the token or client certificate, the CA that TLS trusts, and limits of time and size.
 
 Source: NVIDIA UFM REST guide: `/ufmRestV3` takes a token, `/ufmRest` a client certificate.
 """
@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     import ssl
 
 PREFIX: Final = "ufm:"
-"""The text before the URL in the name of a policy or a way."""
+"""The text before the URL in the name of a policy or a method."""
 WITH_TOKEN: Final = "/ufmRestV3"
 WITH_CERTIFICATE: Final = "/ufmRest"
 TIMEOUT: Final = 30.0
-"""Seconds for one answer, from the connection to its last byte."""
+"""The seconds for one answer, from the connection to its last byte."""
 MOST_BYTES: Final = 64 << 20
-"""Bytes of one answer: 100,000 memberships have about 8 MB."""
+"""The most bytes of one answer: 100,000 memberships have about 8 MB."""
 ALL_WITHIN: Final = 300.0
-"""Seconds for many questions that make up one answer: a UFM that lists P_Keys only is asked for each of them."""
+"""The seconds for reading all partitions: a UFM that lists only P_Keys is asked for each of them."""
 _HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
 
 class UfmToken:
-    """An access token of UFM. It masks itself in ``str``, ``repr`` and ``format``; only `reveal` gives its text."""
+    """An access token of UFM. It is masked in ``str``, ``repr`` and ``format``; only `reveal` returns its text."""
 
     __slots__ = ("__text",)
 
@@ -68,9 +68,9 @@ class UfmToken:
 
 @dataclass(slots=True)
 class UfmAccess:
-    """How one UFM is asked. ``url``: its base, without a slash at the end; it may be given as ``ufm:URL``, and without
+    """The access to one UFM. ``url``: its base, without a slash at the end; it may be given as ``ufm:URL``, and without
     a path gets the one that goes with the token or the certificate. ``token`` or ``certificate`` (PEM, with
-    ``private_key`` where that is another file) say who asks. ``trusted``: a PEM file with the CA that TLS trusts
+    ``private_key`` if that is another file): the credential. ``trusted``: a PEM file with the CA that TLS trusts
     besides the system's. ``verifies``: whether the server's certificate is checked. ``proxy``: its URL; those of the
     environment are not used. ``timeout``: see `TIMEOUT`."""
 
@@ -84,7 +84,7 @@ class UfmAccess:
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        """Raises UsageError, which repeats no credential."""
+        """Check the URLs and the credential. Raises UsageError, which repeats no credential."""
         if self.token is None and self.certificate is None:
             either = given("--ufm-token @FILE, or --ufm-cert FILE", "token_file= or certificate=")
             raise UsageError(f"UFM needs a login: give {either}")
@@ -125,12 +125,13 @@ class UfmAccess:
 
 
 def is_ufm(name: str | None) -> bool:
-    """Whether the name of a policy or a way means a UFM; a file of that name is ``./ufm:...``."""
+    """Return whether the name of a policy or a method means a UFM; a file of that name is ``./ufm:...``."""
     return name is not None and name.startswith(PREFIX)
 
 
 def via_of(policy: str) -> str:
-    """Return the option by which a plan of the *policy* of this name lasts: through the UFM that it is, or OpenSM."""
+    """Return the option by which a plan of the *policy* of this name lasts: through the UFM that it names, or through
+    OpenSM."""
     return f"--via {policy if is_ufm(policy) else 'opensm'}"
 
 

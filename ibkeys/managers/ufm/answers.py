@@ -1,8 +1,9 @@
-"""What UFM's answers mean: partitions, jobs, its version, settings of the subnet manager. Pure: JSON in, values out.
+"""The values in UFM's answers: partitions, jobs, its version, settings of the subnet manager. Pure: JSON in, values
+out.
 
-UFM spells P_Keys without the membership bit and without padding, GUIDs without ``0x``; clients meet other spellings, so
-both are read as numbers. What an answer does not say is None, never "nobody". Source: NVIDIA UFM REST guide; what
-clients of UFM cope with.
+UFM spells P_Keys without the membership bit and without padding, GUIDs without ``0x``; other clients have met other
+spellings, so both are read as numbers. A value that an answer does not have is None, never "nobody". Source: NVIDIA UFM
+REST guide; the spellings that clients of UFM accept.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _TRUTHS: Final = {True: True, False: False, "true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One port of a partition. ``index0``: whether UFM wants the P_Key at index 0 there; None: not said."""
+    """One port of a partition. ``index0``: whether UFM wants the P_Key at index 0 there; None: not in the answer."""
 
     membership: UfmMembership
     index0: bool | None = None
@@ -38,10 +39,11 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class UfmPartition:
-    """A partition as UFM stores it. ``members``: by GUID, of ports or virtual ports; None: UFM does not say who is in
-    it (a list without GUIDs, an empty one, the default partition). ``is_untold``: it lists GUIDs, and not what the
-    membership of each is: then somebody is in it, and no call keeps them as they are. ``ip_over_ib``: None where it is
-    not said. ``qos``: mtu_limit, service_level and rate_limit of its multicast group, as far as they are said."""
+    """A partition as UFM stores it. ``members``: by GUID, of ports or virtual ports; None: the answer does not have
+    them (a list without GUIDs, an empty one, the default partition). ``is_untold``: the answer lists GUIDs without
+    their memberships: then there are members, and no call keeps them as they are. ``ip_over_ib``: None if it is not in
+    the answer. ``qos``: mtu_limit, service_level and rate_limit of its multicast group, as far as they are in the
+    answer."""
 
     base: int
     name: str | None = None
@@ -58,7 +60,7 @@ class UfmPartition:
 
 @dataclass(frozen=True, slots=True)
 class UfmJob:
-    """How a job of UFM stands. ``summary``: what it says about itself."""
+    """The state of a job of UFM. ``summary``: the job's own text."""
 
     id: str
     state: JobState
@@ -67,7 +69,7 @@ class UfmJob:
 
 @dataclass(frozen=True, slots=True)
 class UfmPartitions:
-    """The partitions of a whole answer. ``complete``: whether it said their members, or only which keys there are."""
+    """The partitions of a whole answer. ``complete``: whether the answer has their members, or only their P_Keys."""
 
     by_base: Mapping[int, UfmPartition] = field(default_factory=dict)
     complete: bool = True
@@ -92,14 +94,14 @@ def guid_number(text: object) -> int:
 
 
 def word_of(keys: Iterable[PKey], base: int) -> UfmMembership | None:
-    """Return the membership in a partition that the P_Keys of a table are in UFM; None: no member."""
+    """Return the membership in a partition by the P_Keys of a table, as UFM names it; None: no member."""
     found = [key.is_full for key in keys if key.partition == base]
     return None if not found else "full" if any(found) else "limited"
 
 
 def partitions_in(document: object) -> UfmPartitions:
-    """Return what a list of all partitions says: a dictionary by P_Key, a plain list of P_Keys, or a list of
-    dictionaries with a ``pkey`` each. Raises EncodeError."""
+    """Return the partitions of a list of all: a dictionary by P_Key, a plain list of P_Keys, or a list of dictionaries
+    with a ``pkey`` each. Raises EncodeError."""
     if isinstance(document, dict):
         pairs = [(p_key_base(key), value) for key, value in document.items()]
         return UfmPartitions(_once(partition_in(base, value) for base, value in pairs if value != {}))
@@ -111,7 +113,7 @@ def partitions_in(document: object) -> UfmPartitions:
 
 
 def entry_in(base: int, document: object) -> UfmPartition | None:
-    """Return what the answer for one partition says: flat, or below its P_Key; None for ``{}``. Raises EncodeError."""
+    """Return the partition in the answer for one: flat, or below its P_Key; None for ``{}``. Raises EncodeError."""
     if document == {}:
         return None
     if isinstance(document, dict) and len(document) == 1:
@@ -141,7 +143,7 @@ def partition_in(base: int, entry: object) -> UfmPartition:
 
 
 def job_in(identity: str, document: object) -> UfmJob:
-    """Return how a job stands: ``ID`` and ``Status``, or the same in lower case. Raises EncodeError."""
+    """Return the state of a job: ``ID`` and ``Status``, or the same in lower case. Raises EncodeError."""
     if not isinstance(document, dict):
         raise EncodeError(f"{_shown(document)} is not a job")
     fields = {str(name).lower(): value for name, value in document.items()}
@@ -159,7 +161,7 @@ def job_in(identity: str, document: object) -> UfmJob:
 def job_of(location: str | None, document: object) -> str | None:
     """Return the id of the job that an answer began: the last part of its ``Location``, or ``ID`` in it; else None.
 
-    The host in a ``Location`` does not count. Raises EncodeError for what is not an id.
+    The host in a ``Location`` is ignored. Raises EncodeError for an invalid id.
     """
     found: object = location.rstrip("/").rpartition("/")[2] if location else None
     if found is None and isinstance(document, dict):
@@ -172,8 +174,8 @@ def job_of(location: str | None, document: object) -> str | None:
 
 
 def _members(base: int, guids: object) -> dict[int, Member] | None:
-    """Return the members; None for an empty list, which UFM also gives where everybody is in it, and for one in which
-    a membership is missing."""
+    """Return the members; None for an empty list, which UFM also returns if all ports are members, and for a list in
+    which a membership is missing."""
     if guids is None or guids == []:
         return None
     if not isinstance(guids, list):

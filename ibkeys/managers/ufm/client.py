@@ -1,7 +1,7 @@
-"""One question to UFM and its answer: within bounds of time and size, to the one host that was named.
+"""One question to UFM and its answer: within limits of time and size, to the one host that was named.
 
-A redirect is refused: the token is for that host. Nothing is logged here, nothing secret is in what httpx and httpcore
-log, and no cookie is kept. httpx is imported when UFM is asked.
+A redirect is refused: the token is for that host. Nothing is logged here, the logs of httpx and httpcore contain
+nothing secret, and no cookie is kept. httpx is imported at the first question.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ibkeys.printable import clean
 
 HttpMethod = Literal["GET", "POST", "PUT", "DELETE"]
 _SHOWN: Final = 200
-"""Characters of an error's text that are repeated."""
+"""The most characters of an error's text that are repeated."""
 _NOT_TAKEN: Final = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """What UFM answered. ``kind``: the type of its content in lower case, "" where it says none; ``location``: the
-    header of that name."""
+    """An answer of UFM. ``kind``: its content type in lower case, "" if it has none; ``location``: the header of that
+    name."""
 
     status: int
     kind: str
@@ -38,12 +38,13 @@ class RestAnswer:
 
     @property
     def is_page(self) -> bool:
-        """Whether it is a page for people: UFM shows its login page, with status 200, to whom it does not know."""
+        """Whether the answer is a page for people: UFM sends its login page, with status 200, to a client that it does
+        not know."""
         return "html" in self.kind or self.body.lstrip()[:1] == b"<"
 
 
 class UfmClient:
-    """Asks one UFM. *access*: where and how. *most*: bytes of an answer.
+    """The client of one UFM. *access*: its URL, credential and limits. *most*: the most bytes of an answer.
 
     Raises UsageError without httpx, and for a certificate that cannot be used.
     """
@@ -59,8 +60,8 @@ class UfmClient:
         return self.access.url
 
     def read(self, path: str, query: Mapping[str, str] | None = None, *, holds_keys: bool = False) -> Any | None:
-        """Return the JSON at *path* below the base, None where UFM has nothing there (404). *holds_keys*: nothing of
-        the answer is repeated in an error.
+        """Return the JSON at *path* below the base, None if UFM has nothing there (404). *holds_keys*: no part of the
+        answer is repeated in an error.
 
         Raises UfmNotReached, UfmRefused.
         """
@@ -80,9 +81,9 @@ class UfmClient:
             raise self.not_reached(path, f"its answer {'is not JSON' if holds_keys else error}") from None
 
     def write(self, method: HttpMethod, path: str, body: Mapping[str, Any] | None = None) -> RestAnswer:
-        """Ask for a change, once: it is never repeated blindly. What the answer says proves nothing.
+        """Ask for a change, once: it is never repeated blindly. The answer is no proof that it was made.
 
-        Raises UfmNotReached, after which it is not known whether it was made, and UfmRefused.
+        Raises UfmNotReached, after which it is not known whether the change was made, and UfmRefused.
         """
         answer = self._ask(method, path, None, body)
         self._require_success(method, path, answer, self._reason(answer))
@@ -106,7 +107,7 @@ class UfmClient:
         raise UfmRefused(f"{what}{reason}", answer.status)
 
     def _reason(self, answer: RestAnswer) -> str:
-        """Return what an error says about itself, in one line, without the token; "" for a page and for nothing."""
+        """Return the text of an error, in one line, without the token; "" for a page and for an empty answer."""
         if answer.is_page:
             return ""
         text = answer.body.strip()[: 8 * _SHOWN].decode("utf-8", "replace")
@@ -175,8 +176,9 @@ class UfmClient:
 
 
 class Deadline:
-    """Ends a connection when its time is over: timeouts of reads let a server send a byte now and then forever. One
-    that comes later, after many addresses or a slow handshake, is ended when it comes."""
+    """A timer that ends a connection when its time is over, because timeouts of reads allow a server to send one byte
+    now and then forever. A connection that is made after that, after many addresses or a slow handshake, is ended at
+    once."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -184,7 +186,7 @@ class Deadline:
 
     @property
     def extension(self) -> dict[str, Any]:
-        """What lets httpx say which socket it uses."""
+        """The extension by which httpx passes its socket to this object."""
         return {"trace": self._trace}
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
@@ -194,14 +196,14 @@ class Deadline:
                 self._end()
 
     def over(self) -> None:
-        """End the connection, whatever it is waiting for."""
+        """End the connection, at whatever step it waits."""
         self.is_over = True
         self._end()
 
     def _end(self) -> None:
         if self._socket is not None:
             with suppress(OSError):  # it has ended by itself
-                # Not SSLSocket.shutdown, which forgets TLS first: what the other thread sends then would go in clear.
+                # Not SSLSocket.shutdown, which forgets TLS first: the other thread would then send in clear.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 

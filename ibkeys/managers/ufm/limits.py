@@ -1,4 +1,4 @@
-"""What no call of UFM's REST interface can make: memberships that are refused before anything is sent.
+"""Changes that no call of UFM's REST interface can make: memberships that are refused before anything is sent.
 
 Source: NVIDIA UFM REST guide.
 """
@@ -20,7 +20,7 @@ def refuse_impossible(
 ) -> None:
     """Raise UsageError where ports would enter or leave the default partition, or get both P_Keys of one.
 
-    *had* and *gets*: the P_Keys of each port before and after, by GUID; *names*: what ports are called.
+    *had* and *gets*: the P_Keys of each port before and after, by GUID; *names*: returns the names of ports.
     """
     changed = [guid for guid in had if _default(had[guid]) != _default(gets[guid])]
     if changed:
@@ -46,8 +46,8 @@ def refuse_impossible(
 def without_room(
     before: Mapping[int, Collection[PKey]], after: Mapping[int, Collection[PKey]], rooms: Mapping[int, int]
 ) -> list[int]:
-    """Return the ports, by GUID, whose tables are too small for a state on the way: UFM takes one partition at a time,
-    so what comes stands beside what goes. *rooms*: how many P_Keys a table takes."""
+    """Return the ports, by GUID, whose tables are too small for an intermediate state. UFM takes one partition at a
+    time, so new P_Keys stand beside the old ones for a while. *rooms*: how many P_Keys a table takes."""
     return [
         guid
         for guid, keys in after.items()

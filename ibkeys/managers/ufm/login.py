@@ -1,4 +1,5 @@
-"""Who asks a UFM, by the files that hold token, certificate and private key; these are checked before they are used."""
+"""The credentials of a UFM in files: token, certificate and private key; these files are checked before they are
+used."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ from ibkeys.secret_files import read_secret_file, read_token
 
 @dataclass(frozen=True, slots=True)
 class UfmLogin:
-    """As `UfmAccess` has them, with ``token_file`` in place of the token."""
+    """The fields of `UfmAccess`, with ``token_file`` in place of the token."""
 
     token_file: str | None = None
     certificate: str | None = None
@@ -26,9 +27,9 @@ class UfmLogin:
 def open_ufm(url: str, login: UfmLogin, names: Mapping[str, str], warn: Callable[[str], None]) -> Ufm:
     """Return the UFM at *url*. Nothing is sent yet.
 
-    *names*: what the user calls ``token_file``, ``certificate``, ``private_key`` and ``verifies``; *warn*: told of a
-    file that others may read, and of a certificate that is not checked. Raises UsageError; no message repeats a
-    credential.
+    *names*: the user's names of ``token_file``, ``certificate``, ``private_key`` and ``verifies``; *warn*: called with
+    a warning about a file that others may read, and about a certificate that is not checked. Raises UsageError; no
+    message repeats a credential.
     """
     token = None
     if login.token_file is not None:

@@ -1,7 +1,7 @@
-"""UFM's partitions as a policy: what it stores is wanted, and what its answer does not say stays as it is.
+"""UFM's partitions as a policy: it wants the partitions as UFM stores them, and leaves the rest as it is.
 
-Members of the default partition, of a partition with an empty list, and partitions that are not listed at all are
-unknown: nothing may be concluded from "not there". `Policy.says` has the partitions whose members are known.
+The members of the default partition, of a partition with an empty list, and of partitions that are not listed at all
+are unknown: nothing may be concluded from their absence. `Policy.says` has the partitions whose members are known.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ def policy_of(url: str, partitions: Iterable[UfmPartition]) -> Policy:
 
 
 def notes_on(partitions: Iterable[UfmPartition]) -> list[str]:
-    """Return what the answer leaves open, in words."""
+    """Return notes on the members that the answer leaves unknown, in words."""
     empty = [f"{each.base:#x}" for each in sorted(partitions, key=lambda each: each.base) if each.members is None]
     what = f"UFM does not say who is in {counted(len(empty), 'partition')} ({named(empty)}), nor in those that it does "
     if not empty:

@@ -1,4 +1,4 @@
-"""What httpx and httpcore log of an exchange, without what is secret in it.
+"""The logs of httpx and httpcore of an exchange, without their secrets.
 
 At DEBUG httpcore logs the headers of each answer: a redirect may repeat the token there, and the cookie of a session is
 as good as a token. Source: httpcore `_trace.py`, `_sync/http11.py`.
@@ -20,13 +20,13 @@ _HEADERS: Final = re.compile(r"(response_headers\.complete return_value=\([^\[]*
 
 @contextmanager
 def scrubbed(hidden: Callable[[str], str]) -> Iterator[None]:
-    """Let the libraries log no header of an answer, and nothing that *hidden* takes out of a text, in this block."""
+    """Keep the headers of answers out of the libraries' logs in this block, and the texts that *hidden* removes."""
 
     def scrub(record: logging.LogRecord) -> bool:
         record.msg, record.args = hidden(_HEADERS.sub(r"\1<headers not shown>)", record.getMessage())), ()
         return True  # it is logged in any case
 
-    # A filter of a logger is not asked about what its children log: each one gets it.
+    # A filter of a logger does not apply to the logs of its children, so each one gets it.
     made = [name for name in tuple(logging.root.manager.loggerDict) if name.partition(".")[0] in _LIBRARIES]
     loggers = [logging.getLogger(name) for name in {*made, *_LIBRARIES, *_LOGGERS}]
     for logger in loggers:

@@ -1,8 +1,9 @@
 """UFM's REST interface as calls: its partitions and their members, its jobs, its version.
 
-Which call is taken, and why: POST only adds, and clients have seen it make every member full whatever it was told; PUT
-takes the exact list, and writes over what another client stored in the meantime; DELETE takes members away. So full
-members of a partition of full members come by POST, all else by PUT. Source: NVIDIA UFM REST guide.
+The calls, and when each is used: POST only adds, and clients have observed that it makes every member full whatever the
+request says; PUT stores the exact list, and overwrites changes that another client made in the meantime; DELETE removes
+members. So full members are added to a partition of full members by POST, and all other members by PUT. Source: NVIDIA
+UFM REST guide.
 """
 
 from __future__ import annotations
@@ -33,18 +34,18 @@ from ibkeys.printable import counted
 P_KEYS: Final = "/resources/pkeys"
 _GUIDS: Final = {"guids_data": "true"}
 _ENTRY: Final = {**_GUIDS, "qos_conf": "true"}
-"""Of one partition both work; of the list they do not."""
+"""The query for one partition. The query for the list of all does not work with both parameters."""
 _TAKES_NAMES: Final = (6, 22)
-"""The version from which POST and PUT take ``partition_name``."""
+"""The first version in which POST and PUT take ``partition_name``."""
 _VERSION: Final = re.compile(r"(\d{1,6})\.(\d{1,6})")
 _IN_ONE_PATH: Final = 100
-"""GUIDs that stand in the path of one DELETE."""
+"""The most GUIDs in the path of one DELETE."""
 T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """One change that UFM is asked for: also what a person would type. ``body``: None for DELETE."""
+    """One call that asks UFM for a change, also as a person would type it. ``body``: None for DELETE."""
 
     method: HttpMethod
     path: str
@@ -58,15 +59,15 @@ def resource(base: int) -> str:
 
 def adding(base: int, guids: Collection[int], *, ip_over_ib: bool, index0: bool, name: str | None = None) -> Call:
     """Return the call that makes *guids* full members beside those that are there, and the partition with them. *name*:
-    that of the partition, None where UFM takes none."""
+    that of the partition, None if UFM takes none."""
     return Call("POST", P_KEYS, _body(base, sorted(guids), ip_over_ib, index0, name) | {"membership": "full"})
 
 
 def replacing(
     base: int, words: Mapping[int, UfmMembership], *, ip_over_ib: bool, index0: bool, name: str | None = None
 ) -> Call:
-    """Return the call that makes *words* the whole list of members; an empty one is never sent: what UFM makes of it is
-    not known. *name*: that of the partition, None where UFM takes none."""
+    """Return the call that makes *words* the whole list of members; an empty one is never sent, because its effect is
+    not known. *name*: that of the partition, None if UFM takes none."""
     assert words
     guids = sorted(words)
     body = _body(base, guids, ip_over_ib, index0, name)
@@ -74,7 +75,7 @@ def replacing(
 
 
 def removing(base: int, guids: Collection[int]) -> Iterator[Call]:
-    """Yield the calls that take *guids* out of a partition."""
+    """Yield the calls that remove *guids* from a partition."""
     ordered = sorted(guids)
     for start in range(0, len(ordered), _IN_ONE_PATH):
         listed = ",".join(f"{guid:016x}" for guid in ordered[start : start + _IN_ONE_PATH])
@@ -90,8 +91,8 @@ def changing(
     index0: bool,
     name: str | None = None,
 ) -> list[Call]:
-    """Return the calls after which *after* are the members of a partition that has *before*; which ones, and why: see
-    above."""
+    """Return the calls after which *after* are the members of a partition that has *before*. The module's text says
+    which ones, and why."""
     gone = [guid for guid in before if guid not in after]
     new = [guid for guid in after if guid not in before]
     changed = [guid for guid, word in after.items() if before.get(guid, word) != word]
@@ -131,17 +132,18 @@ class Ufm:
         return version if isinstance(version, str) else None
 
     def takes_names(self) -> bool:
-        """Return whether its POST and PUT take the name of a partition. One that does not tell its version does not."""
+        """Return whether its POST and PUT take the name of a partition. A UFM that does not show its version does
+        not."""
         try:
             found = _VERSION.match(self.version() or "")
-        except UfmRefused:  # its version is for others; what it keeps of a name is examined anyway
+        except UfmRefused:  # this user may not read it; the name that UFM stores is checked anyway
             return False
         return found is not None and (int(found[1]), int(found[2])) >= _TAKES_NAMES
 
     def partitions(self) -> dict[int, UfmPartition]:
-        """Return all partitions by number, with their members as far as UFM says them.
+        """Return all partitions by number, with their members as far as UFM lists them.
 
-        Raises UfmNotReached too where that takes longer than `ALL_WITHIN`.
+        Raises UfmNotReached also if that takes longer than `ALL_WITHIN`.
         """
         document = self._client.read(P_KEYS, _GUIDS)
         if document is None:
@@ -153,7 +155,7 @@ class Ufm:
         return self._one_by_one(found)
 
     def _one_by_one(self, listed: UfmPartitions) -> dict[int, UfmPartition]:
-        """Ask for each partition, as a version that lists P_Keys only has to be asked."""
+        """Ask for each partition, because some versions list only the P_Keys."""
         end = self._now() + ALL_WITHIN
         entries: dict[int, UfmPartition] = {}
         for base, bare in listed.by_base.items():
@@ -173,7 +175,8 @@ class Ufm:
         return None if found is None else self._parsed(path, found, lambda document: entry_in(base, document))
 
     def make(self, call: Call) -> str | None:
-        """Ask for one change, once. Return the id of the job where UFM began one. Nothing is proven by that."""
+        """Ask for one change, once. Return the id of the job where UFM began one. The answer is no proof of the
+        change."""
         answer = self._client.write(call.method, call.path, call.body)
         if answer.status != 202:
             return None
@@ -187,7 +190,7 @@ class Ufm:
         return job
 
     def job(self, identity: str) -> UfmJob:
-        """Return how a job stands. Raises UfmRefused for one that UFM does not know."""
+        """Return the state of a job. Raises UfmRefused for one that UFM does not know."""
         path = f"/jobs/{identity}"
         found = self._client.read(path)
         if found is None:
@@ -195,7 +198,7 @@ class Ufm:
         return self._parsed(path, found, lambda document: job_in(identity, document))
 
     def sm_settings(self) -> Mapping[str, Any]:
-        """Return the settings of the subnet manager as UFM gives them: keys in clear. For
+        """Return the settings of the subnet manager as UFM returns them: keys in clear. For
         `ibkeys.managers.ufm.sm_settings`."""
         path = "/app/smconf"
         found = self._client.read(path, holds_keys=True)

@@ -21,8 +21,8 @@ _DEFAULT_KEY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class UfmSmSettings:
-    """States of what UFM gives its subnet manager. ``url``: of that UFM. ``m_key``: the global key, or the seed of keys
-    per port. ``m_key_per_port``: None where UFM does not say."""
+    """The states of the settings that UFM gives its subnet manager. ``url``: that of the UFM. ``m_key``: the global
+    key, or the seed of keys per port. ``m_key_per_port``: None if the answer does not have it."""
 
     url: str
     m_key: SettingState = "unknown"
@@ -37,7 +37,8 @@ def read_sm_settings(ufm: Ufm) -> UfmSmSettings:
 
 
 def states_of(url: str, settings: Mapping[str, Any]) -> UfmSmSettings:
-    """Return the states of the *settings* that a UFM answered with; what is not there, or no number, is unknown."""
+    """Return the states of the *settings* that a UFM answered with; a setting that is missing, or no number, is
+    unknown."""
     return UfmSmSettings(
         url,
         _state(settings.get("m_key"), None),

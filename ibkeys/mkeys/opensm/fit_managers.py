@@ -92,7 +92,7 @@ def _read_options(
 def refusal_of_newcomers(
     managers: OpensmManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
 ) -> Refused | None:
-    """Return the refusal to go on where a port shows an SM that nobody knew when the run was planned: with other
+    """Return the refusal to go on where a port shows an SM that was not known when the run was planned: with other
     options than the master it becomes a second one, or is lost, when the level rises.
 
     *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.

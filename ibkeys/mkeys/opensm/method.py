@@ -97,7 +97,7 @@ class OpensmMethod:
         proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
     ) -> KeySteps:
-        """Return the steps with this method; *ports* to *check* are as `KeySteps` has them."""
+        """Return the steps with this method; *ports* to *check* are as in `KeySteps`."""
         runner = Runner(operation, self.clock, self.through.wait)
         return KeySteps(
             self.record, writer, runner, self.managers, self.reached, ports, self.through, note, proven, check

@@ -64,7 +64,7 @@ class RunRecord:
         return self.goes_back and not self.has_written
 
     def is_ours(self, setting: KeySetting) -> bool:
-        """Whether the run found or wrote *setting*. Without a key, level and lease have no effect."""
+        """Return whether the run found or wrote *setting*. Without a key, level and lease have no effect."""
         return any(each == setting or (each.key.is_zero and setting.key.is_zero) for each in self.settings)
 
     def rewind(self, settings: Collection[KeySetting]) -> None:

@@ -27,7 +27,7 @@ _RESUME = "both are in the key store, and `ibkeys resume` queries it again"
 
 
 class Rollout(KeyKeeper):
-    """Carries out the jobs of one run; use it inside `ChangeWriter.apply`. What it does is counted in *account*.
+    """Carries out the jobs of one run; use it inside `ChangeWriter.apply`. Its results are counted in *account*.
 
     *interrupts* is asked between two syncs whether to stop: then no further port is begun.
     """

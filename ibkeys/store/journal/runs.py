@@ -154,7 +154,7 @@ class Runs:
         ports: Sequence[NewRunPort],
         via: Mapping[str, Any] | None = None,
     ) -> None:
-        """Let *operation* be a run, with its ports in the order of change. *via*: see `MKeyRun`."""
+        """Record *operation* as a run, with its ports in the order of change. *via*: see `MKeyRun`."""
         found = [
             RunPort(
                 *(sequence, port.node_guid, port.port_guid, port.port, "skipped" if port.skipped else "waiting"),
@@ -215,7 +215,7 @@ class Runs:
         return kept
 
     def note_via(self, run: int, via: Mapping[str, Any]) -> None:
-        """Note how far a run through a subnet manager is: see `MKeyRun`."""
+        """Record the progress of a run through a subnet manager: see `MKeyRun`."""
         self._database.execute("UPDATE runs SET via = ? WHERE operation = ?", (json.dumps(via), run))
 
     def ports(self, run: int) -> list[RunPort]:

@@ -141,7 +141,7 @@ class KeyStore(SealedStore):
         return self._stored(self._of_ports.row(_COLUMNS, ref))
 
     def named(self, name: str) -> StoredKey:
-        """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
+        """Return the row with this *name* in the journal. Raises KeyGone if this key store never had it."""
         return self.get(self.ref_of(name))
 
     def ref_of(self, name: str) -> int:
@@ -217,7 +217,7 @@ class KeyStore(SealedStore):
         return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
 
     def rows(self) -> list[StoredKey]:
-        """Return all rows, ordered by port GUID and then as they were stored. The keys in them mask themselves."""
+        """Return all rows, by port GUID and then as they were stored. Their keys are masked when printed."""
         return [self._stored(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def outline(self) -> list[KeyRow]:

@@ -1,6 +1,6 @@
 """Encryption in the key store: with a passphrase, every key in every table is sealed.
 
-How a key is sealed: `ibkeys.store.keystore.sealing`. What holds no key can be read without the passphrase.
+How a key is sealed: `ibkeys.store.keystore.sealing`. Data without keys can be read without the passphrase.
 """
 
 from __future__ import annotations

@@ -16,8 +16,8 @@ from ibkeys.store.keystore.key_table import KeyState, KeyTable
 from ibkeys.store.keystore.keystore import KeyStore
 
 SmKeyKind = Literal["sm_key", "sa_key", "other"]
-"""The option of OpenSM that has it. ``other``: what else of such a file must not be in the journal, and is kept here
-for it alone: a cc_key, a former m_key, a key in a comment (`ibkeys.managers.opensm.references`)."""
+"""The option of OpenSM that has such a key. ``other``: other text of such a file that must not be in the journal, and
+is kept here for it alone: a cc_key, a former m_key, a key in a comment (`ibkeys.managers.opensm.references`)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +81,7 @@ class SmKeys:
         return self._stored(self._table.row(_COLUMNS, ref))
 
     def named(self, name: str) -> StoredSmKey:
-        """Return the row that the journal calls *name*. Raises KeyGone where this key store never had it."""
+        """Return the row with this *name* in the journal. Raises KeyGone if this key store never had it."""
         return self.get(self._table.ref_of(name))
 
     def names(self) -> dict[int, str]:
