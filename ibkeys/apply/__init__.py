@@ -1,1 +1,1 @@
-"""Applying a plan to the fabric, finishing what was interrupted, rolling back."""
+"""Applying a plan to the fabric, finishing interrupted operations, rolling back."""

@@ -1,10 +1,13 @@
 """Making the steps of a change through a subnet manager. Every such change makes its steps here, forth and back; its
-course (`ibkeys.change.course`) says which step comes next.
+course (`ibkeys.change.course`) returns the next step.
 
-1. The subnet manager is still the one that was examined. 2. The step, and what it changes at ports, is in the journal,
-on disk. 3. The files are written, or the calls made. 4. It is signalled. 5. The ports are read until they prove the
-step, or nothing has improved for ``wait`` seconds. Where a second signal does no harm, it is sent then, once. 6. It is
-judged what came of the step, and the journal notes that.
+1. Check that the subnet manager is still the one that was examined.
+2. Record the step, and its changes of ports, in the journal, on disk.
+3. Write the files, or make the calls.
+4. Signal the subnet manager.
+5. Read the ports until they prove the step, or nothing has improved for ``wait`` seconds. If a second signal does no
+   harm, send it then, once.
+6. Judge the result of the step, and record it in the journal.
 """
 
 from __future__ import annotations
@@ -93,9 +96,9 @@ class Proof(Protocol[Found]):
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What came of a step. ``error``: stops the change when the journal has noted the step; ``files_stay``: files of a
-    step that is not proven stay as written, and their entries pending, so that an undo finds and restores them;
-    ``images``: for the journal, what came out otherwise than the step says."""
+    """The result of a step. ``error``: stops the change after the journal has recorded the step; ``files_stay``: the
+    files of a step that is not proven stay as written, and their entries pending, so that an undo finds and restores
+    them; ``images``: for the journal, tables that differ from those of the step."""
 
     is_proven: bool
     error: IbkeysError | None = None
@@ -105,10 +108,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Contents, Found]):
-    """One step. ``name``: how the journal lists it; ``contents``: what is written; ``images``: what it changes at
-    ports, for the journal; ``has_news``: there is something to read for the subnet manager, even if nothing had to be
-    written; ``judge``: says what came of it, or raises what stops the change and leaves the step as begun; ``wait``:
-    seconds in place of those of the runner."""
+    """One step. ``name``: its name in the journal; ``contents``: the contents to be written; ``images``: its changes of
+    ports, for the journal; ``has_news``: the subnet manager has something to read, even if nothing had to be written;
+    ``judge``: returns the verdict on the result, or raises the error that stops the change and leaves the step as
+    begun; ``wait``: seconds in place of those of the runner."""
 
     name: str
     kind: StepKind[Contents]
@@ -122,15 +125,15 @@ class Step(Generic[Contents, Found]):
 
 @dataclass(frozen=True, slots=True)
 class Runner:
-    """Makes the steps of a course. ``wait``: seconds without progress after which the subnet manager is told again, or
-    given up."""
+    """Makes the steps of a course. ``wait``: seconds without progress after which the subnet manager is signalled
+    again, or given up."""
 
     operation: RunningOperation
     clock: Clock
     wait: float
 
     def run(self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]) -> list[Ended[Planned]]:
-        """Make the steps as `follow` does. Raises the first error, when all steps of the way back are made."""
+        """Make the steps as `follow` does. Raises the first error, after all steps back were made."""
         ended = self.follow(course, step_of)
         for each in ended:
             if each.error is not None:
@@ -140,8 +143,9 @@ class Runner:
     def follow(
         self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]
     ) -> list[Ended[Planned]]:
-        """Make one step of *course* after the other, and return how each ended. *step_of*: says how a step is made;
-        None where there is nothing to do for it. Raises StoreError, and what interrupts it."""
+        """Make one step of *course* after the other, and return the result of each. *step_of*: returns the step to
+        make; None if there is nothing to do. An error of a step is in its result. Raises StoreError if the end of a
+        failed step cannot be recorded."""
         ended: list[Ended[Planned]] = []
         while (planned := course.next(tuple(ended))) is not None:
             if ended and ended[-1].error is not None:
@@ -154,7 +158,8 @@ class Runner:
         return ended
 
     def make(self, planned: Planned, step: Step[Any, Any]) -> Ended[Planned]:
-        """Make a step, note in the journal how it ended, and return that. Raises what leaves it as begun."""
+        """Make a step, record its result in the journal, and return it. Raises an error that leaves the step as
+        begun."""
         kind, operation = step.kind, self.operation
         kind.verify()
         images = operation.record_all(step.images, also=partial(operation.begin_step, step.name))
@@ -176,12 +181,12 @@ class Runner:
         return Ended(planned, verdict.is_proven and verdict.error is None, found, verdict.error)
 
     def look(self, proof: Proof[Found], check: Callable[[], None], wait: float | None = None) -> Found:
-        """Look until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the last
-        result."""
+        """Read the ports until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the
+        last result."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
 
     def _note(self, verdict: Verdict, images: Sequence[JournalEntry], files: Iterable[FileEntry]) -> None:
-        """Note the end of a step in the journal. Raises StoreError."""
+        """Record the end of a step in the journal. Raises StoreError."""
         operation = self.operation
         if verdict.is_proven:
             operation.record_all((), done=images, also=partial(operation.end_step, "done"))

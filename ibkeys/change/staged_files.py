@@ -1,6 +1,6 @@
 """Files of OpenSMs on all machines that are replaced together: all new ones are written first, beside the old ones.
 
-Then each takes its place within a short time. If something fails later, those that are in place get their former bytes
+Then each is put in place within a short time. If a later step fails, those that are in place get their former bytes
 back (`FormerStagedFiles`).
 """
 
@@ -91,9 +91,9 @@ class StagedFiles(OpensmFiles):
 
 @dataclass(slots=True)
 class FormerStagedFiles(StepKind[None], Proof[Found]):
-    """The way back of ``staged`` files: those in place get their former bytes, and their OpenSMs are told. What cannot
-    be done for one hinders no other. Neither the user nor a changed subnet manager stops it: there is nothing better to
-    go back to. ``look``: proves it."""
+    """The rollback of ``staged`` files: those in place get their former bytes, and their OpenSMs are signalled. An
+    error with one file does not stop the others. Neither the user nor a changed subnet manager stops it, because there
+    is no better state to restore. ``look``: proves it."""
 
     tells_again = False
 
@@ -103,7 +103,7 @@ class FormerStagedFiles(StepKind[None], Proof[Found]):
     _back: list[OpensmFile] = field(default_factory=list)
 
     def write(self, contents: None, operation: RunningOperation) -> list[FileEntry]:
-        """Give each file its former bytes; its entry says that it has them."""
+        """Restore the former bytes of each file, and record that in its entry."""
         for each in reversed(self.staged.placed):
             try:
                 file = each.file
@@ -120,7 +120,8 @@ class FormerStagedFiles(StepKind[None], Proof[Found]):
         return []
 
     def tell(self) -> None:
-        """Signal the OpenSMs of the files that were restored. Raises Incomplete for what could not be done."""
+        """Signal the OpenSMs of the files that were restored. Raises Incomplete with the errors of files and
+        signals."""
         for file in self._back:
             try:
                 for opensm in file.opensms:

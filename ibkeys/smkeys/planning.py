@@ -81,7 +81,7 @@ class KeyChange(Plan):
             self.notes += run.notes
 
     def to_json(self) -> dict[str, Any]:
-        """Return what would change, no key in it."""
+        """Return the changes of the plan as a JSON document, without keys."""
         managers = self.managers
         return {
             "goes_on": self.goes_on,
@@ -104,7 +104,7 @@ class KeyChange(Plan):
         }
 
     def state(self, kind: SmKeyKind, key: SMKey) -> str:
-        """Return what a file has for one key now: ``new``, ``default``, ``zero`` or ``set``."""
+        """Return the state of one key in a file now: ``new``, ``default``, ``zero`` or ``set``."""
         if key == self.new[kind]:
             return "new"
         return "zero" if key.is_zero else "default" if key == DEFAULT else "set"

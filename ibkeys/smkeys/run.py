@@ -175,7 +175,7 @@ class SmKeyRun:
         return Verdict(is_proven=True)
 
     def _look_back(self) -> SeenKeys:
-        """Watch once whether the SMs get along again."""
+        """Check once whether the SMs accept each other again."""
         try:
             return SeenKeys(self._proof.until_steady(self._longest))
         except IbkeysError as error:
@@ -201,7 +201,7 @@ class SmKeyRun:
                 self.keys.promote(ref)
 
     def _end_in_vain(self, error: IbkeysError, back: Sequence[Ended[str]]) -> NoReturn:
-        """Raise the error, with the state now. *back*: how the way back ended, where there was one."""
+        """Raise the error, with the state now. *back*: the result of the rollback, if there was one."""
         if not back:
             raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {self._way_on()}") from error
         if back[0].error is not None:

@@ -1,4 +1,5 @@
-"""How each step of a change of partitions through a subnet manager is made, what came of it, and what stops it."""
+"""Making each step of a change of partitions through a subnet manager, judging its result, and the errors that stop
+it."""
 
 from __future__ import annotations
 
@@ -40,8 +41,8 @@ class TablesSteps(Generic[Contents]):
     """The steps of a change.
 
     ``in_vain``: in words, the signal that had no effect on the ports. ``undoes_fallback``: a step that left OpenSM
-    without a policy is rolled back at once, so its message names no port. ``unread``: the subnet manager has yet to
-    read something before the first step. ``last``: the result of the last look at the ports.
+    without a policy is rolled back at once, so its message names no port. ``unread``: before the first step the subnet
+    manager has not read its present files yet. ``last``: the result of the last look at the ports.
     """
 
     course: TablesCourse[Contents]
@@ -57,7 +58,7 @@ class TablesSteps(Generic[Contents]):
     last: Watched = field(default_factory=Watched)
 
     def make(self) -> bool:
-        """Make them, and return whether all are made. Raises what stops it."""
+        """Make the steps, and return whether all were made. Raises the error that stops them."""
         try:
             ended = self.runner.run(Course(range(len(self.assignment.phases))), self._step)
         except PortsNotStored as error:
@@ -69,7 +70,7 @@ class TablesSteps(Generic[Contents]):
         return True
 
     def note_written(self) -> None:
-        """Note in ``carried`` the values that the changed ports have."""
+        """Record in ``carried`` the values that the changed ports have."""
         targets = self.prediction.survey.targets
         after = {each.port.key: each.after for each in self.course.enforcement}
         for key in (each.port.key for phase in self.assignment.phases for each in phase.steps):
@@ -83,7 +84,7 @@ class TablesSteps(Generic[Contents]):
         self.assignment.check()
         self.carried.stopped = phase = self.assignment.phases[number]
         step, targets, before = self.course.steps[number], self.prediction.survey.targets, self.course.before(number)
-        if number:  # it begins at what is there: tables may have come out with other indexes
+        if number:  # start from the present tables, which may have other indexes than planned
             before = {key: targets[key].table for key in before}
         changing = list(dict.fromkeys(each.port.key for each in phase.steps))
         expected = expectations(step.tables, before, self.course.bits(number), self.prediction)
@@ -98,8 +99,11 @@ class TablesSteps(Generic[Contents]):
         )
 
     def _judge(self, number: int, before: Mapping[PortKey, Entries], found: Watched) -> Verdict:
-        """Name each port that is not as it should be. Of a step that is proven, tables that came out with other indexes
-        are noted in the journal as they are."""
+        """Return the verdict on a step, and record each port with wrong values in ``carried``. Of a proven step, tables
+        that came out with other indexes are recorded in the journal as they are.
+
+        Raises PortsNotStored if OpenSM fell back to having no policy and the step is undone for that.
+        """
         step, targets, self.last = self.course.steps[number], self.prediction.survey.targets, found
         wrong, silent = found.wrong, found.silent
         if found.fell_back and self.undoes_fallback:
@@ -123,8 +127,8 @@ class TablesSteps(Generic[Contents]):
 
 @contextmanager
 def stopped_by(carried: Carried, operation: RunningOperation) -> Iterator[None]:
-    """Catch the interrupt or error that stops the steps, and keep it in *carried*. An error then says that *operation*
-    is open."""
+    """Catch the interrupt or error that stops the steps, and keep it in *carried*. The text of an error then says that
+    *operation* is open."""
     try:
         yield
     except FileChanged as error:

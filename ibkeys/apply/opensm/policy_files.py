@@ -99,8 +99,8 @@ def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
 
 
 def where_it_is(file: OpensmFile, way: Way) -> int:
-    """Return the step of *way* whose contents a file has now; the last one if several have the same bytes. Raises
-    FileChanged, with the difference, if its contents are those of no step.
+    """Return the step of *way*, the contents of all steps, whose contents a file has now; the last one if several have
+    the same bytes. Raises FileChanged, with the difference, if its contents are those of no step.
     """
     for number in range(len(way) - 1, -1, -1):
         if way[number] == file.seen.data:

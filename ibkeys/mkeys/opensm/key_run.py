@@ -55,13 +55,13 @@ from ibkeys.printable import counted, named
 class KeySteps:
     """The steps of one run.
 
-    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``through``: what the user wants, and
-    who hears of it; ``note``: stores the record, synced when it returns; ``proven``: called with the ports that showed
-    a setting; ``check``: called often, raises to stop.
+    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``through``: the wishes of the user, and
+    the listener that gets the messages; ``note``: stores the record, synced when it returns; ``proven``: called with
+    the ports that showed a setting; ``check``: called often, raises to stop.
 
-    ``last``: how the ports were seen after the last step that was made. ``_behind``: ports that missed a step before
-    the key changed, and why: they may have the former key at level 2 or 3, and are not asked any more. ``_early``:
-    standbys that somebody had started too early, by port GUID.
+    ``last``: the result of reading the ports after the last step. ``_behind``: ports that missed a step before the key
+    changed, with the reason: they may have the former key at level 2 or 3, and are not asked any more. ``_early``:
+    standbys that were started too early, by port GUID.
     """
 
     record: RunRecord
@@ -285,8 +285,8 @@ class KeySteps:
         return there
 
     def _stopping(self, part: Part, standby: Standby) -> Step[None, SeenProcess] | None:
-        """Return the step that stops a standby; what starts it again is in the journal before. None if it does not
-        run."""
+        """Return the step that stops a standby, which is recorded first, so that it is started again later. None if it
+        does not run."""
         for manager in self._running:
             process = manager.running.instance
             if process.port_guid == standby.guid:

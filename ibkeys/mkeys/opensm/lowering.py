@@ -59,7 +59,7 @@ class Lowering:
         return journal.rollback_of(self._last.id, origin)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Lower the level through OpenSM, and prove it on every port. Raises what a `KeySteps` raises: from there, too,
+        """Lower the level through OpenSM, and prove it on every port. Raises the errors of `KeySteps`; after them, too,
         the run can be resumed, or rolled back.
         """
         operation.outcome = "open"

@@ -123,9 +123,9 @@ class SeenProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOrder(StepKind[None], Proof[SeenProcess]):
-    """The kind of step that lets a process stop or start, and its proof. ``tell``: gives the order, once; ``look``:
-    looks at the process; ``check``: called often, raises to stop; ``prepare``: writes what the process needs before,
-    which is no file of the subnet manager's own."""
+    """The kind of step that stops or starts a process, and its proof. ``tell``: gives the order, once; ``look``: reads
+    the state of the process; ``check``: called often, raises to stop; ``prepare``: writes the files that the process
+    needs first, which are not the subnet manager's own."""
 
     tells_again = False
 
@@ -145,9 +145,9 @@ ProcessStep = Step[None, SeenProcess]
 
 @dataclass(slots=True)
 class Standbys:
-    """How standbys are stopped and started, each in a step of its own. ``ports``: end ports by port GUID; ``steady``:
-    seconds for which a standby must stay one; ``start_wait``: seconds that a user has to start one; ``say``: tells the
-    user what to do; ``check``: called often, raises to stop."""
+    """Stopping and starting standbys, each in a step of its own. ``ports``: end ports by port GUID; ``steady``: seconds
+    for which a standby must stay one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user
+    what to do; ``check``: called often, raises to stop."""
 
     writer: ChangeWriter
     ports: Mapping[int, PortHandle]

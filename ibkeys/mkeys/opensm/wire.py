@@ -1,4 +1,4 @@
-"""Reading M_Key, level and lease from the ports until they are what OpenSM was told to set.
+"""Reading M_Key, level and lease from the ports until they have the values in OpenSM's files.
 
 Only the ports prove it: OpenSM's own files have its assumptions. A port at level 1 shows its key only to a requester
 that sends it, so it is read with the expected key. A wrong key counts no violation at level 1, and at levels 2 and 3

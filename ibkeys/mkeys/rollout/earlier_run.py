@@ -215,7 +215,7 @@ def sort_ports(
     ports: Iterable[RunPort],
     meant: Callable[[RunPort, KeySetting], KeySetting],
 ) -> None:
-    """Sort *ports* of an earlier run into jobs, those that have what they should have, and skipped ones. *meant*:
+    """Sort *ports* of an earlier run into jobs, those that have the wanted setting already, and skipped ones. *meant*:
     returns the wanted setting of a port from its present one. Raises StoreError."""
     reachable = reachable_ports(writer, run.found)
     jobs: list[PortJob] = []
