@@ -30,7 +30,7 @@ _MOST_TOLD: Final = 4
 
 
 class _ReadBack(ABC):
-    """An edit that is proven by one Get of what it set. ``at_most``: see `Edit`; the default is once."""
+    """An edit that is proven by one Get of the attribute that it set. ``at_most``: see `Edit`; the default is once."""
 
     name: ClassVar[str]
     attribute: ClassVar[type[Attribute]]

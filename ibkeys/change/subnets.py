@@ -1,4 +1,4 @@
-"""How an operation is assigned to a subnet, if several subnets share one journal.
+"""Assigning an operation to a subnet, if several subnets share one journal.
 
 Ports that an operation wrote to may be down when another one begins. So an operation keeps the GUIDs of all switches of
 its subnet, and that of the port through which ibkeys read it.

@@ -27,8 +27,9 @@ from ibkeys.keys.mkey import MKey
 POLL: Final = 0.5
 """Seconds between two reads of the journal for a confirmation."""
 TRIES: Final = 60
-"""How often the rollback command is started while another changing command holds the lock or the fabric does not
-answer. That is for about an hour: a command that waits for a confirmation of its own holds the lock all that time."""
+"""The number of times that the rollback command is started while another changing command holds the lock or the fabric
+does not answer. That is for about an hour: a command that waits for a confirmation of its own holds the lock all that
+time."""
 LONGEST: Final = 1800.0
 """Most seconds for one attempt: a driver that does not answer must not block the rollback forever."""
 PAUSES: Final = 2.0, 60.0

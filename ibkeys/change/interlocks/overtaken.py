@@ -1,4 +1,4 @@
-"""The refusal to continue or roll back an operation when somebody else has changed what it set.
+"""The refusal to continue or roll back an operation when somebody else has changed values that it set.
 
 The journal has the values that an operation found and wrote. An operation is continued or rolled back only if ports and
 files hold one of these values. Any other value was set by another administrator, who has another key store, and is not

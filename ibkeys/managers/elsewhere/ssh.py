@@ -65,7 +65,7 @@ other to the host; and without a display nobody is asked for a password."""
 
 @dataclass(frozen=True, slots=True)
 class SshHost:
-    """How one host is reached. ``sudo``: its files are read through ``sudo -n``, which asks for no password either.
+    """The access to one host. ``sudo``: its files are read through ``sudo -n``, which asks for no password either.
     ``config``: an ssh_config in place of the user's own.
     """
 

@@ -1,9 +1,9 @@
 """Changes on another host through ssh. Nothing has to be installed there: a small shell program does the work.
 
-Reading goes over a connection of its own, to the program that changes nothing (`ibkeys.managers.elsewhere.remote`). Of
-what is changed, the bytes that were seen count: the program compares the file with them right before the new one takes
-its place. A file that somebody renames to that name between these two calls is lost, because a shell cannot exchange
-two files atomically.
+Reading goes over a connection of its own, to the program that changes nothing (`ibkeys.managers.elsewhere.remote`). The
+program compares a file with the bytes that were read earlier right before it puts the new file in place. A file that
+another program renames to that name between these two calls is lost, because a shell cannot exchange two files
+atomically.
 """
 
 from __future__ import annotations

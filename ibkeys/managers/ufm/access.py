@@ -48,7 +48,7 @@ class UfmToken:
 
     def hidden_in(self, text: str) -> str:
         """Return *text* without the token, in clear, in Base64, or as a URL, JSON or a log writes it: an error's text
-        may repeat what was sent."""
+        may repeat the request."""
         clear = self.__text
         coded = [base64.b64encode(each.encode()).decode().rstrip("=") for each in (clear, f"token:{clear}")]
         escaped = [quote(clear), quote(clear, safe=""), json.dumps(clear)[1:-1], repr(clear.encode())[2:-1]]

@@ -25,9 +25,9 @@ from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
 """The order in which keys are tried on a port."""
 ImportResult = Literal["new", "known", "changed", "older"]
-"""How an imported key compared with the store. ``new``: the first of its port; ``known``: the key that is tried first
-already, or a pending one; ``changed``: it is tried first from now on; ``older``: the current key was proven later, and
-stays first."""
+"""The result of comparing an imported key with the store. ``new``: the first of its port; ``known``: the key that is
+tried first already, or a pending one; ``changed``: it is tried first from now on; ``older``: the current key was proven
+later, and stays first."""
 
 
 @dataclass(frozen=True, slots=True)
