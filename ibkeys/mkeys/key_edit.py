@@ -1,8 +1,9 @@
 """Setting M_Key, ProtectBits and lease of one port without ever losing a key (IBA 14.2.4).
 
-The engine's steps (`ibkeys.change.engine`) for an M_Key: 1. PortInfo is read right before the Set, and must be as it
-was shown; 2. the new key goes into the key store, and the old one stays there; the journal gets the former PortInfo,
-without keys;
+The engine's steps (`ibkeys.change.engine`) for an M_Key:
+
+1. PortInfo is read right before the Set, and must be as it was shown;
+2. the new key goes into the key store, and the old one stays there; the journal gets the former PortInfo, without keys;
 3. the Set carries the old key in its header;
 4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second, so a
    lost reply never counts a violation at a port that took the new key. An answer to the old key proves that the Set
