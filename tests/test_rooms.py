@@ -78,3 +78,12 @@ def _taken(node: ast.AST) -> list[str]:
         words = [arg.value for arg in node.args[:2] if isinstance(arg, ast.Constant) and isinstance(arg.value, str)]
         return [word.rpartition(".")[2] for word in words]
     return []
+
+
+def test_the_name_of_a_public_class_stands_for_one_thing() -> None:
+    places: dict[str, list[str]] = {}
+    for path in sorted((ROOT / "ibkeys").rglob("*.py")):
+        for node in ast.parse(path.read_text()).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places.setdefault(node.name, []).append(str(path.relative_to(ROOT)))
+    assert {name: found for name, found in places.items() if len(found) > 1} == {}

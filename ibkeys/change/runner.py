@@ -45,7 +45,7 @@ Found = TypeVar("Found", bound=Looked)
 
 
 @dataclass(slots=True)
-class PortReadings(Generic[Place]):
+class PortsLook(Generic[Place]):
     """The result of one look at ports. ``wrong``: the ports that are not as they should be, and the difference;
     ``silent``: the ports that did not answer and are not waited for, and the error."""
 

@@ -16,7 +16,7 @@ from ibkeys.change.course import Course
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
-from ibkeys.change.runner import OnStep, PortReadings, Proof, Runner, Step, Verdict
+from ibkeys.change.runner import OnStep, PortsLook, Proof, Runner, Step, Verdict
 from ibkeys.change.target import PortTarget
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import NotStored
@@ -59,17 +59,17 @@ class EnforcingPort:
 
 
 @dataclass(frozen=True, slots=True)
-class LeavesProof(Proof[PortReadings[PortId]]):
+class LeavesProof(Proof[PortsLook[PortId]]):
     """Reads leaf ports and the end ports behind them. ``progress``: called with the number of correct ones."""
 
     writer: ChangeWriter
     leaves: Sequence[EnforcingPort]
     progress: OnStep
 
-    def look(self) -> PortReadings[PortId]:
+    def look(self) -> PortsLook[PortId]:
         """Read all ports once."""
         failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
-        seen = PortReadings[PortId]()
+        seen = PortsLook[PortId]()
         for leaf in self.leaves:
             port = leaf.leaf.id
             if port.key in failed:
@@ -146,7 +146,7 @@ class EnforcementPlan(Plan):
                 operation.journal.set_state(other, "undone")
         operation.outcome = "done"
 
-    def _judge(self, found: PortReadings[PortId]) -> Verdict:
+    def _judge(self, found: PortsLook[PortId]) -> Verdict:
         self.silent = [f"{port}: {error}" for port, error in found.silent.items()]
         wrong = [f"{port}: {difference}" for port, difference in found.wrong.items()]
         if not wrong:

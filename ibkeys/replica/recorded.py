@@ -22,7 +22,7 @@ from ibkeys.mad.const import NODE_TYPE_NAMES, CapabilityMask, NodeType
 from ibkeys.printable import counted
 from ibkeys.replica.assumed import assumptions, is_partial, lacks_table_sizes
 from ibkeys.sim.netfile.build import LINEAR_FDB_CAP, MULTICAST_FDB_CAP
-from ibkeys.sim.netfile.model import End, FileNode, FilePort, NetFile, PortReadings
+from ibkeys.sim.netfile.model import End, FileNode, FilePort, NetFile, RecordedPortValues
 from ibkeys.topology.nodes import Node, Port
 
 MOST_NODES: Final = 100_000
@@ -134,7 +134,7 @@ class _Records:
             "port_rcv_constraint_errors": (errors.received if errors is not None else None) or 0,
             "port_xmit_constraint_errors": (errors.transmitted if errors is not None else None) or 0,
         }
-        record.readings = PortReadings(
+        record.readings = RecordedPortValues(
             info,
             # The table of power-up is that of a new port; very many ports have no other.
             table if table is not None and table.rstrip(b"\0") != _POWER_UP else None,

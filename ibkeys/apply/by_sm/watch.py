@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.runner import PortReadings
+from ibkeys.change.runner import PortsLook
 from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries, differences, same_partition
 from ibkeys.change.writer import ChangeWriter
@@ -63,7 +63,7 @@ def is_open(table: Entries) -> bool:
 
 
 @dataclass(slots=True)
-class Watched(PortReadings[PortKey]):
+class Watched(PortsLook[PortKey]):
     """The result of one look at ports. ``fell_back``: most end ports have become full members of the default partition
     and of no other, against the policy: OpenSM found no policy that it accepts. Most and not all: a port that refuses
     Sets, or that OpenSM has not reached yet, must not keep the others in one partition."""

@@ -12,7 +12,7 @@ RESEND_AFTER: Final = 2.0
 RETRIES: Final = 7
 
 
-class Transfer:
+class AnswerTransfer:
     """One answer on its way to one requester. Every method returns the MADs to send; ``due`` is None at the end."""
 
     def __init__(self, mad: bytes, data: bytes, now: float) -> None:

@@ -19,7 +19,7 @@ from ibkeys.mad.fields import FieldRow
 from ibkeys.mad.inform import InformInfo
 from ibkeys.mad.records import NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord
 from ibkeys.mad.sa import ACTIVE, SA_CLASS_VERSION, SA_HEADER_SIZE, SaHeader, build_sa
-from ibkeys.sim.agents.rmpp_sender import Transfer
+from ibkeys.sim.agents.rmpp_sender import AnswerTransfer
 from ibkeys.sim.agents.sa_records import MAKERS, MulticastGroup, RecordSource, has_partition, shares_p_key
 from ibkeys.sim.agents.subscriptions import Subscriptions
 from ibkeys.sim.history import earliest
@@ -51,7 +51,7 @@ class SubnetAdministration:
         self._source = RecordSource(nodes)
         self.subscriptions = Subscriptions(home, self._source)
         # by requester and TransactionID
-        self._transfers: dict[tuple[SimPort, bytes], Transfer] = {}
+        self._transfers: dict[tuple[SimPort, bytes], AnswerTransfer] = {}
 
     @property
     def groups(self) -> list[MulticastGroup]:
@@ -92,7 +92,7 @@ class SubnetAdministration:
         )
         if not is_table:
             return [answer]
-        transfer = self._transfers[key] = Transfer(answer, data, now)
+        transfer = self._transfers[key] = AnswerTransfer(answer, data, now)
         return transfer.send(now)
 
     def next_timer(self) -> float | None:

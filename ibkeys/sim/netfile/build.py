@@ -13,7 +13,7 @@ from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, CapabilityMask2, PortPhysicalState, PortState
 from ibkeys.sim.agents import extended_port_info
 from ibkeys.sim.history import SimHistory
-from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, PortReadings
+from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, RecordedPortValues
 from ibkeys.sim.nodes import ClassAgent, SimNode, SimPort
 from ibkeys.sim.physical.links import negotiate
 
@@ -245,7 +245,7 @@ def _completed(info: bytes, made_up: bytes) -> bytes:
     return bytes(whole)
 
 
-def _take_tables(port: SimPort, readings: PortReadings) -> None:
+def _take_tables(port: SimPort, readings: RecordedPortValues) -> None:
     if readings.p_key_table is not None:
         port.p_key_bytes = readings.p_key_table
     port.guids = readings.guids

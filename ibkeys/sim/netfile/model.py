@@ -37,7 +37,7 @@ class Assumption:
 
 
 @dataclass(slots=True)
-class PortReadings:
+class RecordedPortValues:
     """The values that were read from a port, as raw bytes; None for one that was not read.
 
     ``port_info``: 64 bytes. ``p_key_table``: 2 bytes for each entry. ``guids``: by index, without the port GUID.
@@ -76,7 +76,7 @@ class FilePort:
     width: int = 0
     speed: str = ""
     enabled: dict[str, int] = field(default_factory=dict)
-    readings: PortReadings | None = None
+    readings: RecordedPortValues | None = None
 
 
 @dataclass(slots=True)

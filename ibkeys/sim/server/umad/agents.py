@@ -14,7 +14,7 @@ from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.umad.wire import Registration
 
 if TYPE_CHECKING:
-    from ibkeys.sim.server.umad.open_ports import OpenPort
+    from ibkeys.sim.server.umad.open_ports import ProgramPort
 
 MOST_AGENTS: Final = 32
 """The most agents of one open port (user_mad.c: IB_UMAD_MAX_AGENTS)."""
@@ -41,7 +41,7 @@ class Agent:
     ``owns``: the keys of the unsolicited MADs for it; with ``does_rmpp`` the kernel does RMPP for it.
     """
 
-    at: OpenPort
+    at: ProgramPort
     id: int
     number: bytes
     does_rmpp: bool
@@ -56,7 +56,7 @@ class Agents:
         self._owners: dict[_Owned, Agent] = {}
         self._numbers = itertools.cycle(range(_FIRST_NUMBER, _MOST_NUMBER))
 
-    def register(self, opened: OpenPort, wanted: Registration) -> tuple[int, Agent | None]:
+    def register(self, opened: ProgramPort, wanted: Registration) -> tuple[int, Agent | None]:
         """Register an agent; return 0 and the agent, or the errno with which the kernel refuses it.
 
         Source: user_mad.c, ib_umad_reg_agent; mad.c, ib_register_mad_agent.

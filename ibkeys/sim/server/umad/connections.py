@@ -26,8 +26,8 @@ from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.hosts import Adapter, adapters_of, choose, describe_adapter, describe_port
 from ibkeys.sim.server.umad.issm import IssmDevices
 from ibkeys.sim.server.umad.mad_layer import MadLayer
-from ibkeys.sim.server.umad.open_ports import OpenPort, Page
-from ibkeys.sim.server.umad.wire import Hello, Kind, Question
+from ibkeys.sim.server.umad.open_ports import Page, ProgramPort
+from ibkeys.sim.server.umad.wire import Hello, Kind, WireQuestion
 from ibkeys.sim.subnet import Subnet
 
 MOST_CONNECTIONS: Final = 512
@@ -84,7 +84,7 @@ class Connections:
     log: Callable[[str], None]
     log_clients: Callable[[str], None]
     _strangers: dict[int, socket.socket] = field(default_factory=dict)
-    _open: dict[int, OpenPort] = field(default_factory=dict)
+    _open: dict[int, ProgramPort] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._slots = itertools.count(_FIRST_SLOT)
@@ -98,7 +98,7 @@ class Connections:
         """How many MADs programs sent."""
         return self._mads.packets
 
-    def open_ports(self) -> list[OpenPort]:
+    def open_ports(self) -> list[ProgramPort]:
         """Return the ports that are open now."""
         return list(self._open.values())
 
@@ -160,7 +160,7 @@ class Connections:
 
     def _answer(self, connected: socket.socket, hello: Hello, found: list[Adapter]) -> None:
         chosen = choose(found, hello.ca, hello.port)
-        if hello.question == Question.OPEN and chosen is not None:
+        if hello.question == WireQuestion.OPEN and chosen is not None:
             self._open_port(connected, chosen[1])
             return
         with suppress(OSError):
@@ -168,26 +168,26 @@ class Connections:
         connected.close()
 
     def _answer_to(self, hello: Hello, found: list[Adapter], chosen: tuple[Adapter, SimPort] | None) -> bytes:
-        if hello.question == Question.NAMES:
+        if hello.question == WireQuestion.NAMES:
             return wire.names([adapter.name for adapter in found])
-        if hello.question == Question.CA and hello.ca:
+        if hello.question == WireQuestion.CA and hello.ca:
             named = next((adapter for adapter in found if adapter.name == hello.ca), None)
             return wire.answer(error=errno.ENOENT) if named is None else describe_adapter(named)
         if chosen is None:
             return wire.answer(error=errno.EINVAL if hello.ca else errno.ENODEV)
         adapter, port = chosen
-        if hello.question == Question.CA:
+        if hello.question == WireQuestion.CA:
             return describe_adapter(adapter)
-        if hello.question == Question.PORT:
+        if hello.question == WireQuestion.PORT:
             return describe_port(adapter, port)
-        if hello.question == Question.ISSM:
+        if hello.question == WireQuestion.ISSM:
             return wire.answer(os.fsencode(self._issm.path(port)) + b"\0")
         return wire.answer(error=errno.EINVAL)
 
     # Open ports
 
     def _open_port(self, connected: socket.socket, port: SimPort) -> None:
-        opened = OpenPort(next(self._slots), process_of_stream(connected), port, connected, Page(port))
+        opened = ProgramPort(next(self._slots), process_of_stream(connected), port, connected, Page(port))
         rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [opened.page.fd])
         try:
             connected.sendmsg([wire.answer()], [rights])
@@ -200,10 +200,10 @@ class Connections:
         self.loop.register(connected.fileno(), partial(self._ready, opened))
         self.log_clients(f"{opened} attached")
 
-    def _wait_to_write(self, opened: OpenPort) -> None:
+    def _wait_to_write(self, opened: ProgramPort) -> None:
         self.loop.wait_for(opened.socket.fileno(), READABLE | WRITABLE)
 
-    def _ready(self, opened: OpenPort, events: int) -> None:
+    def _ready(self, opened: ProgramPort, events: int) -> None:
         try:
             if events & WRITABLE and opened.flush():
                 self.loop.wait_for(opened.socket.fileno(), READABLE)
@@ -215,21 +215,21 @@ class Connections:
             self.counts["malformed"] += 1
             self._end(opened)
 
-    def _end(self, opened: OpenPort) -> None:
+    def _end(self, opened: ProgramPort) -> None:
         fd = opened.socket.fileno()
         self.loop.unregister(fd)
         del self._open[fd]
         self._mads.close(opened)
         self.log_clients(f"{opened} left")
 
-    def _read(self, opened: OpenPort) -> None:
+    def _read(self, opened: ProgramPort) -> None:
         """Receive and process records of the program. Raises _Malformed, and OSError when the program is gone."""
         try:
             self._take(opened)
         finally:
             self._mads.send_answers(opened)
 
-    def _take(self, opened: OpenPort) -> None:
+    def _take(self, opened: ProgramPort) -> None:
         for _ in range(_BATCH):
             try:
                 raw, ancillary, _, _ = opened.socket.recvmsg(wire.MOST_RECORD, _SPACE, socket.MSG_CMSG_CLOEXEC)
@@ -247,7 +247,7 @@ class Connections:
                 for descriptor in descriptors:
                     os.close(descriptor)
 
-    def _record(self, opened: OpenPort, raw: bytes, descriptors: list[int]) -> None:
+    def _record(self, opened: ProgramPort, raw: bytes, descriptors: list[int]) -> None:
         if len(raw) < wire.RECORD.size:
             raise _Malformed
         kind, flags = wire.RECORD.unpack_from(raw)
@@ -260,7 +260,7 @@ class Connections:
         if flags & wire.REPLY:
             _reply(descriptors[0], wire.reply(error, number))
 
-    def _do(self, opened: OpenPort, kind: int, body: bytes, memory: int | None) -> tuple[int, int]:
+    def _do(self, opened: ProgramPort, kind: int, body: bytes, memory: int | None) -> tuple[int, int]:
         """Execute a record; return an errno and a number."""
         if kind == Kind.SEND:
             header, mad = _mad(body, memory)

@@ -24,7 +24,7 @@ from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.outbox import MadTap, PassedMad
 from ibkeys.sim.server.umad import rmpp, wire
 from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, has_rmpp, is_response, queue_pair
-from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, OpenPort, Send, SendKey
+from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, ProgramPort, Send, SendKey
 from ibkeys.sim.subnet import Subnet
 
 LEAST_MAD: Final = 36
@@ -55,7 +55,7 @@ class _Arrival(NamedTuple):
 class _Own(NamedTuple):
     """A MAD that the kernel itself sends for an agent: a segment or another MAD of a transfer."""
 
-    opened: OpenPort
+    opened: ProgramPort
     mad: bytes
     address: wire.Address
 
@@ -68,7 +68,12 @@ class MadLayer:
     """
 
     def __init__(
-        self, subnet: Subnet, loop: Loop, counts: Counter[str], watch: MadTap | None, busy: Callable[[OpenPort], object]
+        self,
+        subnet: Subnet,
+        loop: Loop,
+        counts: Counter[str],
+        watch: MadTap | None,
+        busy: Callable[[ProgramPort], object],
     ) -> None:
         self.packets = 0
         self._subnet = subnet
@@ -77,7 +82,7 @@ class MadLayer:
         self._watch = watch
         self._busy = busy
         self._agents = Agents()
-        self._at: dict[SimPort, tuple[list[OpenPort], Callable[[], None]]] = {}
+        self._at: dict[SimPort, tuple[list[ProgramPort], Callable[[], None]]] = {}
         self._arrival: _Arrival | None = None
         self._receiving: dict[Agent, dict[rmpp.ReceiverKey, rmpp.Receiver]] = {}
         self._own: deque[_Own] = deque()
@@ -85,14 +90,14 @@ class MadLayer:
 
     # Open ports and agents
 
-    def open(self, opened: OpenPort) -> None:
+    def open(self, opened: ProgramPort) -> None:
         """Add an open port at which a program can send and receive."""
         if opened.port not in self._at:
             detach = self._subnet.attach(opened.port, partial(self._arrived, opened.port))
             self._at[opened.port] = [], detach
         self._at[opened.port][0].append(opened)
 
-    def close(self, opened: OpenPort) -> None:
+    def close(self, opened: ProgramPort) -> None:
         """End an open port with its agents; its pending MADs are dropped, as when a file is closed."""
         for agent in list(opened.agents.values()):
             self._remove(agent)
@@ -104,7 +109,7 @@ class MadLayer:
             detach()
         opened.close()
 
-    def register(self, opened: OpenPort, wanted: wire.Registration) -> tuple[int, int]:
+    def register(self, opened: ProgramPort, wanted: wire.Registration) -> tuple[int, int]:
         """Return 0 and the id of a new agent, or an errno."""
         error, agent = self._agents.register(opened, wanted)
         if agent is None:
@@ -114,7 +119,7 @@ class MadLayer:
         opened.page.show_agents(list(opened.agents))
         return 0, agent.id
 
-    def unregister(self, opened: OpenPort, number: int) -> int:
+    def unregister(self, opened: ProgramPort, number: int) -> int:
         """Remove an agent with its pending requests; return 0 or an errno."""
         agent = opened.agents.get(number)
         if agent is None:
@@ -133,7 +138,7 @@ class MadLayer:
 
     # Sending (ib_umad_write, ib_post_send_mad)
 
-    def send(self, opened: OpenPort, header: bytes, mad: bytes) -> int:
+    def send(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
         """Send a program's MAD; returns 0, or the errno with which write() refuses it."""
         self.packets += 1
         like = opened.alike.get(header + mad[_DIRECTED_HEAD])
@@ -141,7 +146,7 @@ class MadLayer:
             return self._send_alike(opened, like, header, mad)
         return self._send_any(opened, header, mad)
 
-    def _send_alike(self, opened: OpenPort, like: Alike, header: bytes, mad: bytes) -> int:
+    def _send_alike(self, opened: ProgramPort, like: Alike, header: bytes, mad: bytes) -> int:
         """Send a directed-route request that begins as one that was answered, so that it needs no check."""
         mad = mad[: at.AGENT.start] + like.agent.number + mad[at.AGENT.stop :]
         outcome = self._subnet.carrier.send(mad, opened.port)
@@ -156,7 +161,7 @@ class MadLayer:
         self._carry_own()
         return 0
 
-    def _keep(self, opened: OpenPort, agent: Agent, header: bytes, mad: bytes, address: wire.Address) -> None:
+    def _keep(self, opened: ProgramPort, agent: Agent, header: bytes, mad: bytes, address: wire.Address) -> None:
         """Record that *mad* was valid and answered, for later MADs with the same beginning."""
         if (
             mad[at.MGMT_CLASS] != DIRECTED_ROUTE
@@ -171,7 +176,7 @@ class MadLayer:
         answer = wire.received_header(agent.id, address, MAD_SIZE)
         opened.alike[header + mad[_DIRECTED_HEAD]] = Alike(agent, first_hop, answer)
 
-    def _send_any(self, opened: OpenPort, header: bytes, mad: bytes) -> int:
+    def _send_any(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
         """Send a MAD as `send` does, without a cached decision about it."""
         if len(mad) < LEAST_MAD:
             return errno.EINVAL
@@ -211,14 +216,14 @@ class MadLayer:
 
     def _start_transfer(self, send: Send) -> None:
         """Send a MAD in segments."""
-        send.transfer = rmpp.Transfer(send.mad)
+        send.transfer = rmpp.OutgoingTransfer(send.mad)
         send.agent.at.sends[send.key] = send
         self._carry_segments(send, send.transfer.send())
         self._expect(send)
         self._carry_own()
 
     @staticmethod
-    def _refusal(opened: OpenPort, agent: Agent | None, number: int, mad: bytes) -> int:
+    def _refusal(opened: ProgramPort, agent: Agent | None, number: int, mad: bytes) -> int:
         if agent is None:
             return errno.EIO if number < MOST_AGENTS else errno.EINVAL
         if len(mad) > MAD_SIZE and not (_has_rmpp(agent, mad) and rmpp.is_active(mad)):
@@ -296,7 +301,7 @@ class MadLayer:
             self._carrying = False
         self._loop.at(0, self._carry_own)
 
-    def _carry(self, opened: OpenPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, _Arrival]:
+    def _carry(self, opened: ProgramPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, _Arrival]:
         """Send a MAD from the port; return the answer of agents in the fabric, and the data of its arrival."""
         port, dlid = opened.port, address.lid
         if len(mad) < MAD_SIZE:
@@ -386,7 +391,7 @@ class MadLayer:
         self._give(agent, mad, delivery.slid, arrival)
         return True
 
-    def send_answers(self, opened: OpenPort) -> None:
+    def send_answers(self, opened: ProgramPort) -> None:
         """Write the waiting answers: one batch of a program's MADs then wakes it once."""
         answers, opened.answers = opened.answers, []
         for answer in answers:
@@ -403,12 +408,12 @@ class MadLayer:
         else:
             opened.answers.append(record)
 
-    def _write(self, opened: OpenPort, record: bytes, mad: bytes = b"") -> None:
+    def _write(self, opened: ProgramPort, record: bytes, mad: bytes = b"") -> None:
         if opened.answers:
             self.send_answers(opened)
         self._write_now(opened, record, mad)
 
-    def _write_now(self, opened: OpenPort, record: bytes, mad: bytes = b"") -> None:
+    def _write_now(self, opened: ProgramPort, record: bytes, mad: bytes = b"") -> None:
         if len(opened.waiting) >= MOST_WAITING:
             self._counts["lost"] += 1
             return
@@ -546,7 +551,7 @@ def _key(response: bool, mad: bytes, address: wire.Address) -> SendKey:
     return response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], other
 
 
-def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.Outgoing) -> Send:
+def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.OutgoingHeader) -> Send:
     timeout = sent.timeout / 1000 if sent.timeout < _FOR_EVER else float("inf")
     return Send(agent, key, header, mad, sent.address, timeout, sent.retries)
 

@@ -18,7 +18,7 @@ from ibkeys.sim.server.umad import wire
 
 if TYPE_CHECKING:
     from ibkeys.sim.server.umad.agents import Agent
-    from ibkeys.sim.server.umad.rmpp import Transfer
+    from ibkeys.sim.server.umad.rmpp import OutgoingTransfer
 
 MOST_WAITING: Final = 16384
 """MADs kept for a program that does not read; more are lost (the kernel keeps 200,000)."""
@@ -48,7 +48,7 @@ class Send:
     address: wire.Address
     timeout: float
     retries_left: int
-    transfer: Transfer | None = None
+    transfer: OutgoingTransfer | None = None
     timer: int = 0
 
 
@@ -92,7 +92,7 @@ class Page:
 
 
 @dataclass(eq=False)
-class OpenPort:
+class ProgramPort:
     """One open port of one program.
 
     ``slot`` and ``ident`` identify it in output for the user: a number of its own, and the process that opened it.

@@ -73,7 +73,7 @@ def abort(mad: bytes, status: RmppStatus) -> bytes:
     return answer_to(mad, RmppType.ABORT, status)
 
 
-class Transfer:
+class OutgoingTransfer:
     """The sending half: a MAD that is being sent. Each method returns the MADs to send now."""
 
     def __init__(self, mad: bytes) -> None:

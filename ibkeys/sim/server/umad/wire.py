@@ -53,7 +53,7 @@ NAME_SIZE: Final = 20
 SLOTS: Final = 1024
 
 
-class Question(IntEnum):
+class WireQuestion(IntEnum):
     """The question of a connection."""
 
     NAMES = 1
@@ -126,7 +126,7 @@ class Address(NamedTuple):
     p_key_index: int = 0
 
 
-class Outgoing(NamedTuple):
+class OutgoingHeader(NamedTuple):
     """The umad header of a MAD that a program sends; timeout in milliseconds."""
 
     agent: int
@@ -200,14 +200,14 @@ def reply(error: int, number: int = 0) -> bytes:
 
 
 @lru_cache(maxsize=1024)
-def parse_outgoing(header: bytes) -> Outgoing:
+def parse_outgoing(header: bytes) -> OutgoingHeader:
     """Read the umad header of a MAD to be sent. Its status, length and Q_Key are ignored, as in the kernel.
 
     Nearly all headers of a program are alike, so the result is cached.
     """
     agent, _, timeout, retries, _ = _HEAD.unpack_from(header)
     qpn, _, lid, sl, path_bits, has_grh = struct.unpack_from(">IIHBBB", header, _HEAD.size)
-    return Outgoing(
+    return OutgoingHeader(
         agent,
         timeout,
         retries,

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 from ibkeys.mad.const import MgmtClass
 from ibkeys.sim.server.umad import wire
-from ibkeys.sim.server.umad.wire import Kind, Question
+from ibkeys.sim.server.umad.wire import Kind, WireQuestion
 from tests.sim.server.programs import QUIET, TIMEOUT
 
 HELLO = struct.Struct("=IIIi20s128s")
@@ -51,7 +51,7 @@ def hello(question: int, ca: str = "", port: int = 0, host: str = "", version: i
     return HELLO.pack(wire.MAGIC, version, question, port, ca.encode(), host.encode())
 
 
-def ask(name: str, question: Question, ca: str = "", port: int = 0, host: str = "") -> tuple[int, bytes]:
+def ask(name: str, question: WireQuestion, ca: str = "", port: int = 0, host: str = "") -> tuple[int, bytes]:
     """Return the error and the body of an answer."""
     with connect(name) as connected:
         connected.send(hello(question, ca, port, host))
@@ -70,7 +70,7 @@ class Program:
 
     def __init__(self, name: str, host: str = "", ca: str = "", port: int = 0) -> None:
         self.socket = connect(name)
-        self.socket.send(hello(Question.OPEN, ca, port, host))
+        self.socket.send(hello(WireQuestion.OPEN, ca, port, host))
         raw, descriptors, _, _ = socket.recv_fds(self.socket, 1 << 12, 1)
         error = struct.unpack_from("=i", raw)[0]
         assert error == 0, (error, raw[8:])

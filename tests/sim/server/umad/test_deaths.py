@@ -13,7 +13,7 @@ from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.sa import ACTIVE
 from ibkeys.mad.smp import build_smp
 from ibkeys.sim.server.umad import wire
-from ibkeys.sim.server.umad.wire import Kind, Question
+from ibkeys.sim.server.umad.wire import Kind, WireQuestion
 from tests.sim.server.programs import Running, get, gmp
 from tests.sim.server.umad.programs import DIRECTED, SA, SUBN, Program, ask, connect, hello, memory_with
 
@@ -77,11 +77,17 @@ def test_the_asker_of_a_program_that_dies_gets_a_timeout(running: Running, progr
 
 
 def test_a_stranger_may_leave_at_any_moment(running: Running) -> None:
-    for raw in (b"", hello(Question.OPEN)[:9], hello(Question.OPEN), hello(Question.PORT), hello(Question.NAMES)):
+    for raw in (
+        b"",
+        hello(WireQuestion.OPEN)[:9],
+        hello(WireQuestion.OPEN),
+        hello(WireQuestion.PORT),
+        hello(WireQuestion.NAMES),
+    ):
         with connect(running.name) as connected:
             if raw:
                 connected.send(raw)
-    assert ask(running.name, Question.NAMES)[0] == 0
+    assert ask(running.name, WireQuestion.NAMES)[0] == 0
     running.wait_until(lambda: not running.attached())
 
 

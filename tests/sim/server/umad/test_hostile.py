@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.mad.const import AttributeID
 from ibkeys.sim.server.umad import connections, open_ports, wire
-from ibkeys.sim.server.umad.wire import Kind, Question
+from ibkeys.sim.server.umad.wire import Kind, WireQuestion
 from tests.sim.server.programs import Running, get, gmp
 from tests.sim.server.umad.programs import DIRECTED, SA, Program, ask, connect, hello, memory_with
 
@@ -67,7 +67,7 @@ def test_what_is_no_memory_file_is_not_read(running: Running, program: Opener, k
     assert one.is_cut_off()
     for descriptor in opened:
         os.close(descriptor)
-    assert ask(running.name, Question.NAMES)[0] == 0
+    assert ask(running.name, WireQuestion.NAMES)[0] == 0
 
 
 def test_a_reply_is_written_to_nothing_but_a_socket(program: Opener) -> None:
@@ -112,16 +112,16 @@ def test_a_program_that_does_not_read_loses_what_is_too_much(
 def test_most_connections(running: Running, program: Opener, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(connections, "MOST_CONNECTIONS", 2)
     one, two = program(), program()
-    assert ask(running.name, Question.NAMES)[0] == -1
+    assert ask(running.name, WireQuestion.NAMES)[0] == -1
     two.close()
     running.wait_until(lambda: len(running.attached()) == 1)
-    assert ask(running.name, Question.NAMES)[0] == 0
+    assert ask(running.name, WireQuestion.NAMES)[0] == 0
     assert one.register(DIRECTED) == 0
 
 
 def test_programs_of_other_users_are_turned_away(run: Callable[..., Running]) -> None:
     running = run(users=frozenset((os.geteuid() + 1,)))
-    error, body = ask(running.name, Question.NAMES)
+    error, body = ask(running.name, WireQuestion.NAMES)
     assert error == -1
     assert b"--allow-others" in body
 
@@ -141,4 +141,4 @@ def test_any_bytes(running: Running, program: Opener, seed: int) -> None:
                 header[chance.randrange(64)] = chance.randrange(256)
             one.record(Kind.SEND, bytes(header) + bytes(mad[: chance.randrange(257)]))
         one.close()
-    assert ask(running.name, Question.NAMES)[0] == 0
+    assert ask(running.name, WireQuestion.NAMES)[0] == 0

@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.hosts import adapters_of, choose
-from ibkeys.sim.server.umad.wire import Question
+from ibkeys.sim.server.umad.wire import WireQuestion
 from ibkeys.sim.subnet import Subnet
 from tests.sim.server.programs import Running
 from tests.sim.server.umad.programs import Program, ask, connect, hello
@@ -101,7 +101,7 @@ def test_a_port_is_described_as_sysfs_does(running: Running) -> None:
     port = running.subnet.node("H-1").ports[1]
     port.m_key, port.p_keys = 0x1122334455667788, [0x7FFF, 0x8001]
     port.gid_prefix = 0xFE80000000000000
-    error, body = ask(running.name, Question.PORT, "HCA-1", 1, "one")
+    error, body = ask(running.name, WireQuestion.PORT, "HCA-1", 1, "one")
     name, *numbers = struct.unpack_from("=20s8I", body)
     mask, prefix, guid, count = struct.unpack_from("=4s8s8sI", body, 52)
     assert (error, name.rstrip(b"\0")) == (0, b"HCA-1")
@@ -113,7 +113,7 @@ def test_a_port_is_described_as_sysfs_does(running: Running) -> None:
 
 
 def test_an_adapter_is_described(running: Running) -> None:
-    error, body = ask(running.name, Question.CA, "HCA-1", 0, "three")
+    error, body = ask(running.name, WireQuestion.CA, "HCA-1", 0, "three")
     name, _, _, _, node_type, ports, guid, image = struct.unpack("=20s20s40s20sII8s8s", body)
     node = running.subnet.node("H-3")
     assert (error, name.rstrip(b"\0"), node_type, ports) == (0, b"HCA-1", 1, 2)
@@ -121,34 +121,36 @@ def test_an_adapter_is_described(running: Running) -> None:
 
 
 def test_names_are_told(running: Running) -> None:
-    assert ask(running.name, Question.NAMES, host="two") == (0, b"HCA-1".ljust(20, b"\0"))
+    assert ask(running.name, WireQuestion.NAMES, host="two") == (0, b"HCA-1".ljust(20, b"\0"))
 
 
 @pytest.mark.parametrize(
     ("question", "ca", "port", "error"),
     [
-        (Question.CA, "mlx4_0", 0, errno.ENOENT),
-        (Question.PORT, "HCA-1", 9, errno.EINVAL),
-        (Question.PORT, "mlx4_0", 1, errno.EINVAL),
-        (Question.PORT, "", 9, errno.ENODEV),
-        (Question.OPEN, "mlx4_0", 1, errno.EINVAL),
-        (Question.OPEN, "", 9, errno.ENODEV),
+        (WireQuestion.CA, "mlx4_0", 0, errno.ENOENT),
+        (WireQuestion.PORT, "HCA-1", 9, errno.EINVAL),
+        (WireQuestion.PORT, "mlx4_0", 1, errno.EINVAL),
+        (WireQuestion.PORT, "", 9, errno.ENODEV),
+        (WireQuestion.OPEN, "mlx4_0", 1, errno.EINVAL),
+        (WireQuestion.OPEN, "", 9, errno.ENODEV),
         (9, "", 0, errno.EINVAL),
     ],
 )
-def test_what_is_not_there_is_an_errno(running: Running, question: Question, ca: str, port: int, error: int) -> None:
+def test_what_is_not_there_is_an_errno(
+    running: Running, question: WireQuestion, ca: str, port: int, error: int
+) -> None:
     assert ask(running.name, question, ca, port, "one") == (error, b"")
 
 
 def test_a_host_that_is_not_there_ends_the_program(running: Running) -> None:
-    error, body = ask(running.name, Question.NAMES, host="twelve")
+    error, body = ask(running.name, WireQuestion.NAMES, host="twelve")
     assert error == -1
     assert b"twelve" in body
 
 
 def test_another_version_ends_the_program(running: Running) -> None:
     with connect(running.name) as connected:
-        connected.send(hello(Question.NAMES, version=wire.VERSION + 1))
+        connected.send(hello(WireQuestion.NAMES, version=wire.VERSION + 1))
         raw = connected.recv(1000)
     assert struct.unpack_from("=i", raw)[0] == -1
     assert b"version" in raw
