@@ -31,13 +31,13 @@ Place = PortHandle | Port
 
 
 class Fabric(OpenFabric):
-    """A subnet as seen from one open local port, which may also be changed. See `ibkeys.fabric.live.LiveFabric`."""
+    """A subnet as seen from one open local port, with methods to change it. See `ibkeys.fabric.live.LiveFabric`."""
 
     def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
         """Sweep for all values of a snapshot, and return it; `ibkeys.save` writes it to a file.
 
         Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; if that
-        is not available, ``warnings`` has the reason. *make_secret*: write one if there is none yet; otherwise the
+        is not available, ``warnings`` has the reason. *make_secret*: write a secret if there is none yet; without one,
         fingerprints can be compared within this snapshot only. Raises the errors of `sweep`.
         """
         from ibkeys.fabric.snapshot import take_snapshot
@@ -193,37 +193,40 @@ class ChangeRun:
     # --- kinds of change -----------------------------------------------------------------------------------------
 
     def add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
-        """Plan to put each P_Key into the first free entry; a P_Key that is there already is not moved.
+        """Return a plan, for `apply`, that puts each P_Key into the first free entry.
 
-        Raises NoRoom when the table is full.
+        A P_Key that is there already is not moved. Raises NoRoom if the table is full.
         """
         from ibkeys.change.pkeys import plan_add
 
         return plan_add(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
     def set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
-        """Plan to write P_Keys by index; 0 empties an entry."""
+        """Return a plan, for `apply`, that writes P_Keys by index; 0 empties an entry."""
         from ibkeys.change.pkeys import plan_set
 
         return plan_set(self.writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
 
     def remove_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
-        """Plan to empty each entry that holds one of *keys*; full and limited are two P_Keys. The others stay."""
+        """Return a plan, for `apply`, that empties each entry that holds one of *keys*.
+
+        A full and a limited P_Key of one partition are two P_Keys. All other entries stay.
+        """
         from ibkeys.change.pkeys import plan_remove
 
         return plan_remove(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
     def set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
-        """Plan to switch partition enforcement of an external port of a switch; None leaves a direction unchanged.
+        """Return a plan, for `apply`, that switches partition enforcement of an external port of a switch.
 
-        Inbound is for packets from the attached node, outbound for packets to it.
+        None leaves a direction unchanged. Inbound is for packets from the attached node, outbound for packets to it.
         """
         from ibkeys.change.enforce import plan_enforce
 
         return plan_enforce(self.writer, self._handle(port), inbound, outbound)
 
     def clear_counters(self, ports: Iterable[Place]) -> Plan:
-        """Plan to write 0 to the violation counters of *ports* that are not 0.
+        """Return a plan, for `apply`, that writes 0 to the violation counters of *ports* that are not 0.
 
         Of several ports one that cannot be read is left out, and is in ``Plan.troubles``; a single one raises.
         """
@@ -234,9 +237,10 @@ class ChangeRun:
     def set_m_key(
         self, port: Place, key: MKey | None = None, *, protect: int | None = None, lease: int | None = None
     ) -> Plan:
-        """Plan to set the M_Key of an end port, its ProtectBits (0 to 3) and its lease (seconds, 0 to 65535).
+        """Return a plan, for `apply`, that sets the M_Key, ProtectBits and lease of an end port.
 
-        None leaves a value unchanged. The key is in the key store before it is sent.
+        *protect*: 0 to 3; *lease*: seconds, 0 to 65535. None leaves a value unchanged. The key is in the key
+        store before it is sent.
         """
         from ibkeys.mkeys.set import plan_mkey_set
 

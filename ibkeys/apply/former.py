@@ -60,7 +60,7 @@ class FormerTable:
         return found
 
     def remember(self, image: Image) -> None:
-        """Note the bytes that a Set read and sent."""
+        """Note the block as it was read before a Set, and as the Set sent it."""
         number = image.attribute_modifier & 0xFFFF
         known = self.blocks_set.get(number, ())
         self.blocks_set[number] = tuple(dict.fromkeys((*known, (image.before, image.after))))
@@ -125,8 +125,8 @@ class Former:
 
     @property
     def brought(self) -> set[tuple[PortKey, PKey]]:
-        """The P_Keys that the operation added to tables that did not have them: an undo that removes them takes nothing
-        from the ports."""
+        """The P_Keys that the operation added to tables that did not have them: an undo that removes them takes from
+        the ports nothing that they had before."""
         found = set()
         for key, table in self.tables.items():
             had = {0, *table.before.values()}

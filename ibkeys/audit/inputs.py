@@ -186,7 +186,7 @@ class AuditInput:
 
     @cached_property
     def planes(self) -> list[list[Port]]:
-        """The planes of XDR ports: several ports of one CA that carry one port GUID, by number."""
+        """The planes of each XDR port: the ports of one CA or router that share a port GUID, by number."""
         ports = (port for port in self.end_ports if port.guid and not port.node.is_switch)
         found = grouped(ports, lambda port: (id(port.node), port.guid))
         return [ports for ports in found.values() if len(ports) > 1]

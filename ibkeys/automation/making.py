@@ -122,7 +122,10 @@ class Asked:
         return self.consent if isinstance(self.consent, Consent) else Consent()
 
     def agreed(self, proposal: Proposal) -> Consent:
-        """Return the overrides for *proposal*. Raises Refused (``confirmation``) if consent is not given."""
+        """Return the overrides for *proposal*.
+
+        Raises Refused (``confirmation``) if consent is not given, UsageError if ``consent`` returns no Consent.
+        """
         if callable(self.consent):
             answer = self.consent(proposal)
             if answer is None:

@@ -52,7 +52,7 @@ class StagedFiles(OpensmFiles):
             self.check()
             self.verify()
             self._put(contents, ready)
-        self.verify_options = lambda: None  # they are other files now, and compared byte by byte
+        self.verify_options = lambda: None  # the files are new, and `_put` compared them
         self.say("waiting until every OpenSM has read its file")
         return [each.entry for each in self.placed]
 

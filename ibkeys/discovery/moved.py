@@ -66,10 +66,11 @@ def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd
 
 
 def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
-    """Return a line for each two known ports that may have been swapped: neither was found, at its place or elsewhere.
+    """Return a line for each pair of known ports that may have been swapped. Neither port was found anywhere.
 
-    Where the SA or a forwarding table has each at the other's place, the line reports this. Without such evidence two
-    ports are paired only if no others are missing. Nothing is sent.
+    If the SA or a forwarding table has one port at the other's place, and does not contradict the reverse, the line
+    reports this. Without such evidence two ports are paired only if no others are missing. More than 256 missing ports:
+    no line. Nothing is sent.
     """
     places = _places(found, ring)
     if len(places) > _MOST_PLACES:

@@ -24,7 +24,8 @@ def class_key_rows(
     fingerprints: Fingerprints,
     with_keys: bool,
 ) -> Iterator[SqlRow]:
-    """Yield a row for each reading. The key is in it only *with_keys*; else its fingerprint, and 0 in KeyInfo."""
+    """Yield a row for each reading, with the fingerprint of its key. Without *with_keys* a row has no key, and KeyInfo
+    has 0 in its place."""
     for each in readings:
         state = each.settings
         key = state.key if state is not None else 0

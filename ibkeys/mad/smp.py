@@ -143,7 +143,8 @@ def build_smp(
     entry 0: ``()`` is the local port, ``(1, 4)`` the route that the tools write as ``0,1,4``. A directed-route SMP is
     pure: DrSLID and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
 
-    Raises EncodeError for more than 63 hops, a port above 255, or *data* of another length.
+    Raises EncodeError for more than 63 hops, a port above 255, *data* of another length, or a header field that does
+    not fit.
     """
     if len(data) != SMP_DATA_SIZE:
         raise EncodeError(f"an attribute has {SMP_DATA_SIZE} bytes, {len(data)} given")

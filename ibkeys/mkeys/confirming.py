@@ -49,7 +49,8 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
             try:
                 lowering = plan_lowering(writer, through)
             except Refused as error:
-                if error.interlock == OVERTAKEN:  # what it set is not there any more: it waits for nobody, and stays
+                if error.interlock == OVERTAKEN:
+                    # somebody replaced what the run set: nothing is left to confirm or to roll back
                     journal.move_stage(operation, "going-back", "confirmed")
                 raise
             if lowering is not None:

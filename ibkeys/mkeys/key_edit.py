@@ -5,10 +5,10 @@ The engine's steps (`ibkeys.change.engine`) for an M_Key:
 1. PortInfo is read right before the Set, and must be as it was shown;
 2. the new key goes into the key store, and the old one stays there; the journal gets the former PortInfo, without keys;
 3. the Set carries the old key in its header;
-4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second, so a
-   lost reply never counts a violation at a port that took the new key. An answer to the old key proves that the Set
-   never arrived. When the key is removed (set to 0), only the old key is tried: a port without a key accepts it and
-   shows 0 in PortInfo, so neither outcome counts a violation.
+4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second: a
+   port that took the new key counts a violation only if the Get with the new key gets no reply either. An answer to the
+   old key proves that the Set never arrived. When the key is removed (set to 0), only the old key is tried: a port
+   without a key accepts it and shows 0 in PortInfo, so neither outcome counts a violation.
 
 At every point the store holds every key that the port may have.
 """

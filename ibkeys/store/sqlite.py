@@ -288,8 +288,9 @@ class Database:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            # An OperationalError without a code is Python's own, about text that is none: it quotes that text, which
-            # may be a key whose type was damaged. SQLite's own message about such text cannot be decoded either.
+            # An OperationalError without a code is Python's own, about a text that is not UTF-8: it quotes that
+            # text, which may be a key whose type was damaged. SQLite's own message about such a text cannot be decoded
+            # either.
             is_own = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
             if is_own or isinstance(error, UnicodeDecodeError):
                 raise StoreError(f"{where}: the {self._what} is damaged (text that is not UTF-8)") from None

@@ -56,7 +56,7 @@ class Move:
 
     @property
     def same_name(self) -> bool | None:
-        """Whether both nodes of the first pair have one NodeDescription; None if it was not read of both."""
+        """Whether the two nodes of the first pair have the same NodeDescription; None if either was not read."""
         before, after = (name_of(port.node) for port in self.pairs[0])
         return None if before is None or after is None else before == after
 

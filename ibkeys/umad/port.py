@@ -21,8 +21,8 @@ from ibkeys.mad.const import MAD_SIZE
 PERMISSIVE_LID = 0xFFFF
 ETIMEDOUT = 110
 
-# The head of a record: the beginning of `struct ibkeys_record` in native/batch.h, its length and then the values after
-# the MAD in `Outgoing`. The MAD follows.
+# The head of a record, as `struct ibkeys_record` in native/batch.h begins: the length, then the fields of `Outgoing`
+# other than the MAD, in their order. The MAD comes after the head.
 _WAY: Final = struct.Struct("=7I")
 _ADDRESS: Final = struct.Struct("=6I")
 _LENGTH_SIZE: Final = _WAY.size - _ADDRESS.size

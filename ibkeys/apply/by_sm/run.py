@@ -29,7 +29,7 @@ Contents = TypeVar("Contents")
 
 
 class PortsNotStored(NotStored):
-    """An error for ``ports`` that will certainly not get the values of a step; the value is the reason."""
+    """Ports will certainly not get the values of a step. ``ports``: each of them, with the reason."""
 
     def __init__(self, ports: Mapping[PortKey, str]) -> None:
         super().__init__("; ".join(ports.values()))
@@ -41,7 +41,7 @@ class TablesSteps(Generic[Contents]):
     """The steps of a change.
 
     ``in_vain``: in words, the signal that had no effect on the ports. ``undoes_fallback``: a step that left OpenSM
-    without a policy is rolled back at once, so its message names no port. ``unread``: before the first step the subnet
+    without a policy is rolled back at once, so the error names no port. ``unread``: before the first step the subnet
     manager has not read its present files yet. ``last``: the result of the last look at the ports.
     """
 
@@ -102,7 +102,7 @@ class TablesSteps(Generic[Contents]):
         """Return the verdict on a step, and record each port with wrong values in ``carried``. Of a proven step, tables
         that came out with other indexes are recorded in the journal as they are.
 
-        Raises PortsNotStored if OpenSM fell back to having no policy and the step is undone for that.
+        Raises PortsNotStored if OpenSM fell back to having no policy, and the step is therefore undone.
         """
         step, targets, self.last = self.course.steps[number], self.prediction.survey.targets, found
         wrong, silent = found.wrong, found.silent
@@ -140,5 +140,6 @@ def stopped_by(carried: Carried, operation: RunningOperation) -> Iterator[None]:
 
 
 def stale_file(error: FileChanged) -> Refused:
-    """Return the refusal of a change whose file somebody else has changed. Its details are the lines that differ."""
+    """Return the refusal of a change whose file somebody else has changed. The refusal's details are the lines that
+    differ."""
     return stale_for_good(str(error), error.difference, is_overtaken=True)

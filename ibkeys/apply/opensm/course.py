@@ -316,9 +316,9 @@ class OpensmPlanning:
         )
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:
-        """Return the contents, step by step, of each file that is rolled back; the master's file only its present bytes
-        if the operation stopped before it. A file that no SM reads any more is rolled back too. Raises UsageError if a
-        host was not reached."""
+        """Set ``files`` to the files that are rolled back, and return the contents of each, step by step. For the
+        master's file, if the operation stopped before it, these are only its present bytes. A file that no SM reads any
+        more is rolled back too. Raises UsageError if a host was not reached."""
         ways = ways_in(former.files)
         read = {file.key for file in self.files}
         machine = {each.machine.name: each.machine for each in self.site.reached}

@@ -97,7 +97,7 @@ def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
 
 
 def _judge_ufm(verdict: RuleVerdict) -> None:
-    """Record the keys that UFM gives its SM as default or not, if UFM was queried."""
+    """Judge whether UFM gives its SM default keys: failed, passed or unknown; nothing if UFM was not queried."""
     ufm = verdict.data.ufm
     if ufm is None:
         return

@@ -77,11 +77,11 @@ class Engine:
         # For the end, if *looks_twice*: Sets whose port was not read, and Sets whose port was silent afterwards.
         self._unread: list[list[PendingSet]] = []
         self._silent: list[PendingSet] = []
-        # For the next run, because an SMP was not sent to a node that had missed another one: when the port was to be
-        # read, to be set, or to be proven. And the nodes that have answered after a Set since, by id.
+        # Left for the next run, because the node had not answered an earlier SMP: ports not read, not set, not proven.
         self._unasked: list[tuple[list[PendingSet], IbkeysError]] = []
         self._unsent: list[PendingSet] = []
         self._unproven: list[PendingSet] = []
+        # The ids of nodes that have answered after a Set since then.
         self._answering: set[int] = set()
         # The error that is raised when every Set that was sent is proven.
         self._problem: BaseException | None = None
@@ -273,7 +273,7 @@ class Engine:
         if not proof.is_silent:
             self._answering.add(id(each.target.port.node))
         elif was_not_asked(proof.error, each) and not each.was_asked_again:
-            each.was_asked_again = True  # its node did not answer another Get: it is asked when that run is over
+            each.was_asked_again = True  # the node did not answer another Get: the port is asked after this run
             self._unproven.append(each)
             return
         elif self._looks_twice and not each.was_asked_again:

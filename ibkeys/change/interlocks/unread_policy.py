@@ -53,8 +53,9 @@ def objections_to_unread_options(
 
 
 def is_written_here(writer: ChangeWriter, file: OpensmFile) -> bool:
-    """Return whether ibkeys wrote the present bytes of a file, by this journal. If that change was interrupted, OpenSM
-    may not have read the file, and the change may still be resumed or undone. Raises FileFormatError, StoreError."""
+    """Return whether, according to this journal, ibkeys wrote the present contents of a file. If the change that wrote
+    them was interrupted, OpenSM may not have read the file, and the change may still be resumed or undone. Raises
+    FileFormatError, StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return is_as_left(file, journal, writer.keystore)
 

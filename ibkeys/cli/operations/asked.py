@@ -60,7 +60,7 @@ class FoundOperation:
 
         run = self.run
         refuse_earlier_run(self.target)
-        assert run is not None  # it is that run
+        assert run is not None  # only for runs of M_Keys; the journal found it to be the last one
         is_through_opensm = run.via is not None
         refuse_options_of_other_method(is_through_opensm)
         return RunRequest(run.command, self.asked, is_through_opensm, opensm, confirm_within, run.id)

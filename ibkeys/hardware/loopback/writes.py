@@ -121,8 +121,8 @@ class Loopback:
         return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
 
     def _put_back(self) -> None:
-        """Restore every write that is in force, by the journal, after another proof. If that fails nothing more is
-        written."""
+        """Prove the second port again, then restore from the journal every write still in force. If either fails, write
+        nothing more."""
         try:
             self.prove()
             put_back(self.look, self.writer, self.own_guids)

@@ -48,7 +48,7 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
     place = real_place(path)
     with opened_folder(place) as folder:
         try:
-            # O_PATH: nothing is opened that would notice it, and no right to read is needed.
+            # O_PATH: has no effect on a device or FIFO, as opening it would, and needs no right to read.
             descriptor = os.open(place.name or ".", os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
         except FileNotFoundError:
             raise changed(str(place)) from None

@@ -1,4 +1,4 @@
-"""The users who can read the keys that an OpenSM prints when it gets new ones, and removing that access.
+"""The places where users other than root can read keys that OpenSM prints, and closing those places.
 
 OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
 ``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); observed of a running OpenSM.

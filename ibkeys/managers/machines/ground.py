@@ -85,7 +85,7 @@ def _is_mount_point(device: int, ground: FolderFacts) -> bool:
 
 
 def _words(fields: str, number: int) -> list[str]:
-    """Return the words of one field, which are separated by commas."""
+    """Return the comma-separated words of field *number* (from 0) of *fields*; none if there is no such field."""
     found = fields.split(" ")
     return found[number].split(",") if len(found) > number else []
 

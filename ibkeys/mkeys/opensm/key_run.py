@@ -1,9 +1,9 @@
 """How each step is made: write the options files, send SIGHUP, verify the ports, check guid2mkey; and the standbys.
 
-Before the first write of a step, and before each signal, it checks that the master is the same process, is still the
-only master, and that nobody else wrote its options file. The master is never stopped. If the run stops, the current
-step stays in the journal, and `ibkeys resume` repeats it from its start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c;
-a running OpenSM, observed.
+Before the first write of a step, and before each signal, the run checks that the master is the same process, is still
+the only master, and that nobody else wrote the master's options file. The master is never stopped. If the run stops,
+the current step stays in the journal, and `ibkeys resume` repeats it from its start. Source: opensm osm_state_mgr.c,
+osm_lid_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -80,8 +80,8 @@ class KeySteps:
     _early: set[int] = field(default_factory=set)
 
     def make(self, until: int | None = None) -> None:
-        """Make the steps that are left. *until*: only those before this number, and no standby is started at the end.
-        Raises the error that stopped it; the run can be resumed from the record."""
+        """Make the steps that are left. *until*: make only those before this number, and start no standby at the end.
+        Raises the error that stopped the run; the run can be resumed from the record."""
         record = self.record
         self._running = list(self.managers.standbys)
         *standbys, _ = self._note_stopped()
@@ -96,8 +96,8 @@ class KeySteps:
 
     def tell_again(self) -> SeenPorts:
         """Let OpenSM sweep again for ports that were offline during the steps, and return the result for all ports.
-        Such a port may have the former key at level 2 or 3. So it is read with the new key only if OpenSM has noted
-        that it set it; else it is ``wrong``.
+        Such a port may have the former key at level 2 or 3. So the port is read with the new key only if OpenSM's
+        guid2mkey has that key for it; else the port is in ``wrong``.
         """
         number = len(self.record.steps) - 1
         self._opensms.tell()
@@ -148,9 +148,9 @@ class KeySteps:
         return Verdict(is_proven=True, error=refusal_of_newcomers(self.managers, members, ports, seen.infos))
 
     def _wait_before_going_back(self, number: int) -> None:
-        """Wait, in a rollback, until OpenSM's guid2mkey has the key that the ports are about to lose: they may all show
-        it before OpenSM's sweep has ended. An OpenSM that started with the former key in both files would lose them.
-        Raises NotStored."""
+        """Wait, in a rollback, until OpenSM's guid2mkey has the key that the ports are about to lose: the ports may
+        all show this key before OpenSM's sweep has ended. An OpenSM that started with the former key in both files
+        would lose the ports. Raises NotStored."""
         leaves, master = self._before(number).key, self.managers.master
         if not self.record.goes_back or setting_in_options(master).key != leaves or self._setting(number).key == leaves:
             return
@@ -226,7 +226,8 @@ class KeySteps:
         )
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
-        """Wait until OpenSM's guid2mkey, which it would start with, has the key of these ports; return those left."""
+        """Wait until guid2mkey, which OpenSM reads when it starts, has *key* for these ports; return those for which it
+        has another key or none."""
 
         def look() -> set[int]:
             left = not_in_key_file(self.managers.master, key, guids)
@@ -246,10 +247,10 @@ class KeySteps:
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
     def _not_made(self, number: int, seen: SeenPorts) -> NotStored:
-        """Return the error for a step that did not take effect on all ports. If it took effect on none, OpenSM may not
-        be reading its file. The file then gets its former values again, so that no later sweep applies the step
-        unnoticed. A lowered level stays in the file: a later sweep may apply it, and the step before the raising one
-        may be below the former level.
+        """Return the error for a step that did not take effect on all ports. If the step took effect on none, OpenSM
+        may not be reading its options file. The file then gets its former values again, so that no later sweep applies
+        the step unnoticed. A lowered level stays in the file: a later sweep may apply it, and the step before the
+        raising one may be below the former level.
         """
         words, master, wait = self.record.words(number), self.managers.master, self.runner.wait
         ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
@@ -274,7 +275,7 @@ class KeySteps:
     # --- standbys ----------------------------------------------------------------------------------------------------
 
     def _note_stopped(self) -> list[Standby]:
-        """Note every OpenSM that was found before and is not found now as stopped. Return those that run, the master
+        """Note as stopped every OpenSM that was found before and is not found now. Return those that run, the master
         last."""
         there = [Standby.of(each) for each in self.managers.all]
         for standby in self.record.take_stock(there, {each.machine.name for each in self.reached}):
@@ -285,8 +286,8 @@ class KeySteps:
         return there
 
     def _stopping(self, part: Part, standby: Standby) -> Step[None, SeenProcess] | None:
-        """Return the step that stops a standby, which is recorded first, so that it is started again later. None if it
-        does not run."""
+        """Record a running standby as stopped, to be started again later, and return the step that stops it; None if
+        the standby does not run."""
         for manager in self._running:
             process = manager.running.instance
             if process.port_guid == standby.guid:
@@ -300,8 +301,8 @@ class KeySteps:
         return self._standbys().stop(machine, early, standby.name) if early else None
 
     def _starting(self, part: Part, standby: Standby) -> Step[None, SeenProcess]:
-        """Return the step that starts a standby with the master's key files. After the last one all are looked for
-        again."""
+        """Return the step that starts a standby with the master's key files. After the last standby, all OpenSMs are
+        looked for again."""
         machine, master, operation = standby.machine_among(self.reached), self.managers.master, self.runner.operation
         key_files = partial(copy_key_files, master, standby, machine, operation)
         progress = partial(self.through.listener.progress, f"starting {standby.name}")
@@ -315,8 +316,8 @@ class KeySteps:
         return self._standbys().start(standby, machine, key_files, then, standby.guid in self._early)
 
     def _look_again(self, number: int) -> None:
-        """Find the OpenSMs again: the standbys that were started are other processes now, and their options must say
-        what all ports have after step *number*. The master must be the same one.
+        """Find the OpenSMs again: the standbys that were started are other processes now, and their options must have
+        the setting that all ports have after step *number*. The master must be the same process as before.
         """
         former, started = self.managers, [each.guid for each in self.record.stopped]
         try:

@@ -1,4 +1,4 @@
-"""Standby SMs while the M_Key changes: they are stopped before it and started one by one after it.
+"""Standby SMs while the M_Key changes: they are stopped before the change and started one by one after it.
 
 A standby polls the master with the M_Key that it saw at its own start. A standby that keeps running during a change
 becomes a second master at level 1, and loses the fabric at level 2. A systemd service is stopped and started by
@@ -39,8 +39,8 @@ from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
 STEADY: Final = 1.5
-"""A standby is stable after this factor times its polling time: a standby that a changed key affects leaves that state
-within the polling time. With OpenSM's default options the product is 60 seconds."""
+"""A standby is stable after this factor times its polling time: a standby that a changed key affects leaves the state
+STANDBY within the polling time. With OpenSM's default options the product is 60 seconds."""
 STANDBY_WAIT: Final = 600.0
 """Seconds that a user has to log in to a host and start a standby there."""
 
@@ -70,7 +70,7 @@ class Standby:
         """Return the data of a running SM that are needed to start it again. Raises HostRefused, HostNotReached."""
         instance, machine, conf = manager.running.instance, manager.machine, manager.file
         unit = instance.process.unit if machine.can_start(instance.process) else None
-        assert instance.port_guid is not None  # it was found by it
+        assert instance.port_guid is not None  # this OpenSM was found by its port GUID
         command = command_to_start(instance)
         return cls(machine.name, instance.port_guid, unit or "", command, conf.path, manager.cache, conf.user)
 
@@ -81,7 +81,7 @@ class Standby:
         return f"the standby OpenSM{where} (port GUID 0x{self.guid:016x}{f', {self.unit}' if self.unit else ''})"
 
     def machine_among(self, reached: Iterable[ReachedHost]) -> Machine:
-        """Return its host. Raises HostNotReached if that is none of those *reached*."""
+        """Return the standby's host. Raises HostNotReached if that host is not among those *reached*."""
         for each in reached:
             if each.machine.name == self.host:
                 return each.machine
@@ -91,7 +91,8 @@ class Standby:
         )
 
     def options_file(self, reached: Iterable[ReachedHost]) -> OpensmFile:
-        """Read its options file and return it. Raises FileError if the file is gone, FileChanged, HostNotReached."""
+        """Read the standby's options file and return it. Raises FileError if the file is gone, FileChanged,
+        HostNotReached."""
         return OpensmFile.at(self.machine_among(reached), self.conf, self.user).require()
 
     def to_json(self) -> dict[str, Any]:
@@ -114,8 +115,8 @@ class Standby:
 
 @dataclass(frozen=True, slots=True)
 class SeenProcess:
-    """The result of one look at a process. ``left``: 1 while it is not as ordered; ``state``: the state that an SM
-    reports."""
+    """The result of one look at a process. ``left``: 1 while the process is not as ordered; ``state``: the state that
+    an SM reports."""
 
     left: int
     state: str | None = None
@@ -124,8 +125,8 @@ class SeenProcess:
 @dataclass(frozen=True, slots=True)
 class ProcessOrder(StepKind[None], Proof[SeenProcess]):
     """The kind of step that stops or starts a process, and its proof. ``tell``: gives the order, once; ``look``: reads
-    the state of the process; ``check``: called often, raises to stop; ``prepare``: writes the files that the process
-    needs first, which are not the subnet manager's own."""
+    the state of the process; ``check``: called often, raises to stop; ``prepare``: called first,
+    writes the key files that the process needs at its start; `write` returns no entries of them."""
 
     tells_again = False
 
@@ -158,7 +159,7 @@ class Standbys:
     start_wait: float = STANDBY_WAIT
 
     def stop(self, machine: Machine, processes: Sequence[OpensmProcess], name: str) -> ProcessStep:
-        """Return the step that ends a standby. It ends in HostRefused where a process does not."""
+        """Return the step that ends a standby. The step fails with HostRefused if a process does not end."""
 
         def give() -> None:
             for each in processes:
@@ -183,12 +184,12 @@ class Standbys:
         then: Callable[[], None],
         again: bool = False,
     ) -> ProcessStep:
-        """Return the step that gives a standby the master's key files, and starts it. It is proven when it was a
-        standby for ``steady`` seconds.
+        """Return the step that gives a standby the master's key files, and starts it. The step is proven when the
+        SM has been a standby for ``steady`` seconds.
 
-        OpenSM reads key files only when it starts. *then*: called when it is proven; *again*: one that somebody started
-        before was stopped. The step ends in HostRefused if it does not start, does not become a standby, or was started
-        with other key files.
+        OpenSM reads key files only when it starts. *then*: called when the step is proven; *again*: somebody had
+        started this standby before, and it was stopped. The step fails with HostRefused if the SM does not start, does
+        not become a standby, or was started with other key files.
         """
         wait = self.runner.wait if standby.unit else self.start_wait
         where = f" on {standby.host}" if standby.host else " on this host"
@@ -218,7 +219,8 @@ class Standbys:
         return Step(f"start {standby.name}", order, None, order, judge=judge, wait=wait)
 
     def _why_not(self, standby: Standby, machine: Machine, state: str | None, wait: float) -> HostRefused | None:
-        """Return why a standby that is in *state* after its start does not count as one; it is watched for a while."""
+        """Watch a standby that is in *state* after its start, and return why it does not count as one; None if it
+        does."""
         if state != STANDBY:
             return HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "

@@ -1,4 +1,4 @@
-"""Gets to locked ports, without a key or with one to try, and sorting their answers."""
+"""Sends Get SMPs to locked ports, without a key or with one to try, and sorts the answers."""
 
 from __future__ import annotations
 

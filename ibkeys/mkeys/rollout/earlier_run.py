@@ -330,7 +330,7 @@ def _refuse_overtaken(run: PlannedRun) -> None:
 
 
 def _name_not_found(writer: ChangeWriter, run: PlannedRun, ports: Sequence[RunPort]) -> None:
-    """Add *ports*, those of an earlier run that the sweep did not find, to the skipped ones, each by its name. Raises
+    """Add to ``run.skipped`` the *ports* of an earlier run that the sweep did not find, each by its name. Raises
     StoreError."""
     for kept, identity in zip(ports, identities(writer, ports), strict=True):
         is_gone = kept.port_guid in writer.fabric.ring.settled

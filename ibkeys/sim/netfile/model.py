@@ -83,8 +83,9 @@ class FilePort:
 class FileNode:
     """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force.
 
-    ``says_guid``: a line before it gives its GUID, else it was numbered here; ``port0_guid``: that of a switch's port
-    0, if printed after its GUID. ``revision``, ``partition_cap`` and ``switch_info``: as they were read, else None.
+    ``says_guid``: whether the file gives the node's GUID, on a line before the record; else the reader chose it.
+    ``port0_guid``: the GUID of a switch's port 0, if the file has it after the node's GUID. ``revision``,
+    ``partition_cap`` and ``switch_info``: as they were read, else None.
     """
 
     node_type: NodeType

@@ -169,7 +169,7 @@ class Attachments:
         self.detach_leaving()
 
     def detach_leaving(self) -> None:
-        """Free the slots of clients that have detached."""
+        """Free the slots of clients that have detached or ended."""
         while self.clients.leaving:
             client = self.clients.leaving.pop()
             self.loop.unregister(client.fd)

@@ -117,7 +117,7 @@ class Clients:
         return client
 
     def mark_gone(self, client: Client) -> None:
-        """Record that *client* has detached; it is removed when none of its requests is in progress."""
+        """Record that *client* has detached or ended; it is removed when none of its requests is in progress."""
         if not client.gone:
             client.gone = True
             self.leaving.append(client)
@@ -166,7 +166,7 @@ class Clients:
 
 
 def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
-    """Open the socket for control requests. Raises TransportError when the name or port is taken."""
+    """Open the socket for control requests. Raises TransportError if the name or port is taken or cannot be used."""
     words = f"the socket name {name!r}" if listen is None else f"UDP port {listen[1]} of {listen[0]}"
     try:
         return _bound(listen or protocol.socket_name(name, "ctl"))

@@ -104,7 +104,7 @@ def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
         basic, extended = record["counters"]
         port.counters = SimCounters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))
     port.peer = port.first_peer
-    if "peer" in record:  # the cable does not lead there
+    if "peer" in record:  # the cable no longer leads to first_peer
         port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
     port.touch()
     return port

@@ -1,4 +1,5 @@
-"""The control lines about keys of other classes: which port has one, and which guesses about a class are chosen."""
+"""The control lines for classes with keys: give a port such a class or remove it, and choose between two assumptions
+about a class."""
 
 from __future__ import annotations
 
@@ -20,7 +21,7 @@ _ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violati
 
 
 def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that gives ports a class, or removes it. Raises LineError."""
+    """Read a line that gives ports a class with its key, or removes the class. Raises LineError."""
     where, of, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
     key = ClassKey(0)
     values: dict[str, int] = {}
@@ -48,7 +49,7 @@ def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
 
 
 def choose(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that chooses one of two guesses for a class. Raises LineError."""
+    """Read a line that chooses one of two assumptions about a class. Raises LineError."""
     of, rule = KEY_CLASSES[one_of(words[0], KEY_CLASSES)], one_of(words[1], class_keys.CHOICES)
     value = one_of(words[2], class_keys.CHOICES[rule], " or ")
 

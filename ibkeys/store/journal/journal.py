@@ -101,7 +101,7 @@ class RunningOperation:
         return entry
 
     def put_on_disk(self) -> int:
-        """Return its id: the operation is on disk when this returns, and can be resumed however it ends. Raises
+        """Put the operation on disk, so that it can be resumed however it ends, and return its id. Raises
         StoreError."""
         if self.id is None:
             with self.journal.in_one_transaction():
@@ -296,8 +296,8 @@ class Journal(Store):
             self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def _overrule(self, operation: int, stage: Stage) -> None:
-        """Set the stage of an operation that has one, whatever it was: it may be resumed or undone at any stage. A
-        confirmation or an automatic rollback compares the stage, and finds that it is too late."""
+        """Set the stage of an operation, if it has one, whatever the stage is: a resume or undo is allowed at any. A
+        confirmation or automatic rollback that comes later sees the new stage, and gives up."""
         self.database.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:

@@ -1,4 +1,4 @@
-"""Programs on our own libibumad (native/umad-sim): the kernel's ib_umad and ib_mad for each simulated host.
+"""Simulates the kernel's ib_umad and ib_mad of each host, for programs on our own libibumad (native/umad-sim).
 
 Begin with `ibkeys.sim.server.umad.connections.Connections`.
 """
