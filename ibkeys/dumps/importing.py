@@ -92,7 +92,8 @@ def _read(path: Path, owner: PortFacts | None) -> FileFacts:
         written = datetime.fromtimestamp(int(path.stat().st_mtime), UTC)
         when = timestamp(lambda: written)
     except (OSError, ValueError, OverflowError) as error:
-        raise FileFormatError(f"its modification time cannot be shown: {error}", str(path)) from None
+        fault = f"its modification time cannot be read, or is no valid date: {error}"
+        raise FileFormatError(fault, str(path)) from None
     return FileFacts(str(path), facts, ImportedFile(clean(path.name), kind.name, when, kind.is_sm, facts.m_keys))
 
 

@@ -265,7 +265,7 @@ class _Loader:
         view = SaView({record: SaAnswer(_OUTCOMES[outcome], why) for record, outcome, why in self.tables["sa_answers"]})
         for number, info, table in self.tables["sa_ports"]:
             if len(table or b"") % _P_KEY_BYTES:
-                raise ValueError("an attribute of another length")
+                raise ValueError(f"a P_Key table of the SA whose length is not a multiple of {_P_KEY_BYTES} bytes")
             view.ports[self.ports[number]] = SaPort(PortInfo(info).raw if info is not None else None, table)
         return view if view.answers else None
 
@@ -303,7 +303,7 @@ class _Loader:
             port.node.says_capacity = False
         for blob, unit in ((p_key_table, _P_KEY_BYTES), (guid_info, _GUID_BYTES)):
             if blob is not None and len(blob) % unit:
-                raise ValueError("an attribute of another length")
+                raise ValueError(f"a P_Key table or GUIDInfo whose length is not a multiple of {unit} bytes")
         if sm_info is not None and len(sm_info) != SMInfo.size:
             raise ValueError("SMInfo of another length")
         port.p_key_raw, port.guid_info, port.sm_info = p_key_table, guid_info, sm_info

@@ -92,7 +92,11 @@ def _refuse_open(where: str, reason: int) -> NoReturn:
             reason,
         )
     if reason == errno.EOPNOTSUPP:
-        raise ModuleMissing(f"{where}: the kernel module ib_umad is not loaded or too old: modprobe ib_umad", reason)
+        raise ModuleMissing(
+            f"{where}: the kernel module ib_umad is too old, or was unloaded just now: modprobe ib_umad, or update the "
+            "kernel",
+            reason,
+        )
     if reason in (errno.EINVAL, errno.ENODEV, errno.ENOENT, errno.ENXIO):
         raise NoDevice(f"{where}: no umad device belongs to it ({said}): modprobe ib_umad; ls /dev/infiniband", reason)
     raise TransportError(f"{where}: umad_open_port: {said}", reason)

@@ -83,7 +83,7 @@ def test_matrix_says_that_links_are_not_active() -> None:
     result = run("matrix", *where)
     assert result.code == 0
     assert result.err == (
-        "ibkeys: note: 6 end ports have links that are not Active: the pairs are those that can talk when they are\n"
+        "ibkeys: note: 6 end ports have links that are not Active: the pairs are shown as if those links were Active\n"
     )
     for more in ((), ("--pairs",)):
         document = json.loads(run("matrix", *where, "-f", "json", *more).out)
@@ -107,5 +107,5 @@ def test_no_smp_passes_a_link_that_is_down(tmp_path: Path) -> None:
     assert "port 1 is Down: data packets pass only a link whose ends are Active\n" in result.out
     assert "  SMPs (QP0): do not pass: there is no link\n" in result.out
     assert run("why", A, C, "--from", tmp_path / "down.db", "-f", "json").json["traffic"]["smps"] is False
-    said = "1 end port has a link that is not Active: the pairs are those that can talk when it is"
+    said = "1 end port has a link that is not Active: the pairs are shown as if that link were Active"
     assert said in run("matrix", "--from", tmp_path / "down.db").err

@@ -160,8 +160,8 @@ class OpensmPlanning:
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
                 raise UsageError(
-                    f"{target.id}: the policy gives it more P_Keys than its table has entries, and OpenSM would leave "
-                    f"out other P_Keys than the plan does ({named(sorted(made ^ planned))}); remove some of them"
+                    f"{target.id}: the policy gives it more P_Keys than its table has entries, and OpenSM and the plan "
+                    f"leave out different ones ({named(sorted(made ^ planned))}): remove P_Keys from the policy"
                 )
 
     def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:

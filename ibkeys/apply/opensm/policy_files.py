@@ -106,9 +106,8 @@ def where_it_is(file: OpensmFile, way: Way) -> int:
         if way[number] == file.seen.data:
             return number
     raise FileChanged(
-        f"{file.name}: is not what that operation wrote: it has since been "
-        f"{'removed' if file.seen.data is None else 'changed'}; it is left unchanged; `ibkeys plan` "
-        "makes a new plan that starts from it",
+        f"{file.name}: has been {'removed' if file.seen.data is None else 'changed'} since that operation wrote it, so "
+        "it is not touched; `ibkeys plan` makes a new plan that starts from it",
         difference(way[-1], file.seen.data, WITHOUT_KEYS),
     )
 

@@ -120,8 +120,9 @@ def matrix(
         exits.note(f"{who} is in partition 0x{partition:04x}" + (", as far as was read" if reach.unread else ""))
     note_stops_between_switches(reach, chosen)
     if inactive := len(reach.not_active):
-        have, are = ("have links that are", "they are") if inactive != 1 else ("has a link that is", "it is")
-        exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are those that can talk when {are}")
+        one, many = ("has a link that is", "that link were"), ("have links that are", "those links were")
+        have, were = one if inactive == 1 else many
+        exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are shown as if {were} Active")
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
         return finish(errors_of(found), format) or exits.NOT_COMPLETED

@@ -188,7 +188,8 @@ def _members(base: int, guids: object) -> dict[int, Member] | None:
             is_said = False
             continue
         if not isinstance(each, dict):
-            raise EncodeError(f"partition {base:#x}: {_shown(each)} is not a member")
+            text = f"{_shown(each)} in its list of members is not an entry for a member"
+            raise EncodeError(f"partition {base:#x}: {text}")
         guid, word = guid_number(each.get("guid")), each.get("membership")
         if word is None:
             is_said = False

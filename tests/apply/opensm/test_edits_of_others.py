@@ -316,7 +316,7 @@ def test_an_interrupted_undo_of_a_confirmed_apply_that_is_refused_is_not_called_
     bench.apply(MORE)
     bench.cut_off_undo(1)
     bench.opensm.host.file.data = OLD.encode() + b"# theirs\n"
-    with pytest.raises(Refused, match="it has since been changed"):
+    with pytest.raises(Refused, match="has been changed since that operation wrote it"):
         bench.undo(1)
     undone = bench.records()[0]
     assert (undone.state, undone.rollback, undone.is_unfinished) == ("done", None, True)
