@@ -209,7 +209,7 @@ def test_who_has_no_sa_key_is_told_so(served: Hosted, stack: ExitStack, key: int
         watching = Watching(served, stack, key=key)
         refused = watching.said("refused")
         assert refused["refused"] == error
-        assert "--smkey" in refused["why"] or "a wrong SM_Key" in refused["why"]
+        assert "sm_key=" in refused["why"] or "a wrong SM_Key" in refused["why"]
         assert f"{key:x}" not in refused["why"] or not key
 
 
