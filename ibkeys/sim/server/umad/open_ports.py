@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ibkeys.mad import offsets as at
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.umad import wire
 
@@ -50,6 +51,19 @@ class Send:
     retries_left: int
     transfer: OutgoingTransfer | None = None
     timer: int = 0
+
+    def end(self) -> None:
+        """Stop waiting, and let the program send as much again."""
+        del self.agent.at.sends[self.key]
+        self.agent.at.page.done(self.mad)
+
+
+def send_key(response: bool, mad: bytes, address: wire.Address) -> SendKey:
+    """Return the key of a send of *mad*."""
+    other = b""
+    if response:
+        other = address.lid.to_bytes(2) if address.grh is None else wire.gid_of(address.grh)
+    return response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], other
 
 
 class Alike(NamedTuple):
