@@ -122,21 +122,3 @@ def with_rmpp(mad: bytes, kind: int, flags: int, status: int = 0, data1: int = 0
     """Return *mad* with another RMPP header; RRespTime stays. *data1*: SegmentNumber; *data2*: see `SaHeader`."""
     time_and_flags = mad[26] & 0xF8 | flags
     return mad[:24] + _SEGMENT(RMPP_VERSION, kind, time_and_flags, status, data1, data2) + mad[36:]
-
-
-def split_segments(mad: bytes, data: bytes) -> list[bytes]:
-    """Return the RMPP segments that carry *data* behind the header of *mad*, as the Linux kernel's sender makes them.
-
-    PayloadLength is the total in the first one, that segment's own in the last one, else 0 (IBA 13.6.2.1).
-    """
-    count = max(1, -(-len(data) // SA_DATA_SIZE))
-    segments = []
-    for number in range(1, count + 1):
-        part = data[(number - 1) * SA_DATA_SIZE : number * SA_DATA_SIZE]
-        flags = ACTIVE | (FIRST if number == 1 else 0) | (LAST if number == count else 0)
-        length = len(part) + RMPP_OVERHEAD if number == count else 0
-        if number == 1:
-            length = len(data) + count * RMPP_OVERHEAD
-        head = with_rmpp(mad[:SA_HEADER_SIZE], RmppType.DATA, flags, 0, number, length)
-        segments.append((head + part).ljust(MAD_SIZE, b"\0"))
-    return segments

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 from ibkeys.client.rmpp import WINDOW, RmppReceiver
 from ibkeys.errors import TransferFailed
 from ibkeys.mad.const import Method
-from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader, build_sa, split_segments, with_rmpp
+from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, SaHeader, build_sa, with_rmpp
+from tests.segments import split_segments
 
 ANSWER = build_sa(Method.GET_TABLE_RESP, 0x0011, attribute_offset=14, transaction_id=0x1234_5678_9ABC)
 

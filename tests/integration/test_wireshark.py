@@ -22,12 +22,13 @@ from ibkeys.mad.decode import SA_ATTRIBUTES, SMP_ATTRIBUTES, attribute_name, att
 from ibkeys.mad.fields import ArrayRow, FieldRow, Layout, TextRow
 from ibkeys.mad.notice import DATA_DETAILS, BadMKeyDetails, Notice
 from ibkeys.mad.records import NodeRecord, PortInfoRecord
-from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppType, SaHeader, build_sa, split_segments, with_rmpp
+from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppType, SaHeader, build_sa, with_rmpp
 from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, LidRoutedSmp, Mad, build_smp, parse
 from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
 from ibkeys.umad.pcap import MAD_SIZE
 from tests.corpus import files, load
 from tests.integration.wireshark import LOCAL_LID, MAD_OFFSET, REMOTE_LID, Dissected, Field, dissect
+from tests.segments import split_segments
 
 KEY = 0x1A2B3C4D5E6F7081
 SMP_CLASSES = (MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE)

@@ -12,8 +12,9 @@ from ibkeys.mad.const import Method
 from ibkeys.mad.decode import attribute_of, summary
 from ibkeys.mad.masking import masked
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PKeyTableRecord, PortInfoRecord, SaRecord, query_of
-from ibkeys.mad.sa import ACTIVE, RmppType, SaHeader, build_sa, split_segments, with_rmpp
+from ibkeys.mad.sa import ACTIVE, RmppType, SaHeader, build_sa, with_rmpp
 from ibkeys.mad.smp import parse
+from tests.segments import split_segments
 
 RECORDS = [NodeRecord, PortInfoRecord, PKeyTableRecord, MCMemberRecord]
 

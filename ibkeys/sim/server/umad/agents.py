@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import DIRECTED_ROUTE, SMP_CLASSES, SUBN_ADM, TRAP_REPRESS, MgmtClass
+from ibkeys.mad.const import DIRECTED_ROUTE, SMP_CLASSES, TRAP_REPRESS, MgmtClass
 from ibkeys.mad.sa import RMPP_VERSION
 from ibkeys.sim.nodes import SimPort
+from ibkeys.sim.rmpp import VENDOR_CLASSES, has_rmpp
 from ibkeys.sim.server.umad.wire import Registration
 
 if TYPE_CHECKING:
@@ -22,11 +23,8 @@ USER_RMPP: Final = 1
 """Flag of an agent whose program does RMPP itself."""
 _MOST_CLASS: Final = 80
 _MOST_VERSION: Final = 8
-_VENDOR: Final = range(0x30, 0x50)
-"""The classes whose agents are distinguished by an OUI, at bytes 37 to 39 of the MAD."""
 _OUI: Final = slice(37, 40)
-_RMPP_CLASSES: Final = frozenset({SUBN_ADM, 0x06, 0x10, 0x12, *_VENDOR})
-_DATA_OFFSETS: Final = {SUBN_ADM: 56, 0x06: 64, 0x10: 64, 0x12: 64, **dict.fromkeys(_VENDOR, 40)}
+"""The bytes by which agents of `VENDOR_CLASSES` are distinguished."""
 _FIRST_NUMBER: Final = 1
 _MOST_NUMBER: Final = 1 << 24
 
@@ -89,7 +87,7 @@ class Agents:
             agent = self._by_number.get(mad[at.AGENT])
             return agent if agent is not None and agent.at.port is port else None
         mgmt_class = mad[at.MGMT_CLASS]
-        oui = mad[_OUI] if mgmt_class in _VENDOR else b""
+        oui = mad[_OUI] if mgmt_class in VENDOR_CLASSES else b""
         return self._owners.get((port, mad[at.CLASS_VERSION], mgmt_class, oui, mad[at.METHOD] & ~at.RESPONSE))
 
 
@@ -101,16 +99,6 @@ def is_response(mad: bytes) -> bool:
     return mad[at.MGMT_CLASS] == MgmtClass.BASEBOARD and bool(mad[at.ATTRIBUTE_MODIFIER.stop - 1] & 1)
 
 
-def has_rmpp(mgmt_class: int) -> bool:
-    """Return whether MADs of a class have an RMPP header (mad.c: ib_is_mad_class_rmpp)."""
-    return mgmt_class in _RMPP_CLASSES
-
-
-def data_offset(mgmt_class: int) -> int:
-    """Return the bytes of a MAD before the data of its class (mad.c: ib_get_mad_data_offset)."""
-    return _DATA_OFFSETS.get(mgmt_class, 24)
-
-
 def _is_valid(wanted: Registration) -> bool:
     mgmt_class = wanted.mgmt_class
     if wanted.rmpp_version not in (0, RMPP_VERSION):
@@ -119,7 +107,7 @@ def _is_valid(wanted: Registration) -> bool:
         return not wanted.flags & USER_RMPP
     if wanted.class_version >= _MOST_VERSION or (mgmt_class >= _MOST_CLASS and mgmt_class != DIRECTED_ROUTE):
         return False
-    if mgmt_class in _VENDOR and not wanted.oui:
+    if mgmt_class in VENDOR_CLASSES and not wanted.oui:
         return False
     return has_rmpp(mgmt_class) or not wanted.rmpp_version
 
@@ -127,7 +115,7 @@ def _is_valid(wanted: Registration) -> bool:
 def _owned(port: SimPort, wanted: Registration) -> list[_Owned]:
     if not wanted.mgmt_class:
         return []
-    oui = wanted.oui.to_bytes(4)[1:] if wanted.mgmt_class in _VENDOR else b""
+    oui = wanted.oui.to_bytes(4)[1:] if wanted.mgmt_class in VENDOR_CLASSES else b""
     methods = (method for method in range(at.RESPONSE) if wanted.mask >> method & 1)
     return [(port, wanted.class_version, wanted.mgmt_class, oui, method) for method in methods]
 

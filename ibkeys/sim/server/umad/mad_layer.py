@@ -14,12 +14,14 @@ from typing import Final, TypeGuard
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import DIRECTED_ROUTE, MAD_SIZE, PERMISSIVE_LID
+from ibkeys.sim import rmpp
 from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
 from ibkeys.sim.nodes import SimPort
+from ibkeys.sim.rmpp import has_rmpp
 from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.outbox import MadTap, PassedMad
-from ibkeys.sim.server.umad import rmpp, wire
-from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, has_rmpp, is_response, queue_pair
+from ibkeys.sim.server.umad import wire
+from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, is_response, queue_pair
 from ibkeys.sim.server.umad.carrying import Arrival, Carrying, arrival_at, sender
 from ibkeys.sim.server.umad.directed_routes import begins_here, is_local
 from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, ProgramPort, Send, SendKey, send_key

@@ -18,8 +18,8 @@ from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.umad import wire
 
 if TYPE_CHECKING:
+    from ibkeys.sim.rmpp import OutgoingTransfer
     from ibkeys.sim.server.umad.agents import Agent
-    from ibkeys.sim.server.umad.rmpp import OutgoingTransfer
 
 MOST_WAITING: Final = 16384
 """MADs kept for a program that does not read; more are lost (the kernel keeps 200,000)."""

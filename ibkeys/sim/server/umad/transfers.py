@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.sa import RmppStatus, RmppType
+from ibkeys.sim import rmpp
 from ibkeys.sim.server.loop import Loop
-from ibkeys.sim.server.umad import rmpp, wire
+from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.agents import Agent, is_response
 from ibkeys.sim.server.umad.open_ports import ProgramPort, Send, send_key
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 import pytest
 
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RmppStatus, RmppType, with_rmpp
-from ibkeys.sim.server.umad import rmpp
-from ibkeys.sim.server.umad.rmpp import rmpp_header
+from ibkeys.sim import rmpp
+from ibkeys.sim.rmpp import rmpp_header
 from ibkeys.sim.server.umad.wire import Kind
 from tests.sim.server.programs import Running, gmp
 from tests.sim.server.umad.programs import SA, Program, Received, memory_with

@@ -1,4 +1,4 @@
-"""RMPP as the kernel does it for its agents (Linux mad_rmpp.c): both halves, bytes in, bytes out, no clock.
+"""RMPP as the Linux kernel does it for its agents (mad_rmpp.c): both halves, bytes in, bytes out, no clock.
 
 A MAD of any length is sent in segments, as many at a time as the receiver's window allows; unacknowledged segments are
 sent again after a time. Source of each rule: the function of mad_rmpp.c that is named.
@@ -11,10 +11,13 @@ from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 from ibkeys.mad import offsets as at
-from ibkeys.mad.const import MAD_SIZE
+from ibkeys.mad.const import MAD_SIZE, SUBN_ADM
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RMPP_PAYLOAD, RMPP_VERSION, RmppStatus, RmppType, with_rmpp
-from ibkeys.sim.server.umad.agents import data_offset
 
+VENDOR_CLASSES: Final = range(0x30, 0x50)
+"""Vendor classes with an OUI, at bytes 37 to 39 of a MAD."""
+_DATA_OFFSETS: Final = {SUBN_ADM: 56, 0x06: 64, 0x10: 64, 0x12: 64, **dict.fromkeys(VENDOR_CLASSES, 40)}
+"""The classes with RMPP, with the bytes before their data."""
 WINDOW: Final = 64
 """Segments that a receiver accepts before it acknowledges (window_size: an eighth of the receive queue of 512)."""
 RESEND_AFTER: Final = 2.0
@@ -37,6 +40,16 @@ class RmppHeader(NamedTuple):
     status: int
     number: int
     second: int
+
+
+def has_rmpp(mgmt_class: int) -> bool:
+    """Return whether MADs of a class have an RMPP header (mad.c: ib_is_mad_class_rmpp)."""
+    return mgmt_class in _DATA_OFFSETS
+
+
+def data_offset(mgmt_class: int) -> int:
+    """Return the bytes of a MAD before the data of its class (mad.c: ib_get_mad_data_offset)."""
+    return _DATA_OFFSETS.get(mgmt_class, 24)
 
 
 def rmpp_header(mad: bytes) -> RmppHeader:
