@@ -46,8 +46,8 @@ _OTHER_WAYS: Final = {
 class ApplyHooks:
     """Functions that a run calls. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``:
     called before the first Set; ``ended``: called when all is written and proven, or writing failed, while the
-    operation is still open; None if the change needs no confirmation. ``confirm_within``: the seconds in which somebody
-    has to confirm it."""
+    operation is still open; None if the change needs no confirmation. ``confirm_within``: the seconds within which the
+    change has to be confirmed."""
 
     check: Callable[[], None] = lambda: None
     progress: OnStep = lambda step, done, whole: None
@@ -65,10 +65,10 @@ class ApplyPlan(Plan):
     ``carrier``: the backend that makes the change; ``survey``: the ports as they were read. ``document`` and
     ``options``: for a new apply, its plan and the permissions, for the journal. ``operation_id``: known once the run
     began, or from the start if an operation is continued. ``undoes``: the operation that is undone, None otherwise.
-    ``gone_back``: the run was rolled back, because nobody confirmed it or because the carrier found that necessary;
-    ``not_gone_back``: that rollback was refused, and nothing was undone. ``digest``: the digest of the plan, if there
-    is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its
-    record if only absent ports are left.
+    ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier found that
+    necessary; ``not_gone_back``: that rollback was refused, and nothing was undone. ``digest``: the digest of the plan,
+    if there is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can
+    end its record if only absent ports are left.
     """
 
     carrier: Carrier = field(kw_only=True)

@@ -57,8 +57,8 @@ class Carried:
 
 @dataclass(slots=True)
 class WentBack:
-    """The result of an automatic rollback. ``failed``: the ports that were not restored; ``is_refused``: somebody else
-    has changed values that the operation wrote, so nothing was restored."""
+    """The result of an automatic rollback. ``failed``: the ports that were not restored; ``is_refused``: another
+    program or administrator has changed values that the operation wrote, so nothing was restored."""
 
     failed: list[Failed]
     is_refused: bool = False
@@ -85,9 +85,9 @@ class Assignment:
 class Carrier(Protocol):
     """A backend that makes changes of many ports; the base class of all of them. ``name``: its name in the journal.
     ``sends_sets``: it sends Sets, which carry M_Keys, so the M_Keys must be known. ``rewrites_tables``: it writes whole
-    blocks of a table, so entries that somebody else put there are lost. ``way_back``: the side effects of `go_back` on
-    pairs of ports, in words; "" if there are none. ``choice``: the choice by which ibkeys took this carrier for a new
-    operation; None if the user named it.
+    blocks of a table, so entries that another program or administrator wrote there are lost. ``way_back``: the side
+    effects of `go_back` on pairs of ports, in words; "" if there are none. ``choice``: the choice by which ibkeys took
+    this carrier for a new operation; None if the user named it.
     """
 
     name: str

@@ -1,5 +1,5 @@
-"""Ending the record of an apply that can be neither finished nor undone. Somebody else has changed its files or ports,
-or the ports that are left are gone. Only the journal is written."""
+"""Ending the record of an apply that can be neither finished nor undone: another program or administrator has changed
+its files or ports, the ports that are left are gone, or it belongs to another subnet. Only the journal is written."""
 
 from __future__ import annotations
 
@@ -41,8 +41,9 @@ class Ending:
     _outcome: _Outcome | None = None
 
     def why_it_may_end(self) -> str | None:
-        """Return why the operation can neither be finished nor undone: somebody else has changed one of its files or
-        ports, or the ports that are still to be changed are gone, or it belongs to another subnet. None if it can.
+        """Return why the operation can neither be finished nor undone: another program or administrator has changed one
+        of its files or ports, or the ports that are still to be changed are gone, or it belongs to another subnet. None
+        if it can.
 
         Raises StoreError if there is no such operation, and other errors of `plan_resume` and `plan_undo`.
         """
@@ -56,7 +57,8 @@ class Ending:
                 if plan.lacks_only_ports and not gone:
                     gone, self._outcome = in_words(plan.remaining.absent), outcome
             except (Refused, UsageError, FileFormatError) as error:
-                # Another error of one plan may be caused by somebody whose change the other plan names.
+                # Another error of one plan may come from a change by another program or administrator that the other
+                # plan names.
                 hindered = hindered or error
                 if isinstance(error, Refused) and error.interlock == OVERTAKEN:
                     return error.message

@@ -1,4 +1,4 @@
-"""The confirmation of an apply, and its rollback when nobody confirms it: see
+"""The confirmation of an apply, and its rollback if it is not confirmed in time: see
 `ibkeys.change.confirming.confirmation`."""
 
 from __future__ import annotations

@@ -47,8 +47,8 @@ class FormerTable:
     def left(self) -> dict[int, frozenset[int]]:
         """Index → values that the Sets of this entry may have left there, 0 for an empty entry.
 
-        A Set carries all 32 entries of a block. An entry that a Set did not change is left out: somebody else may have
-        written it.
+        A Set carries all 32 entries of a block. An entry that a Set did not change is left out: its value may come from
+        another program or administrator.
         """
         found: dict[int, frozenset[int]] = {}
         for number, sets in self.blocks_set.items():

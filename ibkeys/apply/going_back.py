@@ -1,5 +1,5 @@
-"""Rolling back because nobody confirmed: the values that an operation overwrote are restored, by an undo that no
-interlock stops."""
+"""The automatic rollback of a change that was not confirmed in time: an undo, which no interlock stops, restores the
+values that the operation overwrote."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from ibkeys.store.journal import RunningOperation
 
 
 def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> WentBack:
-    """Undo *operation*, which is still open, and return the result. Entries that somebody else has written since stay.
-    Raises IbkeysError if nothing could be tried."""
+    """Undo *operation*, which is still open, and return the result. Entries that another program or administrator has
+    written since stay. Raises IbkeysError if nothing could be tried."""
     journal, consent = operation.journal, writer.consent
     assert operation.id is not None
     # The restored values were there before the run began, and the user who began it asked for this.

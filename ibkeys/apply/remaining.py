@@ -61,7 +61,7 @@ class Remaining:
 
     @property
     def kept(self) -> list[tuple[PortId | None, str]]:
-        """The ports with entries that somebody else wrote and that stay, each with the reason."""
+        """The ports with values that another program or administrator wrote and that stay, each with the reason."""
         return [each for each in self.foreign if each not in self.absent]
 
     def stale(self, advice: str) -> list[Objection]:
@@ -184,7 +184,7 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 
 def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     """Return the changes that restore the former tables, byte for byte, and the former enforcement. Entries that
-    somebody else has written stay.
+    another program or administrator has written stay.
 
     If a leaf port is linked to another host now, no P_Key is removed from it and no enforcement is switched on, so that
     this host is not disconnected.

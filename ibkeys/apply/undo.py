@@ -35,12 +35,12 @@ def plan_undo(
 
     *operation*: by default the last one that was not undone and is not an undo itself. *carrier*: by default that of
     the operation, with the settings of *via*. *breaks*: pairs may temporarily lose connectivity if there is no other
-    way; the permissions of the operation do not count. *unconfirmed*: the operation is rolled back because nobody
-    confirmed it, so no user has agreed to overwrite a port that somebody else has changed.
+    way; the permissions of the operation do not count. *unconfirmed*: the operation is rolled back because it was not
+    confirmed in time, so no user has agreed to overwrite a port that another program or administrator has changed.
 
     Raises StoreError if there is no such operation or it is undone already; UsageError for an operation that changed
     M_Keys or files with keys, or only cleared counters; Refused for breaks that are not permitted, and (``stale``,
-    ``overtaken``) if somebody else has changed its values.
+    ``overtaken``) if another program or administrator has changed its values.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         records = journal.list_operations()

@@ -69,7 +69,7 @@ class Consent:
 class Objection:
     """An interlock that a change triggers. ``message`` says what would happen, ``more`` why, or how to avoid it;
     `refusal` adds the option that overrides it. ``details``: text that is shown below, such as the lines that differ.
-    ``is_overtaken``: somebody else has changed a value that an earlier run of the change set.
+    ``is_overtaken``: another program or administrator has changed a value that an earlier run of the change had set.
     """
 
     interlock: str

@@ -100,8 +100,9 @@ class PKeyBlockEdit(_ReadBack):
         self.target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
 
     def build(self, now: bytes) -> bytes:
-        """Return *now* with the entries written over it; every other entry stays as it is. Raises Refused (``stale``)
-        if an entry has neither the known nor the wanted P_Key, unless *takes_over*."""
+        """Return the block *now* with the P_Keys of this edit in their entries. All other entries of the table keep
+        their values; entries beyond its end become 0. Raises Refused (``stale``) if an entry has neither the known nor
+        the wanted P_Key, unless *takes_over*."""
         values = list(P_KEY_BLOCK.unpack(now))
         for index, key in self.writes.items():
             have = values[index - self.start]
@@ -166,9 +167,9 @@ class PortInfoEdit(_ReadBack):
         """Return *now* with the fields changed and nothing else; *now* itself if each field has its wanted value
         already.
 
-        The M_Key stays as the port shows it now, which may differ from the M_Key at the time of planning. An external
-        port of a switch has no M_Key: its own zero is written back. Raises Refused (``stale``) and the errors of
-        `key_for_set` (MKeyNeeded).
+        The Set writes back the M_Key that the port has now, which may differ from its M_Key at the time of planning. An
+        external port of a switch has no M_Key: its own zero is written back. Raises Refused (``stale``) and the errors
+        of `key_for_set` (MKeyNeeded).
         """
         info = PortInfo(now)
         changed = ""

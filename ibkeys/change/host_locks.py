@@ -25,7 +25,7 @@ from ibkeys.managers.site import ReachedHost, Running, reach
 from ibkeys.store.journal import Journal
 
 HELD: Final = "host-lock"
-"""``Refused.interlock`` when somebody else works on that host; nothing overrides it."""
+"""``Refused.interlock`` when another ibkeys command holds the lock of an OpenSM; nothing overrides it."""
 STALE: Final = "stale-lock"
 OWN_SECONDS: Final = 15.0
 """Seconds to wait for the lock of a killed command of the same journal: it is held until the command's connection ends.
@@ -38,8 +38,8 @@ def take_host_locks(writer: ChangeWriter, opensms: Iterable[Running], clock: Clo
     the writer's fabric.
 
     A lock that a command of the same journal left is taken over: this command holds the lock of the journal, so the
-    other has ended. Raises Refused if somebody else works there, or (``stale-lock``) if their command was cut off and
-    the user has not overridden that; FileError, StoreError, HostNotReached.
+    other has ended. Raises Refused: ``host-lock`` if another ibkeys command holds a lock, ``stale-lock`` if a command
+    that was cut off left one and the user has not overridden that. Raises FileError, StoreError, HostNotReached.
     """
     if writer.dry_run:
         return False
@@ -132,7 +132,8 @@ def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None
 
 def _wait_for_lock(writer: ChangeWriter, machine: Machine, path: Path, clock: Clock) -> TakenLock | None:
     """Take the lock beside *path*, and wait for a held lock of the same journal; return None if no file can be made
-    there. Raises Refused if somebody else has the lock."""
+    there. Raises Refused: ``host-lock`` if another ibkeys command holds the lock, ``stale-lock`` if a command that was
+    cut off left it and the user has not overridden that."""
     stale: bytes | None = None
     waiting = ProgressTimeout(clock, OWN_SECONDS)
     while True:

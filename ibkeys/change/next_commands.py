@@ -13,7 +13,7 @@ _RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
 CLOSE: Final = "ibkeys resume --overtaken"
 KEEPS_IT: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
-"""Advice when an apply did not end, and somebody else has changed a value that it set."""
+"""Advice when an apply did not end, and another program or administrator has changed a value that it set."""
 IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the record of the operation"
 """Advice when only absent ports are left of an apply, or of an undo of an apply."""
 _IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
@@ -46,14 +46,14 @@ ROLLBACKS: Final[Mapping[Rollback, str]] = {
     "unfinished": "is not rolled back yet",
     "refused": "its rollback was refused, because somebody else has changed what it wrote",
 }
-"""State of the rollback of an operation that nobody confirmed → words."""
+"""State of the rollback of an operation that was not confirmed in time → words."""
 
 
 @dataclass(frozen=True, slots=True)
 class NextCommands:
     """The commands that go on with an operation. ``finish`` and ``roll_back``: commands without the options that name
-    fabric and ports, or None. ``close``: the command that only ends the record, for the case that somebody else has
-    changed values that the operation set, or that only absent ports are left."""
+    fabric and ports, or None. ``close``: the command that only ends the record, for the case that another program or
+    administrator has changed values that the operation set, or that only absent ports are left."""
 
     finish: str | None
     roll_back: str | None

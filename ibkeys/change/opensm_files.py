@@ -1,8 +1,9 @@
 """Files of OpenSMs that are replaced one after the other while they run; then OpenSM is signalled.
 
 Before each signal, and before the first write of a step, the master must be the same process and still the one master.
-Nobody else may have written the files: each file is compared when it is replaced, and all are compared before the
-signal. The master is never stopped. Source: opensm osm_state_mgr.c; a running OpenSM, observed.
+The files must not have been changed by another program or administrator: each file is compared when it is replaced, and
+all are compared before the signal. The master is never stopped. Source: opensm osm_state_mgr.c; a running OpenSM,
+observed.
 """
 
 from __future__ import annotations
@@ -100,7 +101,7 @@ class OpensmFiles:
             opensm.machine.signal(opensm.instance.process)
 
     def verify_files(self, otherwise: str) -> None:
-        """Raise FileChanged if somebody else changed a file. *otherwise*: in words, the step that was not done because
-        of it."""
+        """Raise FileChanged if another program or administrator has changed a file. *otherwise*: in words, the step
+        that was not done because of it."""
         for file in self.files:
             file.verify(otherwise)

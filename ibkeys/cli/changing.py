@@ -46,7 +46,7 @@ class ShownChange(ABC):
         """Show the plan, check the interlocks, ask, apply, report, and return the exit code.
 
         A dry run only writes the refusals that the change would meet, and has the exit code of such a refusal. Raises
-        Refused (exit 4) for an interlock, and if nobody confirmed; and the errors of applying.
+        Refused (exit 4) for an interlock, and if the user does not confirm the change; and the errors of applying.
         """
         self.say_notes()
         is_table = self.format == "table"
@@ -187,7 +187,7 @@ def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | 
 
 
 def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], otherwise: str) -> int:
-    """Close an operation that somebody else's change has overtaken; return the exit code.
+    """Close an operation whose values another program or administrator has changed; return the exit code.
 
     *why*: the reason for closing it; if None, raises UsageError with *otherwise*, the command to type instead. *close*
     closes the operation and returns its name.
@@ -242,7 +242,7 @@ def change(
     """Carry out the command that writes *document*, and return its exit code.
 
     0: done, or nothing to do. A dry run: 1 with changes, 4 if they would be refused. Raises Refused (exit 4) for an
-    interlock, and if nobody confirmed; and the errors of planning and applying.
+    interlock, and if the user does not confirm the change; and the errors of planning and applying.
     """
     with writer_of(fabric, document.name, asked.consent) as writer:
         plan = make_plan(writer)

@@ -1,9 +1,9 @@
 """Standard output and standard error that keep working after their readers have gone.
 
 If a write fails (the reader of a pipe has gone, a disk is full, the terminal was closed), all further output is thrown
-away and the command goes on. A change must not stop half way because nobody reads its output; and the interpreter,
-which flushes both streams at its end, must not fail, because it would exit with 120 in place of the command's exit
-code. The first failure is kept for the choice of the exit code.
+away and the command goes on. A change must not stop half way because its output is not read; and the interpreter, which
+flushes both streams at its end, must not fail, because it would exit with 120 in place of the command's exit code. The
+first failure is kept for the choice of the exit code.
 """
 
 from __future__ import annotations

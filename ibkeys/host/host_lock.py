@@ -65,9 +65,9 @@ def lock_file(path: Path) -> Path:
 
 
 def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
-    """Take the lock beside *path*, with *text* in it; if somebody else has it, return their lock. *stale*: the text of
-    a stale lock that may be taken over. None if the folder does not exist, or this user may make no file in it. Raises
-    FileError for a file that is not regular, and for other errors.
+    """Take the lock beside *path*, with *text* in it; if there is a lock already, return that one as it was found.
+    *stale*: the text of a stale lock that may be taken over. None if the folder does not exist, or this user may make
+    no file in it. Raises FileError for a file that is not regular, and for other errors.
     """
     file = lock_file(path)
     for _ in range(TRIES):
@@ -128,8 +128,8 @@ def _look(file: Path, stale: bytes | None) -> FoundLock | None:
 
 
 def _make(file: Path, text: bytes) -> LockHere | None:
-    """Make a new lock and return it; None if somebody else was faster, or removed the unfinished file as a left-over.
-    Raises OSError."""
+    """Make a new lock and return it; None if another process made one first, or removed the unfinished file as a
+    left-over. Raises OSError."""
     folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     draft = unfinished(new_name(file.name))
     with closing_descriptor(folder):

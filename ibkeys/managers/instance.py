@@ -118,7 +118,8 @@ class Instance:
     def faulty_policy(self) -> str:
         """The first error of its policy, with file, line and column, and how OpenSM would treat such a file.
 
-        It is "" for a policy that OpenSM accepts, or that is not known. Advise nobody to let OpenSM read a faulty one.
+        It is "" for a policy that OpenSM accepts, or that is not known. A message must not advise the user to let
+        OpenSM read a faulty policy.
         """
         if self.policy is None or self.policy.accepted:
             return ""

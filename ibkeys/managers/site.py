@@ -303,5 +303,5 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
 
 
 def _state(fact: FileFact | None) -> tuple[object, ...]:
-    """Return the facts of a file that change when somebody writes it; none for a file that cannot be read."""
+    """Return the facts of a file that change when it is written; none for a file that cannot be read."""
     return () if fact is None else (fact.identity, fact.size, fact.written, fact.changed, fact.mode, fact.uid)

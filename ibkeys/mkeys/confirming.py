@@ -1,4 +1,4 @@
-"""The confirmation of a run through OpenSM, and lowering its protection level if nobody confirms it in time.
+"""The confirmation of a run through OpenSM, and lowering its protection level if it is not confirmed in time.
 
 No other run starts while this one may still be rolled back. An unconfirmed run only has its level lowered: see
 `ibkeys.mkeys.opensm.lowering`, and `ibkeys.change.confirming.confirmation` for the confirmation itself.
@@ -29,11 +29,11 @@ from ibkeys.store.journal import Journal
 
 
 def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) -> Lowering | None:
-    """Lower the level of the run of an *operation* that nobody confirmed; None if there was nothing to lower.
+    """Lower the level of the run of an *operation* that was not confirmed in time; None if there was nothing to lower.
 
-    Raises StoreError if it is not to be rolled back, UsageError if it is no run; Refused (``overtaken``) if somebody
-    else has changed values that it set: then it no longer awaits a confirmation. After any other error of
-    `plan_lowering` and of lowering it still has to be rolled back.
+    Raises StoreError if it is not to be rolled back, UsageError if it is no run; Refused (``overtaken``) if another
+    program or administrator has changed values that it set: then it no longer awaits a confirmation. After any other
+    error of `plan_lowering` and of lowering it still has to be rolled back.
     """
     writer.goes_on = operation
     awaited = last_run(writer)[0].operation
@@ -50,7 +50,7 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
                 lowering = plan_lowering(writer, through)
             except Refused as error:
                 if error.interlock == OVERTAKEN:
-                    # somebody replaced what the run set: nothing is left to confirm or to roll back
+                    # the values that the run set were replaced: nothing is left to confirm or roll back
                     journal.move_stage(operation, "going-back", "confirmed")
                 raise
             if lowering is not None:
@@ -172,7 +172,8 @@ class Awaiting:
 
 
 def _not_lowered(refusal: Refused) -> Incomplete:
-    """Return the error of a run that this process made, nobody confirmed, and somebody else changed. The refusal says
-    that nothing was written, which is not true of the whole command."""
+    """Return the error for a run of this process that was not confirmed in time, and whose level was not lowered
+    because another program or administrator has changed values that it set. The refusal says that nothing was written,
+    which is not true of the whole command."""
     error = Incomplete(f"nobody confirmed the run, and its level was not lowered: {refusal.message}")
     return error.going_on(*refusal.way_on).explained(refusal.more)

@@ -189,7 +189,7 @@ class KeyEdit:
         return None
 
     def _get_once(self, client: SmpClient, key: MKey) -> Task:
-        # A name of its own for each: the scheduler asks nobody again who was silent to the SMP before.
+        # Each Get has a node of its own: the scheduler sends nothing more to a node that was silent to the SMP before.
         route, num = self.target.handle.route, self.port.num
         request = client.request(Method.GET, PortInfo, num, route, node=object(), m_key=key, retries=0)
         try:

@@ -1,7 +1,7 @@
 """The check that the options files have only keys that an interrupted change of sm_key and sa_key found or wrote. A
 change stores the keys that it finds in the key store, before the new ones. A key that the store did not have when the
-change began was set by somebody else. OpenSM's default is public and not kept: a file that has it may be changed,
-unless an earlier change has proven another key on all hosts.
+change began was set by another program or administrator. OpenSM's default is public and not kept: a file that has it
+may be changed, unless an earlier change has proven another key on all hosts.
 """
 
 from __future__ import annotations

@@ -142,7 +142,7 @@ def plan_change(
     if not pending:
         master_in(managers.report)
     if pending and begun is None and any(keys_of_others(managers.files, rows, own)):
-        pending = {}  # nobody can end the record of that change, for it is lost: new keys take the place of all
+        pending = {}  # the record of that change is lost, so no command can end it: new keys replace all
     elif pending and begun is not None:
         _refuse_other_files(writer, managers, begun)
         refuse_changed_files(managers.files, rows, own, closes(begun.id))

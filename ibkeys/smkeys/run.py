@@ -213,8 +213,8 @@ class SmKeyRun:
         raise Incomplete(f"{error}").going_on("every file has its former keys again", back[0].found.wrong) from error
 
     def _way_on(self) -> str:
-        """Return, in words, the command that goes on. If somebody else has set other keys, this change can be neither
-        resumed nor undone, and the command ends its record."""
+        """Return, in words, the command that goes on. If another program or administrator has set other keys, this
+        change can be neither resumed nor undone, and the command ends its record."""
         try:
             rows = self.keys.rows()
         except StoreError:  # the user must see the first error

@@ -49,7 +49,7 @@ def is_there(path: Path, what: str) -> bool:
 def create_private_file(path: Path) -> None:
     """Make an empty file of mode 0600, and missing directories of mode 0700, all synced.
 
-    A file that somebody else made in the meantime is left as it is. Raises OSError.
+    A file that another process made in the meantime is left as it is. Raises OSError.
     """
     make_directory(path.parent)
     try:

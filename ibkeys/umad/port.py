@@ -68,7 +68,7 @@ MadAnswer = tuple[int, bytes]
 class SendFailure(NamedTuple):
     """A MAD of a batch that could not be sent. ``index``: its place in the batch; ``errno``: the kernel's reason."""
 
-    index: int  # type: ignore[assignment]  # hides tuple.index, which nobody asks of a failure
+    index: int  # type: ignore[assignment]  # hides tuple.index, which a failure does not need
     errno: int
 
 

@@ -140,6 +140,6 @@ def stopped_by(carried: Carried, operation: RunningOperation) -> Iterator[None]:
 
 
 def stale_file(error: FileChanged) -> Refused:
-    """Return the refusal of a change whose file somebody else has changed. The refusal's details are the lines that
-    differ."""
+    """Return the refusal of a change whose file another program or administrator has changed. The refusal's details are
+    the lines that differ."""
     return stale_for_good(str(error), error.difference, is_overtaken=True)

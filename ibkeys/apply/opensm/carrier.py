@@ -2,8 +2,8 @@
 tables. One step: the former bytes are in the journal; the new file is written beside the old one, synced, and renamed
 into place, at the standbys first; SIGHUP; the ports are read until they are as predicted. Before the first file of a
 step and before its signal the carrier checks again that the master is the same process and the one master; before each
-file, that nobody else has written the file in the meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c;
-a running OpenSM, observed.
+file, that the file has not been changed in the meantime. Source: osm_state_mgr.c, osm_pkey_mgr.c, osm_prtn_config.c; a
+running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -180,7 +180,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     def go_back(self, operation: RunningOperation) -> WentBack:
         """Restore the former files in one step, signal OpenSM, and prove it; return the result. Nothing is restored if
-        somebody else has changed a file or a port; a port that does not answer does not prevent it."""
+        another program or administrator has changed a file or a port; a port that does not answer does not prevent the
+        restoration."""
         assert operation.id is not None
         survey, journal = self._prediction.survey, operation.journal
         read_again(self._writer, survey.targets.values())
@@ -216,8 +217,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return WentBack(failed)
 
     def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile] | None:
-        """Return the files that the operation wrote and that can be read. None if somebody else changed one of them;
-        the guards on other hosts are then ended, so that they do not roll back either."""
+        """Return the files that the operation wrote and that can be read. None if another program or administrator has
+        changed one of them; the guards on other hosts are then ended, so that they do not roll back either."""
         files, foreign = [], False
         for file in [file for file in self._course.files if file.key in ways]:
             key = file.key

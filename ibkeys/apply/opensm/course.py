@@ -121,7 +121,7 @@ class OpensmPlanning:
             course.objections += objections_to_later_policy(self.files[-1], plan)
         else:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
-            # Before an unread edit: a user who keeps somebody else's work need not let OpenSM read it.
+            # Before the objection to an unread edit: a user who keeps the changed file need not let OpenSM read it.
             course.objections[:0] = objections_to_others_work(self.files, known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)

@@ -1,6 +1,6 @@
-"""Guard processes on other hosts, which roll back when nobody confirms a change: one for each file that is replaced
-there. A guard needs neither the connection nor this process. This process rolls back at the end of the time, a guard a
-little later (`MARGIN`). Both do nothing if the former bytes are in place already.
+"""Guard processes on other hosts, which roll a change back if it is not confirmed in time: one for each file that is
+replaced there. A guard needs neither the connection nor this process. This process rolls back at the end of the time, a
+guard a little later (`MARGIN`). Both do nothing if the former bytes are in place already.
 """
 
 from __future__ import annotations

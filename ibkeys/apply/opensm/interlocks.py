@@ -44,8 +44,9 @@ def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool)
 
 
 def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
-    """Yield ``stale`` for each file that somebody else has written, whether OpenSM has read it or not. *known*: the
-    SHA-256 of all contents that an earlier run of this change found and wrote; empty if the journal has none.
+    """Yield ``stale`` for each file that another program or administrator has written, whether OpenSM has read it or
+    not. *known*: the SHA-256 of all contents that an earlier run of this change found and wrote; empty if the journal
+    has none.
     """
     for file in files:
         if known and digest_of(file.seen.data) not in known:

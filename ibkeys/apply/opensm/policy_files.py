@@ -38,7 +38,7 @@ class PolicyFiles(OpensmFiles):
 
 @dataclass(frozen=True, slots=True)
 class FormerFiles(StepKind[Sequence[OpensmFile]]):
-    """Restores the former policy files, when nobody confirmed the new ones or OpenSM does not accept them.
+    """Restores the former policy files if the new ones are not confirmed in time or OpenSM does not accept them.
 
     If one file cannot be restored, the others still are; the reason is added to ``failed``. Neither the user nor a
     changed subnet manager stops a restoration that has begun: there is nothing better to go back to, the files were

@@ -62,8 +62,8 @@ class OpensmSite:
         return [OpensmFile.of(each, "policy", holds_keys=False) for each in (*self.standbys, self.master)]
 
     def unread_edit(self, role: Role) -> str:
-        """Return, in words, that somebody changed the master's file of that *role* and OpenSM has not read it; "" if
-        nothing shows that. The next signal puts such a change into force."""
+        """Return, in words, that the master's file of that *role* was edited and OpenSM has not read the edit; "" if
+        nothing shows that. The next signal puts such an edit into force."""
         file = self.master.instance.files[role]
         return f"{file.path}: {WORDS['not-read']}" if file.reading == "not-read" else ""
 

@@ -86,7 +86,7 @@ class UfmCalls(StepKind[WordsByBase]):
             job = self.ufm.make(call)
         except UfmRefused as error:
             if call.method == "DELETE" and error.status == 404:
-                return  # somebody else removed one of them in the meantime: the partition is read afterwards
+                return  # another client removed one of them in the meantime: the partition is read afterwards
             if is_first and 400 <= error.status < 500:  # UFM refused; after other answers the result is unknown
                 entry.failed()
             raise

@@ -75,7 +75,7 @@ class Stored:
             base,
             entry.words,
             True,
-            entry.ip_over_ib if entry.ip_over_ib is not None else True,  # as UFM has it where nobody says
+            entry.ip_over_ib if entry.ip_over_ib is not None else True,  # UFM's default
             new.index0 if not flags else flags.pop() if len(flags) == 1 else None,
             settings_of(entry),
             new.name,

@@ -39,7 +39,7 @@ def recabled(data: AuditInput, verdict: RuleVerdict) -> None:
     """Fail protected or partitioned ports that face another switch port than in the baseline (HY004)."""
     for port in data.external_ports:
         if port.info is None:
-            verdict.unread(port, PortInfo.name)  # so nobody tried to read the node behind it
+            verdict.unread(port, PortInfo.name)  # so the sweep did not query the node behind it
     of_cables = [each for each in data.moves.moved if each.kind in ("cable-moved", "swapped")]
     moved = {new: (each, old) for each in of_cables for old, new in each.pairs}
     doubtful = {each.port: each.why for each in data.moves.unknown if each.what == WHETHER_MOVED}

@@ -1,4 +1,4 @@
-"""Confirming a change: it is made first, and rolled back unless somebody confirms it in time, as on network devices.
+"""Confirming a change: it is made first, and rolled back unless it is confirmed in time, as on network devices.
 
 A change is confirmed by Enter at the terminal, or by any process through the journal (``ibkeys confirm``), which needs
 no key store, lock or fabric. Exactly one of confirmation and rollback happens: both move the operation's stage in the
@@ -22,9 +22,9 @@ from ibkeys.store.lock import holder_of
 
 
 def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> bool:
-    """Return whether an operation of the *journal* will be rolled back unless somebody confirms it; True if the journal
-    cannot be read. *start*: the start of the operation that is meant, counted from 1. If the operation was started
-    again since, the result is False, because the later command does the rollback.
+    """Return whether an operation of the *journal* will be rolled back unless it is confirmed in time; True if the
+    journal cannot be read. *start*: the start of the operation that is meant, counted from 1. If the operation was
+    started again since, the result is False, because the later command does the rollback.
     """
     try:
         with Journal.read(journal) as stored:
@@ -52,8 +52,8 @@ def await_confirmation(
     journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
 ) -> Literal["", "here", "elsewhere"]:
     """Wait until *operation*, whose stage is ``unconfirmed``, is confirmed. Return where it was confirmed: "here"
-    (*wait*) or "elsewhere" (another process, through the journal); "" when *seconds* are over, and nobody can confirm
-    it any more.
+    (*wait*) or "elsewhere" (another process, through the journal); "" when *seconds* are over: then it can no longer be
+    confirmed.
 
     *now* returns the seconds of a clock that only goes forward, also while this process is stopped. *wait* lets the
     given seconds pass and returns whether the user confirmed in the meantime; it counts only before the end. An

@@ -5,8 +5,8 @@ connection over which the command runs, and so kill it. Therefore it starts a ch
 opens the fabric. The child holds one end of a pipe and no terminal. When the pipe closes without a final message, the
 child waits for the remaining time and then runs the rollback command (for ``apply`` that is ``ibkeys undo``).
 
-A waiting process that somebody has stopped (SIGSTOP) is alive, holds the locks, and rolls nothing back. When the time
-is over, the child sends it SIGCONT; it goes on and rolls back itself.
+A waiting process that was stopped by SIGSTOP is alive, holds the locks, and rolls nothing back. When the time is over,
+the child sends it SIGCONT; it goes on and rolls back itself.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class Guardian:
     """The guard process, as its parent uses it. M_Keys reach it through the pipe only.
 
     *command*: the rollback command, without the operation and the M_Key. *is_unconfirmed*: returns whether a start of
-    an operation has to be rolled back unless somebody confirms it; called in the parent and in the child. *seconds*:
+    an operation has to be rolled back unless it is confirmed in time; called in the parent and in the child. *seconds*:
     the time limit for the confirmation. *may_go_back*: called in the child before each start of *command*, in place of
     *is_unconfirmed*. *is_alone*: the child closes all files that are open here; otherwise a fabric that was opened
     before would stay locked as long as the child lives.
@@ -138,7 +138,8 @@ def _live(
     may_go_back: AsksForStart,
     seconds: float,
 ) -> NoReturn:
-    """Run the child: wait, and roll back if nobody confirms. Never returns into the program that it was forked from."""
+    """Run the child: wait, and roll the change back if it is not confirmed in time. Never returns: the child process
+    ends here."""
     code, parent = 1, os.getppid()
     try:
         os.setsid()

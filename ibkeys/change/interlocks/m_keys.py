@@ -142,7 +142,8 @@ def known_guids(fabric: LiveFabric) -> set[int]:
 
 def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
     """Return the objections of ``sm-wipes-keys``: an opensm.conf, *named* by the user or found on this host, lacks the
-    new key. *key* None: each port gets a key of its own. *generated*: ibkeys made the key, and nobody has seen it yet.
+    new key. *key* None: each port gets a key of its own. *generated*: ibkeys made the key, so no administrator knows it
+    yet.
 
     A file that was found but cannot be read gets an objection too. Raises FileFormatError, StoreError if the *named*
     file cannot be read.

@@ -1,4 +1,5 @@
-"""The refusal to continue or roll back an operation when somebody else has changed values that it set.
+"""The refusal to continue or roll back an operation when another program or administrator has changed values that it
+set.
 
 The journal has the values that an operation found and wrote. An operation is continued or rolled back only if ports and
 files hold one of these values. Any other value was set by another administrator, who has another key store, and is not
@@ -16,7 +17,8 @@ from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.printable import named
 
 OVERTAKEN: Final = "overtaken"
-"""``Refused.interlock`` when somebody else has changed a value that an operation set; nothing overrides it."""
+"""``Refused.interlock`` when another program or administrator has changed a value that an operation set; nothing
+overrides it."""
 
 
 def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
@@ -37,8 +39,8 @@ def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
 
 
 def why_overtaken(*plans: Callable[[], object]) -> str | None:
-    """Return the reason for which the first of *plans* is refused because somebody else changed a value that an
-    operation set; None if no plan is refused for that. Raises every other error of a plan."""
+    """Return the reason for which the first of *plans* is refused because another program or administrator has changed
+    a value that an operation set; None if no plan is refused for that. Raises every other error of a plan."""
     for plan in plans:
         try:
             plan()

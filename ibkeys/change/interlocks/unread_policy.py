@@ -1,4 +1,4 @@
-"""The interlock ``stale`` for a policy or an options file that somebody edited and OpenSM has not read yet. OpenSM
+"""The interlock ``stale`` for a policy or an options file that was edited and that OpenSM has not read since. OpenSM
 would read both files at the signal for this change."""
 
 from __future__ import annotations
@@ -19,9 +19,9 @@ from ibkeys.topology.nodes import Port
 
 
 def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: Topology) -> Iterator[Objection]:
-    """Yield an objection if somebody edited the policy of this OpenSM, and OpenSM has not read the edit; or if the
-    policy file is missing, and a port of *found* has P_Keys that OpenSM only gives by a policy, so that the file
-    existed at the last sweep.
+    """Yield an objection if the policy of this OpenSM was edited, and OpenSM has not read the edit; or if the policy
+    file is missing, and a port of *found* has P_Keys that OpenSM only gives by a policy, so that the file existed at
+    the last sweep.
 
     SMPs: only if the policy file is missing: the P_Key tables of host ports until one differs.
     """
@@ -42,7 +42,7 @@ def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: T
 def objections_to_unread_options(
     files: Iterable[OpensmFile], is_ours: Callable[[OpensmFile], bool]
 ) -> Iterator[Objection]:
-    """Yield an objection if somebody edited options files that an OpenSM has not read. *is_ours*: returns whether
+    """Yield an objection if options files were edited, and an OpenSM has not read the edit. *is_ours*: returns whether
     ibkeys wrote the present bytes of a file; called only for files that were not read."""
     edits = []
     for file in files:

@@ -44,7 +44,8 @@ class EnforcementRequest(FilesRequest):
             return self._carry_out(writer, plan_back(writer, self._asked(), self.record.id))
 
     def end_record(self) -> int:
-        """Close the operation, because somebody else has changed part_enforce since; return the exit code.
+        """Close the operation, because another program or administrator has changed part_enforce since; return the exit
+        code.
 
         Raises UsageError for an operation that has ended.
         """

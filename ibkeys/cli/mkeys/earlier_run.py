@@ -53,7 +53,7 @@ def roll_back_run(
 
 
 def lower_level(request: RunRequest, operation: int) -> int:
-    """Lower the level that the run of *operation* raised, because nobody confirmed it; return the exit code.
+    """Lower the level that the run of *operation* raised, because it was not confirmed in time; return the exit code.
 
     Raises UsageError for a dry run.
     """
@@ -76,7 +76,7 @@ def lower_level(request: RunRequest, operation: int) -> int:
 def end_record(request: RunRequest) -> int:
     """Close the last run, and return the exit code.
 
-    This is for a run whose values somebody else has changed since, or whose keys are gone.
+    This is for a run whose values another program or administrator has changed since, or whose keys are gone.
     """
     from ibkeys.mkeys.rollout.earlier_run import is_without_keys
 

@@ -87,7 +87,8 @@ class ShownRun(ShownChange):
         self._write_by_name(put)
 
     def _write_by_name(self, put: Callable[[str], None]) -> None:
-        """Write the ports that are skipped because they could not be read, or because somebody else has changed them.
+        """Write the ports that are skipped because they could not be read, or because another program or administrator
+        has changed them.
 
         Each cause is written once, with the names of its ports.
         """

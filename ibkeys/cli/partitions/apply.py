@@ -119,7 +119,7 @@ def _read(path: Path) -> PartitionPlan:
 def end_record(request: ApplyRequest) -> int:
     """Close an earlier apply, and return the exit code.
 
-    This is for an apply whose values somebody else has changed since, or whose ports are gone.
+    This is for an apply whose values another program or administrator has changed since, or whose ports are gone.
     """
     from ibkeys.apply.closing import Ending
 
@@ -139,7 +139,7 @@ def end_record(request: ApplyRequest) -> int:
 def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     """Apply a plan, or resume an earlier apply, and return the exit code.
 
-    *confirm_within*: the seconds within which somebody must confirm it; None if it needs no confirmation.
+    *confirm_within*: the seconds within which the change must be confirmed; None if it needs no confirmation.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.confirm import let_be_confirmed

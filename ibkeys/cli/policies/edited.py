@@ -71,7 +71,7 @@ class PolicyFile:
     def write(self, data: bytes, like: PolicyFile | None = None) -> None:
         """Replace the file by *data* at once. Owner and mode stay; a new file has the mode of *like*.
 
-        Raises FileChanged if somebody else has changed the file since it was read, FileError.
+        Raises FileChanged if another program or administrator has changed the file since it was read, FileError.
         """
         from ibkeys import files
         from ibkeys.host.replacing.looked_up import Metadata

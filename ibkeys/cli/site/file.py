@@ -1,7 +1,7 @@
 """Reading a site file: its owner and mode, its names, and the files that its values name.
 
-The file decides through which subnet manager a cluster is changed. So it must belong to the user or root, and nobody
-else may write it, replace it, or do so with a file that it names. No message repeats a value.
+The file decides through which subnet manager a cluster is changed. So it must belong to the user or root, and no other
+user may be able to write or replace it, or a file that it names. No message repeats a value.
 """
 
 from __future__ import annotations

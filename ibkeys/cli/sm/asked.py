@@ -71,7 +71,7 @@ class FilesRequest(AskedOfManagers, ABC):
     def end_record(self) -> int:
         """Close the change that was begun, and return the exit code.
 
-        This is for a change whose values somebody else has changed since.
+        This is for a change whose values another program or administrator has changed since.
         """
 
     @property

@@ -72,7 +72,8 @@ class SmKeyRequest(FilesRequest):
     def end_record(self) -> int:
         """Close the change, and return the exit code.
 
-        This is for a change whose keys somebody else has changed since, or that can neither be finished nor undone.
+        This is for a change whose keys another program or administrator has changed since, or that can neither be
+        finished nor undone.
         """
         from ibkeys.change.interlocks.overtaken import why_overtaken
         from ibkeys.change.interrupts import Interrupts

@@ -159,7 +159,7 @@ def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Rep
     """Read the fabric, write the archive, and return its report. *host*: doctor's checks of this host.
 
     With --write-loopback the fabric is opened at the first of the two ports. Raises FileError if the archive cannot be
-    written, before the fabric is read; Refused for ports that may not be written, and if nobody confirmed.
+    written, before the fabric is read; Refused for ports that may not be written, and if the user does not confirm.
     """
     from ibkeys.hardware.archive.packing import check_place
     from ibkeys.hardware.catalogue import none_made

@@ -1,8 +1,8 @@
 """The names of files that are written beside the file that they will replace.
 
 A name shows the state of the file. An incomplete file has never replaced the other one, so it can be removed without
-reading it. A complete file is exchanged with the other one, so the file with its name later may be the work of somebody
-else.
+reading it. A complete file is exchanged with the other one, so the file that has its name afterwards may hold an edit
+by another program or administrator.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import secrets
 
 
 def new_name(name: str) -> str:
-    """Return a name beside *name* that nobody can have guessed."""
+    """Return a name, for a file beside *name*, that cannot be guessed."""
     return f".{name}.ibkeys-{os.getpid()}-{secrets.token_hex(8)}"
 
 

@@ -1,13 +1,13 @@
-"""Putting a new file in place of an old one, so that an edit of somebody else is never lost unread.
+"""Putting a new file in place of an old one, so that an edit by another program or administrator is never lost unread.
 
 The new file is complete and on disk beside the old one first. Then both are exchanged in one step. The file that was
 there is compared with the one that was read before. If it differs, both are exchanged again, and an error is raised. So
-a file that somebody else renamed into place at the last moment is found, not lost.
+a file that another program renamed into place at the last moment is found, not lost.
 
 Remaining gaps: a program that opened the old file for writing is found only if the file system has leases. A program
 that looked up the old file just before the exchange, and opens it just after the comparison, is not found. On a file
-system without exchange (NFS, some others) there is only the comparison right before the rename: a file that somebody
-else renames into place between these two calls is lost.
+system without exchange (NFS, some others) there is only the comparison right before the rename: a file that another
+program renames into place between these two calls is lost.
 """
 
 from __future__ import annotations
@@ -57,7 +57,8 @@ def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.L
 
 class Put:
     """One replacement. ``beside``: the name of the new file until it is in place, and of the old one then.
-    ``may_be_theirs``: the file beside may be the only copy of somebody else's version, so it must stay.
+    ``may_be_theirs``: the file beside may be the only copy of a version by another program or administrator, so it must
+    stay.
     """
 
     def __init__(self, folder: int, seen: SeenFile, limit: int) -> None:
@@ -88,7 +89,8 @@ class Put:
             os.fsync(self.folder)
 
     def clear(self) -> None:
-        """Remove the files beside, except one that may be somebody else's version."""
+        """Remove the files beside, except one that may be the only copy of a version by another program or
+        administrator."""
         if self.descriptor is not None:
             os.close(self.descriptor)
         for name in (unfinished(self.beside), self.beside):
@@ -144,9 +146,9 @@ class Put:
         return self.may_be_theirs
 
     def _give_back(self) -> None:
-        """Put the file that was replaced back in place, and raise FileChanged. Somebody may have replaced the new file
-        in the meantime. Then the second exchange takes out their version. It is later than the one that was put back,
-        so it is put in place, and the earlier one stays beside it.
+        """Put the file that was replaced back in place, and raise FileChanged. Another program may have replaced the
+        new file in the meantime. Then the second exchange takes out that program's version. It is later than the one
+        that was put back, so it is put in place, and the earlier one stays beside it.
         """
         self._exchange_back()
         self.is_replaced = False

@@ -32,8 +32,8 @@ from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 @dataclass(frozen=True, slots=True)
 class LeftOvers:
     """The left-overs of interrupted runs beside their files. ``removed``: copies whose bytes the journal has.
-    ``foreign``: files with other bytes, which stay: somebody else may have written them at the moment of the crash, and
-    no program may have read them. A person must examine them.
+    ``foreign``: files with other bytes, which stay: another program or administrator may have written them at the
+    moment of the crash, and perhaps no program has read them yet. A person must examine them.
     """
 
     removed: tuple[Path, ...] = ()

@@ -1,9 +1,8 @@
 """The command that reaches another host: the OpenSSH client with its strictest options.
 
-Nobody is asked for a password, the host has to be known already, and nothing of this host is lent to the other one: no
-agent, no display, no forwarded port, no terminal. Options on the command line override the user's ssh_config, so no
-file can loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over
-there.
+ssh asks for no password, the host has to be known already, and nothing of this host is lent to the other one: no agent,
+no display, no forwarded port, no terminal. Options on the command line override the user's ssh_config, so no file can
+loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over there.
 """
 
 from __future__ import annotations
@@ -60,7 +59,7 @@ _PASSED_ON: Final = re.compile(
     r"HOME|USER|LOGNAME|SHELL|PATH|TMPDIR|LANG|LC_.*|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG"
 )
 """Variables that ssh gets: those that it needs itself. SendEnv of ssh_config, which no option revokes, can send no
-other to the host; and without a display nobody is asked for a password."""
+other to the host; and without a display ssh opens no window to ask for a password."""
 
 
 @dataclass(frozen=True, slots=True)

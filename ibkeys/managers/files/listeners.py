@@ -33,7 +33,7 @@ def shown_in(running: Running) -> Iterator[str]:
     if output.fact is not None and output.fact.others_can_read:
         yield f"its standard output goes to {output.path}, which others can read"
     if or_none(host.stat, SYSLOG) is None:
-        return  # nobody can read it
+        return  # without syslog its messages are in none of these files
     for path in map(Path, _HEARD_BY):
         fact = or_none(host.stat, path)
         if fact is not None and fact.others_can_read:

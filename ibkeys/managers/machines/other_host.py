@@ -206,7 +206,7 @@ class OtherHost(LookingThere, ProcessesThere):
         return is_running(self.files, process)
 
     def guard(self, seconds: float) -> RemoteGuard:
-        """Return a guard on that host, which rolls back a change that nobody confirms."""
+        """Return a guard on that host, which rolls a change back if it is not confirmed in time."""
         return RemoteGuard(self.name, self.writer, seconds, self.words)
 
     def confirm_guard(self, token: str) -> bool:

@@ -28,7 +28,8 @@ _TOKEN: Final = re.compile(r"ibkeys-guard-[A-Za-z0-9]{8,64}")
 
 @dataclass(slots=True, eq=False, repr=False)
 class RemoteGuard:
-    """A process on another host that restores a policy file when nobody confirms the new one. It needs no connection.
+    """A process on another host that restores a policy file if the new one is not confirmed in time. It needs no
+    connection.
 
     The order: `began` once, before anything is written; `written` with each text, before that text is written;
     `waiting` when all is written; then `confirm`, or `over` after rolling back. If neither follows, the guard restores

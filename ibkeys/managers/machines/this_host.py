@@ -138,7 +138,7 @@ class ThisHost(ProcessesHere):
         return take_lock(path, text, stale)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """Return a guard on another host, not started yet, which rolls back a change that nobody confirms.
+        """Return a guard on another host, not started yet, which rolls a change back if it is not confirmed in time.
 
         None on this host: `ibkeys.change.confirming.guardian` rolls back here.
         """

@@ -24,7 +24,7 @@ SHOWN: Final = (
     *("partition_config_file", "part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
     *("sweep_interval", "sweep_on_trap", "ignore_other_sm", "console", "daemon", "log_file", "dump_files_dir"),
 )
-"""Options that are shown even if nobody set them; of all others only those that were set are shown."""
+"""Options that are shown even if they were not set; of all others only those that were set are shown."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,8 +2,8 @@
 out.
 
 UFM spells P_Keys without the membership bit and without padding, GUIDs without ``0x``; other clients have met other
-spellings, so both are read as numbers. A value that an answer does not have is None, never "nobody". Source: NVIDIA UFM
-REST guide; the spellings that clients of UFM accept.
+spellings, so both are read as numbers. A value that an answer does not have is None, which means "not known", never "no
+member". Source: NVIDIA UFM REST guide; the spellings that clients of UFM accept.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ from ibkeys.keys.mkey import NO_MKEY
 KeyName = Literal["none", "former", "wanted"]
 """The key that a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
 KeyStepKind = Literal["key", "level", "lease", "lowered"]
-"""The purpose of a step. ``lowered``: a level that is rolled back because nobody confirmed the run."""
+"""The purpose of a step. ``lowered``: a level that is rolled back because the run was not confirmed in time."""
 
 
 @dataclass(frozen=True, slots=True)

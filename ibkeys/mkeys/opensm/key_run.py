@@ -1,9 +1,9 @@
 """How each step is made: write the options files, send SIGHUP, verify the ports, check guid2mkey; and the standbys.
 
 Before the first write of a step, and before each signal, the run checks that the master is the same process, is still
-the only master, and that nobody else wrote the master's options file. The master is never stopped. If the run stops,
-the current step stays in the journal, and `ibkeys resume` repeats it from its start. Source: opensm osm_state_mgr.c,
-osm_lid_mgr.c; a running OpenSM, observed.
+the only master, and that the master's options file has not been changed by another program or administrator. The master
+is never stopped. If the run stops, the current step stays in the journal, and `ibkeys resume` repeats it from its
+start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations

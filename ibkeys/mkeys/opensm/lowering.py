@@ -81,7 +81,7 @@ class Lowering:
 def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
     """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
     above the target level. Raises the errors of `ibkeys.mkeys.opensm.planned.plan_return`, except `MIXED`: Refused
-    (``overtaken``) if somebody else has changed files or ports since.
+    (``overtaken``) if another program or administrator has changed files or ports since.
     """
     record, reached = reach_again(writer, through)
     if not is_raised(record):

@@ -151,7 +151,7 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
     This also confirms a run that still awaits its confirmation. Raises UsageError if there is no such run, Refused
-    (``overtaken``) if somebody else has changed its files or ports, and the errors of `plan_keys`.
+    (``overtaken``) if another program or administrator has changed its files or ports, and the errors of `plan_keys`.
     """
     record, reached = reach_again(writer, through)
     run = rest_of_last_run(writer, progress=progress, reading=READING)
@@ -173,9 +173,9 @@ def plan_return(
 ) -> PlannedRun:
     """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
 
-    Raises Refused (``overtaken``) if somebody else has changed files or ports since, and (`MIXED`) while some ports
-    have one key and some the other: such a run can only be resumed. Raises UsageError, and the errors of `plan_keys`
-    and `ask_of_ended`.
+    Raises Refused (``overtaken``) if another program or administrator has changed files or ports since, and (`MIXED`)
+    while some ports have one key and some the other: such a run can only be resumed. Raises UsageError, and the errors
+    of `plan_keys` and `ask_of_ended`.
     """
     record, reached = reach_again(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
@@ -263,8 +263,9 @@ def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
 
 def reach_again(writer: ChangeWriter, through: ViaOpensm) -> tuple[RunRecord, list[ReachedHost]]:
     """Return the record of the last run, and its hosts, or those that the user names now. Raises the errors of
-    `plan_keys`, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if somebody else changed
-    its options files: a sweep with the keys of this key store would only count violations then."""
+    `plan_keys`, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if another program or
+    administrator has changed its options files: a sweep with the keys of this key store would only count violations
+    then."""
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
     reached = _reach_hosts(writer, [this_host, *(others or hosts_in({KEPT_HOSTS: record.hosts}))])

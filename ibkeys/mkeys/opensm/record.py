@@ -51,7 +51,8 @@ class RunRecord:
 
     @property
     def settings(self) -> list[KeySetting]:
-        """The settings that the run found or may have written. Somebody else set any other that is in a file."""
+        """The settings that the run found or may have written. Any other setting in a file was set by another program
+        or administrator."""
         if not self.has_written:
             return [self.keys.former]
         steps = [self.keys.setting(each) for each in self.steps]
@@ -88,8 +89,8 @@ class RunRecord:
         """Return the steps that are left, with *running* standbys; *until*: only those before this number, and no
         standby is started at the end.
 
-        Standbys stand still while the key changes. One that somebody started early is stopped before it is started: it
-        has other key files.
+        The standbys are stopped while the key changes. A standby that was started during that time is stopped and
+        started again, because it has other key files.
         """
         return Course([*self._parts([*running], [*self.stopped], until)])
 

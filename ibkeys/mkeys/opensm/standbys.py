@@ -187,9 +187,9 @@ class Standbys:
         """Return the step that gives a standby the master's key files, and starts it. The step is proven when the
         SM has been a standby for ``steady`` seconds.
 
-        OpenSM reads key files only when it starts. *then*: called when the step is proven; *again*: somebody had
-        started this standby before, and it was stopped. The step fails with HostRefused if the SM does not start, does
-        not become a standby, or was started with other key files.
+        OpenSM reads key files only when it starts. *then*: called when the step is proven; *again*: this standby was
+        started before it had these files, and was stopped. The step fails with HostRefused if the SM does not start,
+        does not become a standby, or was started with other key files.
         """
         wait = self.runner.wait if standby.unit else self.start_wait
         where = f" on {standby.host}" if standby.host else " on this host"
@@ -291,5 +291,5 @@ def _ask(writer: ChangeWriter, handle: PortHandle, found: list[Manager]) -> Task
     try:
         info = SMInfo((yield writer.fabric.client.request(Method.GET, SMInfo, 0, handle.route, m_key=key)))
     except IbkeysError:
-        return  # without an SM nobody answers
+        return  # a port without an SM does not answer
     found.append(Manager(handle.port, handle.port.guid, sm_state_name(info.sm_state), info.priority, info.act_count))

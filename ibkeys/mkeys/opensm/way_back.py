@@ -60,12 +60,12 @@ def turn_back(
     record.keys = RunKeys(now, target)
 
 
-# --- the rollback of a run that nobody confirms -----------------------------------------------------------------------
+# --- the rollback of a run that is not confirmed in time --------------------------------------------------------------
 
 
 def level_to_fall_to(record: RunRecord) -> int:
-    """Return the level that the ports of a run get if nobody confirms it: the former one, but at least 1, because at
-    level 0 every port would show the new key to everybody."""
+    """Return the level that the ports get if the run is not confirmed in time: the former one, but at least 1, because
+    at level 0 every port would show the new key to everybody."""
     return max(record.keys.former.protect, 1)
 
 
@@ -102,7 +102,7 @@ def _lowering_step(record: RunRecord, raising: int) -> int:
 
 
 def refuse_to_wait(record: RunRecord) -> None:
-    """Raise UsageError if a run has no level that could be lowered when nobody confirms it."""
+    """Raise UsageError if a run has no level that could be lowered if its confirmation does not come in time."""
     if raising_step(record) is None:
         none = f"this run raises no level above {level_to_fall_to(record)} that could be rolled back"
         raise UsageError(none).unchanged(

@@ -73,9 +73,9 @@ class PlannedRun:
     subnet manager. ``goes_back``: the last run is rolled back. ``is_open``: the end of the run is not in the stores
     yet. ``account``: the results of the ports, during the run and afterwards. ``beginning``: how it begins. ``away``:
     absent ports with a key, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys.
-    ``overtaken``: ports of an earlier run whose M_Key somebody else has changed since; they are among the skipped ones
-    too. ``without_key``: ports of an ended run that is rolled back, which no longer have the key that it gave them.
-    ``choice``: the choice by which ibkeys took this method for a new run.
+    ``overtaken``: ports of an earlier run whose M_Key, level or lease another program or administrator has changed
+    since; they are among the skipped ones too. ``without_key``: ports of an ended run that is rolled back, which no
+    longer have the key that it gave them. ``choice``: the choice by which ibkeys took this method for a new run.
     """
 
     plan: Plan

@@ -1,4 +1,5 @@
-"""Ending the record of a run whose values somebody else has changed: no port, file or OpenSM is touched."""
+"""Ending the record of a run whose values another program or administrator has changed: no port, file or OpenSM is
+touched."""
 
 from __future__ import annotations
 

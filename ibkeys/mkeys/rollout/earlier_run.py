@@ -178,7 +178,7 @@ def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[in
 
 def refuse_strange_ports(writer: ChangeWriter, run: PlannedRun) -> None:
     """Raise Refused (``overtaken``) if an earlier run can be neither resumed nor undone because of the ports that its
-    sweep found: they belong, or may belong, to another subnet, or somebody else has changed them."""
+    sweep found: they belong, or may belong, to another subnet, or another program or administrator has changed them."""
     _refuse_another_subnet(writer, run.found)
     _refuse_overtaken(run)
 
@@ -243,7 +243,8 @@ def _known_job(
     meant: Callable[[RunPort, KeySetting], KeySetting],
 ) -> PortJob | None:
     """Return the job for a port that the sweep found; None if the port stays as it is, for example for *reason*: then
-    it is added to the skipped ports of *run*, and to the overtaken ones if somebody else changed it."""
+    it is added to the skipped ports of *run*, and to the overtaken ones if another program or administrator has changed
+    it."""
     info = port.port_info
     if reason or info is None:
         run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
@@ -309,8 +310,9 @@ def _goes_through_sm(run: PlannedRun) -> bool:
 
 
 def _refuse_overtaken(run: PlannedRun) -> None:
-    """Raise Refused (``overtaken``) if somebody else has changed the M_Key of all ports of an earlier run that it would
-    change; of a run through OpenSM, which sets all ports, also if it is one port."""
+    """Raise Refused (``overtaken``) if another program or administrator has changed all ports that an earlier run would
+    still change; for a run through OpenSM, which sets all ports, if one port was changed. Also if ports of an ended run
+    that is rolled back no longer have the key that it gave them."""
     last = run.last
     assert last is not None
     if run.without_key:

@@ -150,8 +150,8 @@ class RunPlan(Plan):
         if account.waiting:
             operation.outcome = "open"
         else:
-            # A port that somebody else has changed since is never rolled back: it is reported, and nothing is left to
-            # do there.
+            # A port that another program or administrator has changed since is never rolled back: it is reported, and
+            # nothing is left to do there.
             is_back = run.goes_back and not (account.failed or account.unread)
             operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:

@@ -11,7 +11,7 @@ from typing import Any, Literal
 class PortResult:
     """The result for one port. ``port``: its identity, as in every JSON document; ``reason``: None for a port that is
     done as planned. ``unread``: it was skipped because it could not be read, or its key is not known; ``overtaken``: it
-    was skipped because somebody else has changed a value that the run set or found."""
+    was skipped because another program or administrator has changed a value that the run set or found."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]
@@ -28,11 +28,11 @@ class RunOutcome:
     """The results of a run in total.
 
     ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were
-    not begun. ``unread``: skipped ports that could not be read; ``overtaken``: skipped ports that somebody else has
-    changed. ``unresolved``: failed ones that answer to no key any more. ``replies_lost``: Sets that took effect
-    although no reply came; ``sets_lost``: Sets that never arrived. ``violations``: upper limit of the violations that
-    Gets after a lost reply have counted, at ports of levels 2 and 3. ``stopped``: the reason why ports were left
-    waiting, "" if none were. ``gone_back``: nobody confirmed it, so its level was lowered.
+    not begun. ``unread``: skipped ports that could not be read; ``overtaken``: skipped ports that another program or
+    administrator has changed. ``unresolved``: failed ones that answer to no key any more. ``replies_lost``: Sets that
+    took effect although no reply came; ``sets_lost``: Sets that never arrived. ``violations``: upper limit of the
+    violations that Gets after a lost reply have counted, at ports of levels 2 and 3. ``stopped``: the reason why ports
+    were left waiting, "" if none were. ``gone_back``: it was not confirmed in time, so its level was lowered.
     """
 
     operation: int = 0

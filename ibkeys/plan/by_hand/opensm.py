@@ -19,7 +19,7 @@ _END: Final = "END-OF-POLICY"
 
 def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> HandScript:
     """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
-    nobody has one; *gaps*: pairs may temporarily lose connectivity.
+    there is no copy; *gaps*: pairs may temporarily lose connectivity.
 
     Raises UsageError if intermediate policies are needed and *present* is None, or if a pair would be cut; and the
     errors of `policies_between`.

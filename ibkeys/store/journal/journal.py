@@ -228,9 +228,9 @@ class Journal(Store):
         return opened
 
     def rollback_of(self, operation: int, origin: Origin | None = None) -> RunningOperation:
-        """Return an operation that nobody confirmed, to be used in a ``with`` statement: the rollback adds entries to
-        it. It does not count as a new start, so the guard process goes on guarding it. Raises StoreError for an unknown
-        id.
+        """Return an operation that was not confirmed in time, to be used in a ``with`` statement: the rollback adds
+        entries to it. It does not count as a new start, so the guard process goes on guarding it. Raises StoreError for
+        an unknown id.
         """
         return self._open_again(operation, origin or this_process(), "going-back")
 

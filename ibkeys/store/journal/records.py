@@ -15,8 +15,9 @@ OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
 Stage = Literal["running", "ended", "unconfirmed", "confirmed", "going-back", "gone-back", "refused"]
 """The stage of an operation that follows a plan or has to be confirmed. ``ended``: it needed no confirmation;
-``unconfirmed``: it awaits one; ``gone-back``: nobody confirmed it, and the level of M_Keys that it raised was lowered;
-``refused``: nobody confirmed it, and its rollback was refused, because somebody else has changed values that it wrote.
+``unconfirmed``: it awaits one; ``gone-back``: it was not confirmed in time, and the level of M_Keys that it raised was
+lowered; ``refused``: it was not confirmed in time, and its rollback was refused, because another program or
+administrator has changed values that it wrote.
 """
 Rollback = Literal["unfinished", "refused"]
 
@@ -174,29 +175,30 @@ class OperationRecord:
 
     @property
     def is_going_back(self) -> bool:
-        """Whether it is being undone because nobody confirmed it, or by an undo that was interrupted."""
+        """Whether it is being undone because it was not confirmed in time, or by an undo that was interrupted."""
         return self.stage == "going-back" and self.state != "undone"
 
     @property
     def rollback(self) -> Rollback | None:
-        """The state of the automatic rollback of an operation that nobody confirmed; None if there is none."""
+        """The state of the automatic rollback of an operation that was not confirmed in time; None if there is none."""
         if self.is_refused:
             return "refused"
         return "unfinished" if self.is_going_back and not self.being_undone else None
 
     @property
     def is_refused(self) -> bool:
-        """Whether nobody confirmed it, and its rollback was refused: only a command of the user goes on with it."""
+        """Whether it was not confirmed in time, and its rollback was refused: only a command of the user goes on with
+        it."""
         return self.stage == "refused" and self.state != "undone"
 
     @property
     def awaits_confirmation(self) -> bool:
-        """Whether it will be undone unless somebody confirms it."""
+        """Whether it will be undone unless it is confirmed in time."""
         return self.stage == "unconfirmed" and self.state != "undone"
 
     @property
     def goes_back(self) -> bool:
-        """Whether it is rolled back unless somebody confirms it, also because its process may have been killed; only
+        """Whether it is rolled back unless it is confirmed in time, also because its process may have been killed; only
         meaningful for an operation that has to be confirmed."""
         return self.stage in ("running", "unconfirmed", "going-back") and self.state != "undone"
 
