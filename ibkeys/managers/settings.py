@@ -1,15 +1,19 @@
 """``sm.toml``: the hosts with a subnet manager, and files that cannot be found automatically.
 
-ssh_config = "/etc/ibkeys/ssh_config"        # all of it is optional
+    ssh_config = "/etc/ibkeys/ssh_config"        # all of it is optional
 
-[here]                                       # this host unit = "opensm@0x0002c903000a1011"           # only this unit's
-OpenSM options = "/srv/osm/opensm.conf"             # where it cannot be found, such as in a container policy =
-"/srv/osm/partitions.conf"
+    [here]                                       # this host
+    unit = "opensm@0x0002c903000a1011"           # only this unit's OpenSM
+    options = "/srv/osm/opensm.conf"             # where it cannot be found, such as in a container
+    policy = "/srv/osm/partitions.conf"
 
-[[host]]                                     # another one, reached by ssh name = "root@sm2" sudo = true unit = "opensm"
+    [[host]]                                     # another host, reached by ssh
+    name = "root@sm2"
+    sudo = true
+    unit = "opensm"
 
-The file decides to which hosts one connects, so it has to be one's own or root's, and nobody else may write it. The
-same goes for the ssh_config that it names, which may run commands.
+The file decides to which hosts ibkeys connects, so it has to belong to the user or root, and no other user may be able
+to write it. The same goes for the ssh_config that it names, which may run commands.
 """
 
 from __future__ import annotations
