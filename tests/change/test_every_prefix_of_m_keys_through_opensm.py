@@ -1,29 +1,24 @@
-"""Wherever a change stops, and whatever part of its step under way was made: nobody is lost, joined or cut.
+"""Wherever a change of M_Keys through OpenSM stops, and whatever part of its step under way was made: no port is lost.
 
 At each of these moments the manager is started again with the files as they are on disk.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
-from itertools import combinations, count, product
+from dataclasses import replace
+from itertools import count, product
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ibkeys.apply.opensm.course import parsed
-from ibkeys.apply.opensm.policy_files import steps_back
 from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.keys.pkey import DEFAULT_LIMITED, PKey
 from ibkeys.mad.const import Method
 from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, course
@@ -31,41 +26,17 @@ from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.way_back import is_raised, lower_level, refuse_mixed_keys, turn_back
 from ibkeys.mkeys.opensm.wire import key_to_ask_with
-from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.rest import plan_rest
-from ibkeys.partitions.membership import resolve
-from ibkeys.partitions.opensm_tables import Entries, LeafTable, packed, place_leaf
-from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.courses import WaitCycle
-from ibkeys.plan.model import SmOptions, tables_by_guid
-from ibkeys.plan.sm_policies import policies_between
 from ibkeys.sim.nodes import SimNode
-from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import parse_m_keys
+from tests.change.drawn_trees import trees
 from tests.change.restarting import OnDisk, Standby, Tree, World, answer, restarted
-from tests.fabricsim import tool
-from tests.mkeys.dying import Asked, keys_of, kill_at, net_of
 from tests.mkeys.opensm.madeup import Bench, MadeUpOpensm
 from tests.mkeys.opensm.stopping import RUNS, bench_in, go_back
-from tests.mkeys.rollout import Plan, Site, deploy, remove, rotate
-from tests.plan.drawn_policies import DIGEST, OPTIONS, SM, policies, ports, tables_from, tables_of
-from tests.plan.walking import Rules, meet, parts, passing
 from tests.sample import SOAK
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 OPEN = KeySetting(NO_MKEY, 0, 0)
-
-
-@st.composite
-def trees(draw: st.DrawFn, most: int = 6) -> Tree:
-    """The SM's port on a switch; perhaps another switch behind that; hosts on either."""
-    switches = [1, 2][: draw(st.integers(1, min(2, most - 1)))]
-    hosts = draw(st.lists(st.sampled_from(switches), max_size=most - 1 - len(switches)))
-    return (None, *(number - 1 for number in switches), *hosts)
-
-
-# --- M_Keys through OpenSM --------------------------------------------------------------------------------------------
 
 of_a = st.builds(KeySetting, st.just(A), st.integers(0, 3), st.sampled_from((0, 60)))
 of_any = st.just(OPEN) | st.builds(KeySetting, st.sampled_from((A, B)), st.integers(0, 3), st.sampled_from((0, 15, 60)))
@@ -284,170 +255,3 @@ def test_as_the_files_are_while_a_run_is_made_and_goes_on_or_back(
             bench.resume()
         assert bench.run_state() in ("done", "undone")
         assert bench.quiet()
-
-
-# --- M_Keys by own Sets -----------------------------------------------------------------------------------------------
-
-PLANS: dict[str, Callable[[bool, int], Plan]] = {
-    "deploy": lambda same, at_once: deploy(RunOptions(same, 2, 600, at_once)),
-    "rotate": lambda same, at_once: rotate(RunOptions(same, 2, 600, at_once)),
-    "remove": lambda same, at_once: remove(at_once=at_once),
-    "undo": lambda same, at_once: plan_return,
-}
-WAYS_ON: dict[str, Plan] = {"resume": plan_rest, "undo": plan_return}
-
-
-@given(
-    trees(),
-    st.sampled_from(sorted(PLANS)),
-    st.booleans(),
-    st.integers(1, 6),
-    st.integers(1, 8),
-    st.lists(st.booleans(), max_size=6),
-    st.sampled_from(sorted(WAYS_ON)),
-)
-@settings(max_examples=500 if SOAK else 15, deadline=None)
-def test_m_keys_by_own_sets(
-    tree: Tree, what: str, same: bool, at_once: int, number: int, arrives: list[bool], way_on: str
-) -> None:
-    with TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        (place := Path(folder) / "site").mkdir()
-        site = Site(net_of(tree), place)
-        for before in {"deploy": (), "undo": ("deploy", "rotate")}.get(what, ("deploy",)):
-            site.run(PLANS[before](same, 64))
-        dead = kill_at(site, PLANS[what](same, at_once), number, arrives)
-        if dead is None:
-            return
-        known = keys_of(dead)
-        assert all(not port.m_key or port.m_key in known[port.guid] for port in dead.ports())
-        asked = Asked()
-        with asked.listening(patch), tool(dead.net, **dead.stores) as fabric:
-            found = fabric.sweep()
-        assert (len(found.nodes), found.troubles) == (len(tree), [])
-        asked.check(known)
-        asked = Asked()
-        with asked.listening(patch):
-            run = dead.run(plan_return if what == "undo" else WAYS_ON[way_on])
-        assert run.account.is_complete
-        first = {guid: keys[0] for guid, keys in asked.keys.items() if known[guid]}
-        assert first == {guid: known[guid][0] for guid in first}
-        asked.check({guid: [*keys, *known[guid]] for guid, keys in keys_of(dead).items()})
-        current = dead.current()
-        assert {guid: current.get(guid, 0) for guid in known} == dead.keys()
-
-
-# --- partitions through OpenSM ----------------------------------------------------------------------------------------
-
-Memberships = Mapping[int, frozenset[PKey]]
-PLACE = ("", "partitions.conf")
-
-
-@dataclass
-class PolicyWalk:
-    """A change of policies. ``way``: what the file has held; ``after``, ``now``: what the ports get, and have; ``cut``:
-    pairs that are named as cut, None for all."""
-
-    options: SmOptions
-    way: list[bytes | None]
-    after: Memberships
-    now: Memberships = field(init=False)
-    cut: set[frozenset[int]] | None = field(default_factory=set)
-
-    def __post_init__(self) -> None:
-        self.now = self.before = self.made_of(self.way[0])
-
-    def made_of(self, file: bytes | None) -> Memberships:
-        """Return what an OpenSM gives the ports that reads *file*, when it is signalled or started."""
-        found = resolve(parsed(file), ports(), SM, self.options.allow_both_pkeys, emulate_fallback=True).by_port
-        return {port.guid: frozenset(found.get(port.guid, ())) for port in ports()}
-
-    def give(self, file: bytes | None, takes: Collection[int] | None = None, *, breaks: bool = False) -> None:
-        """Replace the file, and let OpenSM read it: it is signalled, or started again, or its standby takes over, whose
-        file was replaced before. Each table and that of its leaf port changes partition by partition in any order.
-        *takes*: the ports that have it when OpenSM or ibkeys dies, None for all; *breaks*: it is said that pairs may be
-        cut and joined in between."""
-        then = self.made_of(file)
-        for one, other in combinations(map(str, then), 2) if not breaks else ():
-            pair = (one, other)
-            rules = Rules(*({guid: state[int(guid)] for guid in pair} for state in (self.before, self.after)))
-            states = [{*parts(self.now[int(guid)], then[int(guid)])} for guid in pair]
-            for state in (dict(zip(pair, each, strict=True)) for each in product(*states)):
-                assert not rules.bridges(state)
-                is_named = self.cut is None or frozenset(map(int, pair)) in self.cut
-                assert is_named or not rules.gaps(state)
-        self.way.append(file)
-        self.now = {guid: then[guid] if takes is None or guid in takes else self.now[guid] for guid in then}
-
-    def ways_back(self, at_once: bool) -> list[bytes | None]:
-        """Return the policies of the way back from what the file holds."""
-        file: Any = SimpleNamespace(key=PLACE, name=PLACE[1], seen=SimpleNamespace(data=self.way[-1]))
-        return [each[PLACE] for each in steps_back([file], {PLACE: tuple(self.way)}, at_once)]
-
-
-def pairs_of(circles: Iterable[WaitCycle[int]]) -> set[frozenset[int]]:
-    return {frozenset(pair) for circle in circles for pair in circle.pairs}
-
-
-@given(
-    policies() | st.none(),
-    policies(),
-    OPTIONS,
-    st.booleans(),
-    st.integers(0, 4),
-    st.sets(st.sampled_from([port.guid for port in ports()])),
-    st.sampled_from(("back", "forth", "forth, back", "back at once")),
-)
-@settings(max_examples=3000 if SOAK else 150, deadline=None)
-def test_partitions_through_opensm(
-    old: str | None, new: str, options: SmOptions, gaps: bool, stop: int, takes: set[int], way_on: str
-) -> None:
-    present, planned = parsed(old and old.encode()), parse_policy(new)
-    tables = tables_of(present, planned, options, ports())
-    found = policies_between(present, planned, tables, SM, options, DIGEST, gaps=gaps)
-    walk = PolicyWalk(options, [old and old.encode()], found.states[-1])
-    walk.cut = None if gaps else pairs_of(found.circles)
-    had = {guid: table.before for guid, table in tables_by_guid(tables).items()}
-    for number, text in enumerate(found.texts):
-        walk.give(text, takes if number == stop else None)
-        placed = found.tables[number]
-        had = {guid: placed[guid].entries if number != stop or guid in takes else had[guid] for guid in had}
-        if number == stop:
-            break
-    if way_on.startswith("forth"):
-        tables = tables_from(had, planned, options, ports())
-        rest = policies_between(parsed(walk.way[-1]), planned, tables, SM, options, DIGEST, gaps=gaps)
-        if walk.cut is not None:
-            walk.cut |= pairs_of(rest.circles)
-        for text in rest.texts:
-            walk.give(text)
-        assert walk.now == walk.after
-    if way_on.endswith(("back", "at once")):
-        for former in walk.ways_back(at_once := way_on == "back at once"):
-            walk.give(former, breaks=at_once)
-        assert walk.now == walk.before
-        assert walk.way[-1] == walk.way[0]
-
-
-# --- part_enforce -----------------------------------------------------------------------------------------------------
-
-
-def moments_of_leaf(end: Entries, leaf: Entries, enforces: bool, said: str) -> Iterator[frozenset[PKey]]:
-    """Yield what passes of an end port while an OpenSM with *said* as part_enforce goes over its leaf port: first it
-    copies the table there, then it lets it enforce (opensm osm_pkey_mgr.c; observed)."""
-    copied = place_leaf(leaf, end, 64) if said != "off" else LeafTable({**leaf}, False)
-    for table, is_on in ((leaf, enforces), (copied.entries, enforces), (copied.entries, copied.enforces)):
-        keys = frozenset(end.values())
-        yield passing(keys, frozenset(table.values())) if is_on else keys
-
-
-@given(policies(), OPTIONS, st.booleans(), st.lists(st.sampled_from(("off", "both")), min_size=5, max_size=5))
-@settings(max_examples=1000 if SOAK else 100, deadline=None)
-def test_part_enforce(policy: str, options: SmOptions, was_on: bool, said: list[str]) -> None:
-    """*said*: what the file says of the OpenSM that comes to a port: forth, back, before or after it was replaced."""
-    planned = parse_policy(policy)
-    ends = [table.before for table in tables_by_guid(tables_of(planned, planned, options, ports())).values()]
-    leaves: list[Entries] = [dict(enumerate(packed(end))) if was_on else {0: DEFAULT_LIMITED} for end in ends]
-    seen = [[*moments_of_leaf(end, leaf, was_on, each)] for end, leaf, each in zip(ends, leaves, said, strict=True)]
-    for one, other in combinations(range(len(ends)), 2):
-        meets = meet(*(frozenset(ends[number].values()) for number in (one, other)))
-        assert all(meet(*each) == meets for each in product(seen[one], seen[other]))
