@@ -3,110 +3,28 @@
 from __future__ import annotations
 
 import stat
-from collections.abc import Sequence
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from ibkeys.errors import NoReply, Refused, UsageError
+from ibkeys.errors import NoReply
 from ibkeys.host.replacing.contents import NO_BYTES
-from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import MKey
 from ibkeys.managers.key_files import Exported, export_key_files
-from ibkeys.managers.opensm.process import OpensmConfig, OpensmProcess, read_opensm_config
-from ibkeys.mkeys.repair.outlook import RepairOutlook
+from ibkeys.managers.opensm.process import OpensmConfig, read_opensm_config
 from ibkeys.mkeys.repair.repair import plan_repair
-from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.repair.start import advise
-from ibkeys.sim.nodes import SimPort
-from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import KeyFiles, read_key_files, write_key_files
-from tests.fabricsim import subnet, tool, writer
-from tests.fattree import fat_tree
+from tests.fabricsim import tool, writer
+from tests.mkeys.repair.lab import LEASE, A, B, C, Lab, mixed, small, tree
 from tests.mkeys.rollout import deploy, resume, rotate, site_of
-from tests.protectedsim import end_ports, keep_counters, listen, ring_of, store_of, violations
+from tests.protectedsim import listen, ring_of, violations
 from tests.sample import SOAK
-
-A, B, C = (MKey(0xA94F13D02E7C5B68 + number) for number in range(3))
-LEASE = 60
-
-
-class Lab:
-    """A subnet of which the store says that every port has A, or B which was not confirmed; without an SM."""
-
-    def __init__(self, net: Subnet, folder: Path, level: int = 2) -> None:
-        self.net, self.folder = net, folder
-        self.cache = folder / "cache"
-        self.options: dict[str, bool] = {}
-        self.stores = {"keystore": folder / "keys.db", "journal": folder / "journal.db"}
-        self.ports = [port for port in end_ports(net) if port.is_up or port.node.is_switch]
-        ring = ring_of(net)
-        ring.by_guid = {port.guid: A for port in self.ports}
-        keep_counters(net, ring)
-        store_of(net, ring, folder / "keys.db", level)
-        with KeyStore(folder / "keys.db") as store:
-            for port in self.ports:
-                store.put_pending(
-                    port.node.guid, port.guid, port.number, KeySetting(B, level, LEASE), KeySetting(A, level, LEASE)
-                )
-        self.give([A] * len(self.ports), level)
-        write_key_files(self.cache, KeyFiles(dict.fromkeys(ring.by_guid, A)), ["guid2mkey"])
-
-    @property
-    def own(self) -> SimPort:
-        return self.net.nodes[0].end_ports[0]
-
-    def give(self, keys: Sequence[MKey], level: int = 2) -> None:
-        """Give the ports these keys, as a crash has left them."""
-        for port, key in zip(self.ports, keys, strict=True):
-            port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, LEASE
-
-    def repair(self, *processes: OpensmProcess, overrides: Sequence[str] = ()) -> Repaired:
-        options = {**self.stores, **self.options}
-        with tool(self.net, timeout=0.1, **options) as fabric, writer(fabric, *overrides) as changing:
-            repair = plan_repair(changing, self.cache, lambda: processes)
-            repair.check()
-            return repair.run()
-
-    def outlook(self) -> RepairOutlook:
-        with tool(self.net, timeout=0.1, **self.stores) as fabric, writer(fabric, dry_run=True) as changing:
-            return plan_repair(changing, self.cache, lambda: ()).outlook()
-
-    def file(self) -> dict[int, MKey]:
-        return read_key_files(self.cache).m_keys
-
-    def wire(self) -> dict[int, MKey]:
-        return {port.guid: MKey(port.m_key) for port in self.ports}
-
-    def first_keys(self) -> dict[int, MKey]:
-        with KeyStore(self.folder / "keys.db", create=False) as store:
-            return {guid: keys[0] for guid, keys in store.all_keys().items()}
-
-
-def small(folder: Path, level: int = 2) -> Lab:
-    return Lab(subnet("two-switch"), folder, level)
-
-
-def tree(folder: Path, level: int = 2) -> Lab:
-    path = folder / "tree.net"
-    path.write_text(fat_tree(2, 2, 2, pods=2, cores=2))
-    return Lab(Subnet.from_file(path), folder, level)
-
-
-@pytest.fixture
-def lab(tmp_path: Path) -> Lab:
-    return small(tmp_path)
-
-
-def mixed(lab: Lab) -> list[MKey]:
-    return [(A, B)[number % 2] for number in range(len(lab.ports))]
 
 
 @pytest.mark.parametrize("level", [0, 1, 2, 3])
@@ -281,78 +199,6 @@ def test_links_that_only_opensm_knows_lead_to_ports_too(lab: Lab) -> None:
     write_key_files(lab.cache, KeyFiles(neighbors=known), ["neighbors"])
     assert not lab.repair().kept
     assert read_key_files(lab.cache).neighbors == known
-
-
-# --- refused: nothing was asked, nothing written ----------------------------------------------------------------------
-
-
-def is_refused(lab: Lab, interlock: str, *processes: OpensmProcess) -> str:
-    before = [(path.name, path.read_bytes()) for path in lab.cache.iterdir()]
-    wire = listen(lab.net)
-    with pytest.raises(Refused) as refused:
-        lab.repair(*processes)
-    assert refused.value.interlock == interlock
-    assert not wire.heard
-    assert not wire.keyless
-    assert [(path.name, path.read_bytes()) for path in lab.cache.iterdir()] == before
-    return f"{refused.value} {refused.value.more}"
-
-
-def test_refused_while_an_opensm_uses_the_cache(lab: Lab) -> None:
-    assert "process 4711" in is_refused(lab, "running-opensm", OpensmProcess(4711, lab.cache, True, None))
-
-
-def test_an_opensm_with_another_cache_is_no_matter_of_these_files(lab: Lab) -> None:
-    assert not lab.repair(OpensmProcess(4711, lab.folder, True, None)).kept
-
-
-def test_refused_where_the_file_has_keys_that_the_store_has_not(lab: Lab) -> None:
-    write_key_files(lab.cache, KeyFiles({lab.own.guid: C}), ["guid2mkey"])
-    assert "keystore import" in is_refused(lab, "unknown-keys")
-
-
-def test_refused_for_the_folder_of_another_user(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    another = SimpleNamespace(geteuid=lambda: lab.cache.stat().st_uid + 1)  # for this question alone
-    monkeypatch.setattr("ibkeys.mkeys.repair.repair.os", another)
-    said = is_refused(lab, "foreign-folder")
-    assert "belongs to another user" in said
-    assert f"`chown -R {lab.cache.stat().st_uid} FOLDER`" in said
-
-
-def test_refused_for_a_folder_that_everybody_may_write_to(lab: Lab) -> None:
-    """As /tmp, which would get mode 0700."""
-    lab.cache.mkdir(exist_ok=True)
-    lab.cache.chmod(0o1777)
-    assert "everybody may write" in is_refused(lab, "foreign-folder")
-    assert lab.cache.stat().st_mode & 0o7777 == 0o1777
-
-
-def test_refused_while_the_sa_of_a_master_answers(lab: Lab) -> None:
-    lab.net.set_sm("node03 mlx4_0")
-    assert "its SM is master" in is_refused(lab, "mkey-under-sm")
-
-
-def test_refused_while_an_sm_runs_on_the_own_port(lab: Lab) -> None:
-    lab.net.set_sm(lab.net.nodes[0])
-    assert "its IsSM bit is set" in is_refused(lab, "mkey-under-sm")
-
-
-def test_a_standby_that_the_sweep_meets_refuses_the_files(lab: Lab) -> None:
-    lab.net.set_sm("node03 mlx4_0", state=2)
-    before = lab.file()
-    with pytest.raises(Refused, match="no SM is master") as refused:
-        lab.repair()
-    assert refused.value.interlock == "mkey-under-sm"
-    assert lab.file() == before
-    assert not lab.repair(overrides=["mkey-under-sm"]).kept
-
-
-def test_a_store_without_keys_has_nothing_to_ask_with(tmp_path: Path) -> None:
-    lab = small(tmp_path)
-    lab.stores["keystore"] = tmp_path / "empty.db"
-    (lab.cache / "guid2mkey").unlink()
-    with pytest.raises(UsageError, match="keystore import"):
-        lab.repair()
 
 
 # --- any mixture ------------------------------------------------------------------------------------------------------
