@@ -42,7 +42,7 @@ class Scene:
         try:
             (self.fuzzer.control if control else self.fuzzer.data).send(data)
         except ConnectionError:
-            self.fuzzer.die()
+            self.fuzzer.close()
             self.fuzzer = self.running.attach("H-1")
         for quiet in (self.fuzzer.data, self.fuzzer.control, self.sm.data):
             drain(quiet)

@@ -8,6 +8,7 @@ import socket
 import struct
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from contextlib import ExitStack
 from types import TracebackType
@@ -60,7 +61,34 @@ class Packet(NamedTuple):
     mad: bytes
 
 
-class Program:
+class ProgramSockets(ABC):
+    """The sockets of a program, whichever library it is linked with."""
+
+    @abstractmethod
+    def receive(self, timeout: float = TIMEOUT) -> object:
+        """Return the next MAD. Raises TimeoutError if none comes within *timeout* seconds."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Close the sockets without a word to the server, as when the program dies."""
+
+    def hears_nothing(self) -> bool:
+        try:
+            self.receive(QUIET)
+        except TimeoutError:
+            return True
+        return False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+class Program(ProgramSockets):
     """An attached program; ``slot`` is what CONNECT gave it, None when it was refused."""
 
     def __init__(self, name: str, node: str = "", is_sm: bool = False, connect: bool = True) -> None:
@@ -108,24 +136,9 @@ class Program:
         self.send(mad, lid, **options)
         return self.receive()
 
-    def hears_nothing(self) -> bool:
-        try:
-            self.receive(QUIET)
-        except TimeoutError:
-            return True
-        return False
-
-    def die(self) -> None:
+    def close(self) -> None:
         self.control.close()
         self.data.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.die()
 
 
 class Running:

@@ -65,7 +65,7 @@ def test_what_connect_refuses(running: Running) -> None:
     assert sm.slot == 0
     assert running.attach("H-1", is_sm=True).slot is None
     assert running.attach("H-2", is_sm=True).slot == 1
-    sm.die()
+    sm.close()
     assert running.attach("H-1", is_sm=True).slot is not None
 
 
@@ -98,7 +98,7 @@ def test_is_sm_is_set_and_cleared(running: Running) -> None:
     one.ask(protocol.SET_IS_SM, struct.pack("=i", 1))
     two.ask(protocol.DISCONNECT)
     assert port.capability_mask & 2
-    one.die()
+    one.close()
     running.wait_until(lambda: not running.attached())
     assert not port.capability_mask & 2
 

@@ -112,7 +112,7 @@ def test_sm_info_goes_to_the_sm_and_back(running: Running, path: tuple[int, ...]
 
 def test_a_forward_to_a_dead_program_is_a_timeout(running: Running) -> None:
     sm, one = running.attach("H-2", is_sm=True), running.attach("H-1")
-    sm.die()
+    sm.close()
     assert one.exchange(gmp(3, Method.GET, 0x35), 3, qpn=1).status == 110
     assert len(running.attached()) == 1
 

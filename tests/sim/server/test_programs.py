@@ -13,7 +13,7 @@ def test_more_programs_than_ibsim_has_slots_for(running: Running) -> None:
     assert [program.slot for program in programs] == list(range(clients.MAX_CLIENTS))
     assert running.attach("H-1").slot is None
     assert tid(programs[200].exchange(get(AttributeID.NODE_INFO)).mad) == 200 << 48 | 7
-    programs[100].die()
+    programs[100].close()
     assert running.attach("H-1").slot == 100
 
 
@@ -25,7 +25,7 @@ def test_a_hundred_programs_attach_and_die(running: Running) -> None:
         program.send(get(AttributeID.NODE_INFO))
         if turn % 3:
             program.receive()
-        program.die()
+        program.close()
     running.wait_until(lambda: len(running.attached()) == 1)
     assert one.exchange(get(AttributeID.NODE_INFO)).status == 0
     assert not running.subnet.port("H-1", 1).capability_mask & 2

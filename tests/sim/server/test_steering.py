@@ -48,7 +48,7 @@ def test_steering_in_pieces_in_silence_and_without_reading(running: Running) -> 
 def test_a_program_that_died_is_not_among_the_clients(running: Running) -> None:
     program = running.attach("H-1", is_sm=True)
     assert running.attached() != []
-    program.die()
+    program.close()
     assert running.attached() == []
     assert not running.subnet.port("H-1", 1).capability_mask & 2
 

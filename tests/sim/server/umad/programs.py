@@ -8,13 +8,12 @@ import os
 import socket
 import struct
 from collections.abc import Sequence
-from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple
 
 from ibkeys.mad.const import MgmtClass
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.wire import Kind, WireQuestion
-from tests.sim.server.programs import QUIET, TIMEOUT
+from tests.sim.server.programs import TIMEOUT, ProgramSockets
 
 HELLO = struct.Struct("=IIIi20s128s")
 SUBN = int(MgmtClass.SUBN_LID_ROUTED)
@@ -65,7 +64,7 @@ def memory_with(data: bytes) -> int:
     return memory
 
 
-class Program:
+class Program(ProgramSockets):
     """An open port."""
 
     def __init__(self, name: str, host: str = "", ca: str = "", port: int = 0) -> None:
@@ -160,13 +159,6 @@ class Program:
         assert self.send(agent, mad, lid, **options) == 0
         return self.receive()
 
-    def hears_nothing(self) -> bool:
-        try:
-            self.receive(QUIET)
-        except TimeoutError:
-            return True
-        return False
-
     def is_cut_off(self) -> bool:
         self.socket.settimeout(TIMEOUT)
         try:
@@ -176,11 +168,3 @@ class Program:
 
     def close(self) -> None:
         self.socket.close()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.close()
