@@ -136,7 +136,7 @@ def open_fabric(
     umad = None if isinstance(backend, str) else _as_port(backend)
     try:
         if umad is not None and local is not None:
-            raise UsageError("omit local=: an open port cannot move")
+            raise UsageError("omit local=: the port that you pass is open already")
         names = _names(node_names) if node_names else {}
         umad = umad or open_port(cast("str | Subnet", backend), local)
         subnet, state = _simulation_of(umad)

@@ -75,7 +75,7 @@ class Agreement:
     values: tuple[AgreementValue, ...]
 
     @property
-    def is_whole(self) -> bool:
+    def is_reached(self) -> bool:
         """Whether all sources agree, and everything that should have been read is known."""
         missing = self.inputs.found.troubles or self.inputs.sa_failures or self.inputs.hosts_not_reached
         return not missing and all(value.verdict.state == "agree" for value in self.values)

@@ -61,7 +61,7 @@ class FourViews(NamedTuple):
         return "".join("?" if word is None else letters.setdefault(word, "abcd"[len(letters)]) for word in self)
 
     @property
-    def differing(self) -> tuple[ValueSource, ...]:
+    def differing_sources(self) -> tuple[ValueSource, ...]:
         """The sources that differ from the SM's file; if that is unknown, from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
@@ -83,7 +83,7 @@ class ValueVerdict:
     """Whether the sources of one value agree, which of them differ, and the causes."""
 
     state: AgreementState
-    differing: tuple[ValueSource, ...]
+    differing_sources: tuple[ValueSource, ...]
     causes: tuple[Cause, ...]
 
 
@@ -190,8 +190,8 @@ def judge(words: FourViews, facts: ValueFacts) -> ValueVerdict:
     causes = tuple(dict.fromkeys(_cause(gap, facts) for gap in TABLE[words.pattern]))
     if not causes:
         return ValueVerdict("agree", (), ())
-    differing = words.differing
-    return ValueVerdict("differs" if differing else "unknown", differing, causes)
+    differing_sources = words.differing_sources
+    return ValueVerdict("differs" if differing_sources else "unknown", differing_sources, causes)
 
 
 def _cause(gap: Gap, facts: ValueFacts) -> Cause:

@@ -63,7 +63,7 @@ def _shown(
         "partition": f"0x{value.partition:04x}" if value.partition is not None else None,
         **{column: word_as(word) for column, word in zip(COLUMNS, value.words, strict=True)},
         "state": verdict.state,
-        "apart": list_as(verdict.differing),
+        "apart": list_as(verdict.differing_sources),
         "causes": list_as(verdict.causes),
     }
 

@@ -71,13 +71,13 @@ class SourcesToRead:
             return replace(inputs, sm_unknown=str(error), hosts_not_reached=silent)
 
 
-def wait_until_whole(look: Callable[[], Agreement], seconds: float, clock: Clock) -> Agreement:
+def wait_for_agreement(look: Callable[[], Agreement], seconds: float, clock: Clock) -> Agreement:
     """Compare until all sources agree, for at most *seconds*; return the last result."""
     end, pause = clock.now() + seconds, _FIRST_PAUSE
     while True:
         seen = look()
         left = end - clock.now()
-        if seen.is_whole or left <= 0:
+        if seen.is_reached or left <= 0:
             return seen
         clock.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE)

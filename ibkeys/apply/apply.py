@@ -100,9 +100,9 @@ def _permit(
     writer: ChangeWriter,
     apply_plan: ApplyPlan,
     permissions: Permissions,
-    brought: Collection[tuple[PortKey, PKey]] = (),
+    own: Collection[tuple[PortKey, PKey]] = (),
 ) -> None:
-    lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in brought]
+    lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in own]
     apply_plan.removed = len(lost)
     if lost and not permissions.removals:
         ports = list(dict.fromkeys(port for port, _ in lost))
@@ -215,7 +215,7 @@ def plan_resume(
     apply_plan.digest = digest
     apply_plan.operation_id, apply_plan.can_be_closed = operation, True
     had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}
-    _permit(writer, apply_plan, permissions, former.brought - had)
+    _permit(writer, apply_plan, permissions, former.added_p_keys - had)
     return apply_plan
 
 

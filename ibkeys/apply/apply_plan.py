@@ -221,7 +221,7 @@ def apply_plan_of(
         tables, enforcement = remaining.tables, remaining.enforcement
         disconnecting = isinstance(wanted, PartitionPlan) and wanted.options.disconnect_unconfigured
         plan.objections += objections_to_tables(writer, tables, enforcement, survey.targets, disconnecting)
-        plan.objections += carrier.check()
+        plan.objections += carrier.objections()
     plan.failed = list(remaining.absent)
     plan.breaks = carrier.breaks(wanted, remaining)
     return plan

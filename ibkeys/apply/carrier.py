@@ -105,7 +105,7 @@ class Carrier(Protocol):
         """Return *ports* and all other ports that the carrier needs, as they are on the fabric. See
         `ibkeys.apply.survey`."""
 
-    def check(self) -> list[Objection]:
+    def objections(self) -> list[Objection]:
         """Return the objections to this carrier itself, whatever the change is. Sends only Gets."""
 
     def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:

@@ -45,7 +45,7 @@ class DirectCarrier(Carrier):
         """Read the ports that are to be written, and no others."""
         return look(self._writer, ports, by_port_guid=by_port_guid)
 
-    def check(self) -> list[Objection]:
+    def objections(self) -> list[Objection]:
         """Return the objection ``active-sm`` if an SM is or may be master: it would overwrite the change with its own
         policy."""
         return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._way_round()}")
@@ -180,7 +180,7 @@ class _Phases(EngineHooks):
         for block in step.blocks:
             yield PKeyBlockEdit(target, block, dict(table), step.writes, empties)
 
-    # --- what the engine asks and tells ------------------------------------------------------------------------------
+    # --- calls of the engine -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Raise if the caller of the run wants to stop it."""

@@ -124,7 +124,7 @@ class Former:
         )
 
     @property
-    def brought(self) -> set[tuple[PortKey, PKey]]:
+    def added_p_keys(self) -> set[tuple[PortKey, PKey]]:
         """The P_Keys that the operation added to tables that did not have them: an undo that removes them takes from
         the ports nothing that they had before."""
         found = set()

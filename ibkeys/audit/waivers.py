@@ -124,7 +124,7 @@ class Waivers:
     warnings: list[str] = field(default_factory=list)
 
     def find(self, rule: str, finding: RuleFinding) -> Waiver | None:
-        """Return the first waiver of a subject, None when there is none."""
+        """Return the first waiver that covers *finding*, and mark it as used; None if there is none."""
         found = next((waiver for waiver in self.waivers if waiver.covers(rule, finding)), None)
         if found is not None:
             found.used = True

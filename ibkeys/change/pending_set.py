@@ -27,12 +27,12 @@ class SetProof:
 
 
 class Edit(Protocol):
-    """The interface of an edit to the engine, in terms of the attribute's 64 bytes.
+    """The interface by which the engine uses an edit, in terms of the attribute's 64 bytes.
 
     ``name``: the name of the ``attribute`` in journal and errors. ``is_alone``: it is the only Set of its port, so it
     waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set may be
-    sent; again only after a proof that it never arrived. It is 1, but ``Timing.retries`` + 1 in changes of a backend
-    (apply, undo) and in a rollout of M_Keys. ``target``: the port that it changes. ``key_name``: the name of the key
+    sent; it is sent again only after a proof that it never arrived. 1; in changes of a backend (apply, undo) and in a
+    rollout of M_Keys ``Timing.retries`` + 1. ``target``: the port that it changes. ``key_name``: the name of the key
     store's row whose key it sets.
     """
 

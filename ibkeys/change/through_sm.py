@@ -157,8 +157,9 @@ def find_opensms(
     otherwise: str,
     several_masters: bool = False,
 ) -> OpensmManagers:
-    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *otherwise*: in words, what an
-    SM does that is not reached; *several_masters*: an interrupted change may have left more than one master.
+    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *otherwise*: the effect
+    of an SM that was not reached, in words; *several_masters*: an interrupted change may have left more than one
+    master.
 
     Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is not exactly one master, an
     SM is on no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an

@@ -80,7 +80,7 @@ def planned_changes(
     found = [
         PlannedChange(table.port, "pkey", index, *(str(key) if key is not None else None for key in keys))
         for table in tables
-        for index in differing(table.before, table.after)
+        for index in differing_places(table.before, table.after)
         for keys in [(table.before.get(index), table.after.get(index))]
     ]
     found += [
@@ -92,7 +92,7 @@ def planned_changes(
     return tuple(found)
 
 
-def differing(one: Mapping[int, object], other: Mapping[int, object]) -> list[int]:
+def differing_places(one: Mapping[int, object], other: Mapping[int, object]) -> list[int]:
     """Return the indexes of two tables, or the GUIDs of two lists of members, at which they differ."""
     return [each for each in sorted({*one, *other}) if one.get(each) != other.get(each)]
 
@@ -101,7 +101,7 @@ def differences(now: Entries, wanted: Entries) -> list[str]:
     """Return the entries of a table that are not as wanted, in words."""
     return [
         f"index {index} is {now.get(index, 'empty')} instead of {wanted.get(index, 'empty')}"
-        for index in differing(now, wanted)
+        for index in differing_places(now, wanted)
     ]
 
 

@@ -38,7 +38,7 @@ def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = Fals
     )
 
 
-class GivenSet(NamedTuple):
+class NodeSet(NamedTuple):
     """Several nodes named on a command line.
 
     ``word``: for `Directory.find`. ``numbers``: those of their ports; None is all ports.
@@ -48,7 +48,7 @@ class GivenSet(NamedTuple):
     numbers: frozenset[int] | None
 
 
-def given_set(words: Sequence[str], kind: AddressKinds) -> GivenSet | None:
+def node_set(words: Sequence[str], kind: AddressKinds) -> NodeSet | None:
     """Return the ports of ``ADDR [PORTNUMS]`` where ADDR may stand for several nodes; None for any other words.
 
     After -N, ADDR is a name with wildcards or a folded set (``stage[1-48]``); after -G, a folded set of GUIDs
@@ -63,10 +63,10 @@ def given_set(words: Sequence[str], kind: AddressKinds) -> GivenSet | None:
     word, *numbers = words
     if letter == "G" and is_set_of_guids(word):
         for address in parse_guids(word):
-            typed.is_a_guid(address.guid)
+            typed.exempt_guid(address.guid)
     elif letter != "N" or not is_pattern(word):
         return None
-    return GivenSet(word, _parse_portnums(numbers[0]) if numbers else None)
+    return NodeSet(word, _parse_portnums(numbers[0]) if numbers else None)
 
 
 def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
@@ -85,7 +85,7 @@ def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
         return parse_route(text)
     if letter == "G":
         address = parse_guid(text)
-        typed.is_a_guid(address.guid)
+        typed.exempt_guid(address.guid)
         return address
     if letter == "N":
         return NameAddress(text)

@@ -9,7 +9,7 @@ from dataclasses import field as made
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import GivenPort, GivenSet, given_port, given_set
+from ibkeys.cli.addresses import GivenPort, NodeSet, given_port, node_set
 from ibkeys.cli.documents.field import Document, Field, JsonRow, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
@@ -40,11 +40,11 @@ LISTED_TROUBLES: Final = 10
 
 
 @dataclass(slots=True)
-class Sheet:
-    """The ports that were read with their values, in the form of the JSON document.
+class PortListing:
+    """The ports that a command has read, each with its values in the form of the JSON document.
 
-    ``errors``: the reads that failed. ``unreached``: the number of ports that no link reaches. ``is_sweep``: whether it
-    is shown as a table. ``fabric``: the topology of a sweep.
+    ``errors``: the reads that failed. ``unreached``: the number of ports that no link reaches. ``is_sweep``: whether
+    they are shown as a table. ``fabric``: the topology of a sweep.
     """
 
     ports: list[dict[str, Any]] = made(default_factory=list)
@@ -58,23 +58,23 @@ class Sheet:
         return {"ports": self.ports, "errors": self.errors, "unreached": self.unreached}
 
 
-def read_sheet(
+def read_port_listing(
     asked: ShownPorts,
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
     read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
     keeps: Callable[[Port], bool] | None = None,
-) -> Sheet:
-    """Read one port with *read*, or all ports by a sweep, and return the sheet of each port's *values*.
+) -> PortListing:
+    """Read one port with *read*, or all ports by a sweep, and return each port's *values*.
 
-    Filters choose among the ports of a sweep; so does a set of names or GUIDs (`given_set`). A host's name stands for
+    Filters choose among the ports of a sweep; so does a set of names or GUIDs (`node_set`). A host's name stands for
     all of its nodes, and each of their ports is read. *read_more* reads more of the listed ports than a sweep does.
     *keeps*: a filter of this command alone. Raises the errors of `Fabric.find_port` and of the reads; a sweep lists
     failed reads instead.
     """
     chosen, words = PortFilter(asked.listing, keeps), asked.words
-    several = given_set(words, asked.kind) if not asked.every_port else None
+    several = node_set(words, asked.kind) if not asked.every_port else None
     given = given_port(words, asked.kind, asked.every_port) if several is None else GivenPort(None, None)
     is_sweep = asked.every_port or several is not None
     if chosen.is_given and not is_sweep:
@@ -82,19 +82,19 @@ def read_sheet(
     with open_source(asked.where) as source:
         if not is_sweep:
             ports, errors = _read_ports(source, given, read)
-            sheet = Sheet([], errors, is_sweep=len(ports) > 1)
+            port_listing = PortListing([], errors, is_sweep=len(ports) > 1)
         else:
             from ibkeys.discovery.wanted import Wanted
 
             found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), several)
             ports = chosen.kept(found)
-            sheet = Sheet([], errors_of(found, chosen.concerns), found.unreached, True, found)
+            port_listing = PortListing([], errors_of(found, chosen.concerns), found.unreached, True, found)
         read_more(source, ports)
-        sheet.ports = [{**port.identity(), **values(port)} for port in ports]
-    for row in sheet.ports if not source.holds_m_keys else ():
+        port_listing.ports = [{**port.identity(), **values(port)} for port in ports]
+    for row in port_listing.ports if not source.holds_m_keys else ():
         if "m_key" in row:
             row["m_key"] = None  # it is a fingerprint
-    return sheet
+    return port_listing
 
 
 def _read_ports(
@@ -125,7 +125,7 @@ def _read_one(source: Source, port: Port, read: Callable[[ReadablePort], object]
 
 
 def sweep_for(
-    source: Source, where: Where, chosen: PortFilter, wanted: Wanted, several: GivenSet | None = None
+    source: Source, where: Where, chosen: PortFilter, wanted: Wanted, several: NodeSet | None = None
 ) -> Topology:
     """Return the topology of a sweep, and prepare *chosen* to filter its ports.
 
@@ -200,31 +200,31 @@ def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | N
 
 def show(
     document: Document,
-    sheet: Sheet,
+    port_listing: PortListing,
     fields: Sequence[Field],
     asked: ShownPorts,
     in_table: Callable[[JsonRow], bool] = lambda row: True,
 ) -> int:
-    """Write a sheet and return the exit code. *fields*: the fields of a port, without its identity.
+    """Write *port_listing* and return the exit code. *fields*: the fields of a port, without its identity.
 
     *in_table*: which rows the table of a sweep lists; equal rows are folded as the options say. Raises UsageError for a
     folding option that does not go with the format.
     """
     format, folded = asked.format, is_folded(asked.listing, asked.format)
-    names = FoldedNames([*sheet.ports, *sheet.errors], sheet.fabric)
+    names = FoldedNames([*port_listing.ports, *port_listing.errors], port_listing.fabric)
     if format == "json":
-        write_json(document, sheet.document())
+        write_json(document, port_listing.document())
     elif format == "csv":
         columns = [column for field in fields for column in parts_of(field) or (field,)]
-        write_csv([*IDENTITY, *(each.name for each in columns)], sheet.ports)
-    elif sheet.is_sweep:
-        write_ports(fields, [row for row in sheet.ports if in_table(row)], names, folded)
-        write_unreached(sheet.unreached)
+        write_csv([*IDENTITY, *(each.name for each in columns)], port_listing.ports)
+    elif port_listing.is_sweep:
+        write_ports(fields, [row for row in port_listing.ports if in_table(row)], names, folded)
+        write_unreached(port_listing.unreached)
     else:
         shown = [field for field in fields if field.title]
-        for row in sheet.ports:
+        for row in port_listing.ports:
             write_details(heading_of(row), ((field.title, field.in_words(row)) for field in shown))
-    return finish(sheet.errors, format, names, asked.listing.each)
+    return finish(port_listing.errors, format, names, asked.listing.each)
 
 
 def write_ports(fields: Sequence[Field], rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> None:

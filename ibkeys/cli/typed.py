@@ -30,8 +30,8 @@ def watch(words: Iterable[str]) -> None:
     _guids.clear()
 
 
-def is_a_guid(number: int) -> None:
-    """No longer hide *number*: the user has called it a GUID."""
+def exempt_guid(number: int) -> None:
+    """Stop hiding *number*, because the user has called it a GUID."""
     _guids.add(number)
 
 

@@ -141,11 +141,11 @@ class Request:
     retries: int
     outcomes: list[PartOutcome]
     failed: bool
-    # For the scheduler: its state of the node, the number of parts begun, and the number of parts that have not ended.
+    # Used by the scheduler: its state of the node, the number of parts begun, and that of parts that have not ended.
     state: NodeState
     begun: int
     missing: int
-    # For the submitter.
+    # Used by the submitter only.
     owner: object
     place: int
 

@@ -174,11 +174,11 @@ class Scheduler:
             statistics.widest = len(flying)
         return batch
 
-    def asked(self, tid: int, mad: bytes) -> tuple[Request, int] | None:
+    def match_request(self, tid: int, mad: bytes) -> tuple[Request, int] | None:
         """Return the request that *mad* answers, and which part of it; None for a stray.
 
-        A MAD is an answer to the attempt with its TransactionID (*tid*: the lower half), which has no outcome yet, if
-        it is a response of the same class to the same attribute and modifier.
+        *tid*: the lower half of its TransactionID. The MAD answers the attempt with that TransactionID, if the attempt
+        has no outcome yet and the MAD is a response of the same class, attribute and modifier.
         """
         attempt = self.outstanding.get(tid)
         if (

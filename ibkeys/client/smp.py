@@ -267,7 +267,7 @@ class SmpClient:
         for mad, status, _, _ in came:
             if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
                 tid = to_int(mad[own_id])
-                asked = scheduler.asked(tid, mad)
+                asked = scheduler.match_request(tid, mad)
                 if asked is None:
                     continue
                 request, part = asked

@@ -388,6 +388,6 @@ class Sweep:
 
     def _ask_once(self, path: tuple[int, ...], key: MKey) -> Request:
         """Return a Get(NodeInfo) that is not repeated."""
-        # A name of its own for each: the scheduler sends nothing more to a node that was silent to the SMP before.
+        # A new object as node in each request: the scheduler sends nothing more to a node that was silent once.
         route = DirectedAddress(path)
         return self.client.request(Method.GET, NodeInfo, 0, route, node=object(), m_key=key, retries=0)

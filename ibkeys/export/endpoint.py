@@ -66,19 +66,19 @@ def parse_listen(text: str) -> Listen:
     return Listen(host, int(number), family, address)
 
 
-def make_tls(cert: str, key: str) -> ssl.SSLContext:
+def make_tls(cert_file: str, key_file: str) -> ssl.SSLContext:
     """Return the TLS settings with a certificate and its key, both PEM files. Raises UsageError."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def never_ask() -> str:
-        raise UsageError(f"--tls-key {key}: is encrypted, and there is no terminal to ask for its passphrase")
+        raise UsageError(f"--tls-key {key_file}: is encrypted, and there is no terminal to ask for its passphrase")
 
     try:
-        context.load_cert_chain(cert, key, never_ask)
+        context.load_cert_chain(cert_file, key_file, never_ask)
     except (OSError, ssl.SSLError) as error:
         why = error.strerror or type(error).__name__
-        raise UsageError(f"--tls-cert {cert}, --tls-key {key}: cannot be used: {why}") from None
+        raise UsageError(f"--tls-cert {cert_file}, --tls-key {key_file}: cannot be used: {why}") from None
     return context
 
 

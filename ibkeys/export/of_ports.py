@@ -94,8 +94,8 @@ def p_key_tables(data: AuditInput) -> Iterator[Family]:
 def violations(data: AuditInput, all_ports: bool) -> Iterator[Family]:
     """Yield the violation counters: sums, how many ports counted any, and the ports themselves.
 
-    *all_ports*: include ports whose counter is 0. Source: PortInfo; M_KeyViolations of end ports only, because an
-    external port of a switch has the M_Key of port 0, the other two of every port.
+    *all_ports*: include ports whose counter is 0. Source: PortInfo. P_Key and Q_Key violations are those of every port;
+    M_Key violations only those of end ports, because an external port of a switch has the M_Key of port 0.
     """
     sums = Family(
         "ibkeys_violations",

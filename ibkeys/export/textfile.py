@@ -15,7 +15,7 @@ MODE = 0o644
 def check_textfile(path: Path) -> None:
     """Raise FileError if no text file can be written at *path*: another kind of file is there, or there is no such
     folder."""
-    with _told(path):
+    with _as_one_error(path):
         files.check_output(path)
         if not path.parent.is_dir():
             raise NotADirectoryError(0, f"{path.parent} is not a directory")
@@ -27,9 +27,9 @@ def write_textfile(path: Path, page: bytes) -> None:
     The name of the temporary file beside it is not one that the collector reads (``*.prom``).
     """
     check_textfile(path)
-    with _told(path):
+    with _as_one_error(path):
         files.replace_file(path, page, MODE)
 
 
-def _told(path: Path) -> AbstractContextManager[None]:
+def _as_one_error(path: Path) -> AbstractContextManager[None]:
     return files.told_as(FileError, f"{path}: the text file cannot be written here")

@@ -177,19 +177,19 @@ def _links(fabric: Topology) -> dict[frozenset[MatchKey], tuple[Port, Port]]:
 
 def _compare_ports(result: Comparison, old: Port, new: Port, numbers: Numbers | None) -> None:
     if old.info is None or new.info is None:
-        result.unknown.append(Unknown(new, "PortInfo", "it was not read in " + _which(old.info, new.info)))
+        result.unknown.append(Unknown(new, "PortInfo", "it was not read in " + _snapshot_without(old.info, new.info)))
     else:
         if new.is_end_port and "hidden" in (old.m_key_state, new.m_key_state):
             result.keys_hidden.append(new)
         result.changes += _port_info_changes(old, new, numbers)
     before, after = old.occupied, new.occupied
     if before is None or after is None:
-        result.unknown.append(Unknown(new, "P_KeyTable", "it was not read in " + _which(before, after)))
+        result.unknown.append(Unknown(new, "P_KeyTable", "it was not read in " + _snapshot_without(before, after)))
     elif before != after:
         result.changes += table_changes(new, before, after)
 
 
-def _which(before: object, after: object) -> str:
+def _snapshot_without(before: object, after: object) -> str:
     if before is None and after is None:
         return "either snapshot"
     return "the first snapshot" if before is None else "the second snapshot"

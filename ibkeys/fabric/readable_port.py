@@ -25,7 +25,7 @@ class ReadablePort(Protocol):
 
     @property
     def num(self) -> int:
-        """The port's number; 0 is the port of a switch that owns LID and M_Key."""
+        """The port's number. Port 0 of a switch is the port that owns its LID and M_Key."""
         return self.port.num
 
     @property
@@ -35,7 +35,7 @@ class ReadablePort(Protocol):
 
     @property
     def guid(self) -> int:
-        """The port GUID; of an external port of a switch that of port 0. 0 when not known."""
+        """The port GUID; an external port of a switch has that of port 0. 0 if it is not known."""
         return self.port.port_guid
 
     @property

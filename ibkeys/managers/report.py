@@ -90,8 +90,8 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
 
 
 def not_reached(error: HostNotReached) -> HostReport:
-    """Return the report of a host that does not answer. The error repeats the host's name, which the report leaves
-    out."""
+    """Return the report of a host that does not answer. Its error text leaves out the host's name, with which the text
+    of *error* begins."""
     return HostReport(error.host, error=error.why)
 
 
@@ -112,16 +112,16 @@ def join(
 def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Collection[int] = ()) -> HostReport:
     """Return the report of a host with the port of each OpenSM, where it can be concluded. *states*: port GUID → SMInfo
     state of each manager of the fabric. *own_guids*: port GUIDs of the host, besides those that its kernel shows."""
-    told = {each.process.pid: _told_port(each) for each in host.instances}
+    configured = {each.process.pid: _configured_port(each) for each in host.instances}
     own = {*own_guids, *(port.guid for port in host.ports)}
     candidates = {port.guid for port in host.ports if port.is_sm}
     candidates |= {*states} & own
-    candidates -= {guid for guid in told.values() if guid is not None}
-    untold = sum(guid is None for guid in told.values())
+    candidates -= {guid for guid in configured.values() if guid is not None}
+    unconfigured = sum(guid is None for guid in configured.values())
     instances = []
     for instance in host.instances:
-        guid = told[instance.process.pid]
-        if guid is None and untold == len(candidates) == 1:
+        guid = configured[instance.process.pid]
+        if guid is None and unconfigured == len(candidates) == 1:
             [guid] = candidates
         if host.ports and guid not in own and "IBSIM_SOCKNAME" not in (instance.process.environment or {}):
             guid = None  # no port of this host, so it is not the manager there, whatever its options are
@@ -130,7 +130,7 @@ def with_ports(host: HostReport, states: Mapping[int, str | None], own_guids: Co
     return replace(host, instances=tuple(instances))
 
 
-def _told_port(instance: Instance) -> int | None:
+def _configured_port(instance: Instance) -> int | None:
     """Return the port that is set in the options of an OpenSM, if that is certain."""
     setting = instance.options.setting("guid")
     guid = setting.value if setting.is_certain else None

@@ -143,11 +143,11 @@ def compare_groups(
     state: GroupState
     for mgid, (values, _) in planned.items():
         there, base = found.get(mgid), values.pkey & PARTITION_MASK
-        differing = tuple(name for name in _WORDS if there and getattr(values, name) != getattr(there, name))
+        differing_values = tuple(name for name in _WORDS if there and getattr(values, name) != getattr(there, name))
         state, message = "unknown", NOT_ASKED
         if groups is not None:
-            state, message = _judge(mgid, base, values, there, differing, populated, own)
-        findings.append(GroupFinding(mgid, base, _name(policy, base), state, values, there, message, differing))
+            state, message = _judge(mgid, base, values, there, differing_values, populated, own)
+        findings.append(GroupFinding(mgid, base, _name(policy, base), state, values, there, message, differing_values))
     return findings + [
         _unexpected(policy, mgid, values)
         for mgid, values in sorted(found.items())
@@ -205,13 +205,13 @@ def _judge(
     base: int,
     planned: GroupValues,
     found: GroupValues | None,
-    differing: Sequence[str],
+    differing_values: Sequence[str],
     populated: Collection[int] | None,
     own: Collection[int] | None,
 ) -> tuple[GroupState, str]:
     """Return the state and the message of a finding."""
-    if found is not None and differing:
-        return "differs", "; ".join(_difference(name, planned, found) for name in differing)
+    if found is not None and differing_values:
+        return "differs", "; ".join(_difference(name, planned, found) for name in differing_values)
     if found is not None:
         return "as-planned", "as the policy says"
     if populated is not None and base not in populated:

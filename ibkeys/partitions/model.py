@@ -180,12 +180,12 @@ class Policy:
     says: frozenset[int] | None = None
 
     def leaves_open(self, base: int) -> bool:
-        """Return whether it does not define the members of the partition with that number (the full bit is ignored)."""
+        """Return whether the policy does not define the members of partition *base* (the full bit is ignored)."""
         return self.says is not None and base & PARTITION_MASK not in self.says
 
     @cached_property
     def open_partitions(self) -> frozenset[int]:
-        """The numbers of all partitions that it leaves open."""
+        """The numbers of all partitions whose members the policy does not define."""
         return frozenset() if self.says is None else frozenset(range(1, PARTITION_MASK + 1)) - self.says
 
     @property

@@ -126,7 +126,7 @@ class _Planner:
             SmOptions.of(self.options),
         )
 
-    # --- who is there ------------------------------------------------------------------------------------------------
+    # --- ports and members -------------------------------------------------------------------------------------------
 
     def end_ports(self) -> list[Port]:
         """Return the end ports that can be planned; report the others."""
@@ -229,7 +229,7 @@ class _Planner:
         )
         return placed.entries
 
-    # --- what stands against it --------------------------------------------------------------------------------------
+    # --- objections --------------------------------------------------------------------------------------------------
 
     def report_unmatched(self, resolution: Resolution) -> None:
         nodes: dict[int, Node] = {node.guid: node for node in self.fabric.nodes}

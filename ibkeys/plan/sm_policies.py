@@ -278,7 +278,7 @@ class _Way:
                     yield guid, pin
                     break
 
-    # --- what comes of them ------------------------------------------------------------------------------------------
+    # --- the result --------------------------------------------------------------------------------------------------
 
     def predict(self, policies: Iterable[Policy]) -> tuple[list[Mapping[int, Placement]], list[tuple[int, int, int]]]:
         now: dict[int, Entries] = {guid: table.before for guid, table in self.tables.items()}

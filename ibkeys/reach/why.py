@@ -132,17 +132,17 @@ class PairVerdict:
 
     @property
     def can_talk(self) -> bool | None:
-        """Return ``ways.can_talk``, see `Connectivity`."""
+        """Whether both ports get each other's packets, as `Connectivity` says; None if it is not known."""
         return self.ways.can_talk
 
     @property
     def a_to_b(self) -> bool | None:
-        """Return ``ways.a_to_b``, see `Connectivity`."""
+        """Whether b gets packets from a, as `Connectivity` says; None if it is not known."""
         return self.ways.a_to_b
 
     @property
     def b_to_a(self) -> bool | None:
-        """Return ``ways.b_to_a``, see `Connectivity`."""
+        """Whether a gets packets from b, as `Connectivity` says; None if it is not known."""
         return self.ways.b_to_a
 
     @property

@@ -52,11 +52,13 @@ class Software:
         node.touch()
 
     def set_is_sm(self, port: SimPort, on: bool) -> None:
-        """Set or clear IsSM of an end port, as a program does that opens its issm device; trap 144 is sent."""
+        """Set or clear IsSM of an end port, as a program does that opens its issm device. Sends trap 144 as
+        `set_capability`."""
         self.set_capability(port, _IS_SM, on)
 
     def set_capability(self, port: SimPort, bits: int, on: bool) -> None:
-        """Set or clear bits of the CapabilityMask of an end port, as software on it does; trap 144 is sent."""
+        """Set or clear bits of the CapabilityMask of an end port, as software on it does. After a change the port sends
+        trap 144, if it has IsCapabilityMaskNoticeSupported."""
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
             port.capability_mask = mask
@@ -64,7 +66,11 @@ class Software:
                 self._traps.send(port, notices.local_change(port))
 
     def set_description(self, node: SimNode, text: str) -> None:
-        """Change NodeDescription, as software on the node does; trap 144 with its flag is sent. Raises UsageError."""
+        """Change NodeDescription, as software on the node does. Raises UsageError.
+
+        Each end port sends trap 144 with NodeDescriptionChange, if it has IsCapabilityMaskNoticeSupported or
+        IsOtherLocalChangesNoticeSupported.
+        """
         raw = text.encode("utf-8", "replace")
         if len(raw) > NodeDescription.size:
             raise UsageError(f"a NodeDescription of {len(raw)} bytes; {NodeDescription.size} is the maximum")

@@ -159,7 +159,7 @@ class Subnet:
         """Let time pass. Raises UsageError for less than none."""
         self.history.advance(seconds)
 
-    # Changing it without SMPs
+    # --- changes without SMPs ----------------------------------------------------------------------------------------
 
     def set_sm(
         self,

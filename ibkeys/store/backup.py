@@ -142,7 +142,7 @@ def last_backup(paths: StorePaths) -> tuple[LastBackup | None, bool]:
     return record, record.state == now.state
 
 
-# --- what is in the files --------------------------------------------------------------------------------------------
+# --- contents of the files -------------------------------------------------------------------------------------------
 
 
 def _two(paths: StorePaths) -> tuple[Path | None, Path | None]:

@@ -138,7 +138,7 @@ class Database:
 
     def copy_to(self, path: Path, name: Path) -> None:
         """Write the whole database into an empty file, which errors call *name*. Not synced."""
-        # The name is given as bytes: Python's sqlite3 passes no text that is not UTF-8, and a file name may be that.
+        # The name is given as bytes: Python's sqlite3 passes only UTF-8 text, and not every file name is UTF-8.
         with self._plain_errors(name):
             self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 

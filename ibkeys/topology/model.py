@@ -92,8 +92,8 @@ class Topology:
         A name is a NodeDescription, the node's name in the node name map, or a host's name where the host has one node.
         *portnum*: port of the node; by default 0 of a switch, else the port with that address.
 
-        Raises AddressError (several nodes match) and Unreachable (no node does); their ``candidates`` are words for
-        this method that name the nodes that may be meant. UsageError for a port number that the node does not have.
+        Raises AddressError (several nodes match) and Unreachable (no node does); their ``candidates`` are arguments for
+        this method, one for each node that may be meant. UsageError for a port number that the node does not have.
         """
         return find_port(self, as_address(address), portnum)
 

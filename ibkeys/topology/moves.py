@@ -79,10 +79,10 @@ class Move:
         }
 
     def _shown(self, port: Port) -> dict[str, Any] | str | None:
-        told = self._told_of(port)
-        return told.identity() if isinstance(told, Port) else told
+        value = self._changed_value(port)
+        return value.identity() if isinstance(value, Port) else value
 
-    def _told_of(self, port: Port) -> Port | str | None:
+    def _changed_value(self, port: Port) -> Port | str | None:
         """Return the value of a port that differs before and after: the name of its node, the port, or its place."""
         if self.kind == "renamed":
             return name_of(port.node)
@@ -91,7 +91,9 @@ class Move:
     def rows(self) -> Iterator[dict[str, Any]]:
         """Yield a flat row for each port, with ``before`` and ``after`` as text."""
         for old, new in self.pairs:
-            before, after = (str(told) if isinstance(told, Port) else told for told in map(self._told_of, (old, new)))
+            before, after = (
+                str(value) if isinstance(value, Port) else value for value in map(self._changed_value, (old, new))
+            )
             yield {**new.identity(), "kind": self.kind, "before": before, "after": after}
 
     def __str__(self) -> str:

@@ -165,7 +165,7 @@ class _Classifier:
             if key not in other.nodes and node not in unseen and node.guid not in self.doubled
         }
 
-    # --- what cannot be determined ------------------------------------------------------------------------------------
+    # --- unknown moves ------------------------------------------------------------------------------------------------
 
     def _doubled(self) -> None:
         """Record as unknown the node GUIDs of several nodes that left one place and appeared at another."""

@@ -58,14 +58,14 @@ class CounterReadings:
 
     def __init__(self) -> None:
         self.last: dict[Counter, _Last] = {}
-        self._told: dict[Counter, int] = {}
+        self._from_traps: dict[Counter, int] = {}
         self._round = 0
 
-    def told(self, event: Event) -> None:
+    def record_trap(self, event: Event) -> None:
         """Record a trap that was reported: its event is not reported again when the counter is read."""
         for counter in counted_by(event):
             if counter in self.last:
-                self._told[counter] = self._told.get(counter, 0) + event.count
+                self._from_traps[counter] = self._from_traps.get(counter, 0) + event.count
 
     def compare(self, found: Topology, errors: Mapping[Port, ConstraintErrors], time: str) -> list[Event]:
         """Return an event for each counter that rose by more than the reported traps since it was last read.
@@ -75,19 +75,19 @@ class CounterReadings:
         """
         self._round += 1
         events = []
-        told, self._told = self._told, {}
+        from_traps, self._from_traps = self._from_traps, {}
         for port, kind, value in _values(found, errors):
             counter = port.node.guid, port.node.twin, port.num, kind
             before = self.last.get(counter)
             self.last[counter] = _Last(value, self._round)
-            event = self._event(port, kind, value, before, told.get(counter, 0), time)
+            event = self._event(port, kind, value, before, from_traps.get(counter, 0), time)
             if event is not None:
                 events.append(event)
         self._forget()
         return events
 
     def _event(
-        self, port: Port, kind: EventKind, value: int, before: _Last | None, told: int, time: str
+        self, port: Port, kind: EventKind, value: int, before: _Last | None, from_traps: int, time: str
     ) -> Event | None:
         stopped = value == LARGEST[kind]
         words = "it is at its maximum: it shows nothing more until it is cleared" if stopped else ""
@@ -97,13 +97,13 @@ class CounterReadings:
             return Event(time, "counters", kind, None, EventEnd.of(port), value=value, detail=words, count=0)
         cleared = value < before.value
         rose = value if cleared else value - before.value
-        if rose <= told and not (stopped and rose):
+        if rose <= from_traps and not (stopped and rose):
             return None
         notes = [words] if stopped else []
         if cleared:
             notes.append(f"it was cleared in between, from {before.value}: there may have been more")
-        if told:
-            notes.append(f"by {rose} since the last reading; traps reported {told} of them")
+        if from_traps:
+            notes.append(f"by {rose} since the last reading; traps reported {from_traps} of them")
         return Event(time, "counters", kind, None, EventEnd.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:

@@ -137,9 +137,9 @@ class Watch:
 
     def _is_over(self) -> bool:
         seconds = self.settings.seconds
-        return self._has_told_enough() or (seconds is not None and self._now() - self._started_at >= seconds)
+        return self._has_reported_enough() or (seconds is not None and self._now() - self._started_at >= seconds)
 
-    def _has_told_enough(self) -> bool:
+    def _has_reported_enough(self) -> bool:
         most = self.settings.most_events
         return most is not None and self.summary.told >= most
 
@@ -286,7 +286,7 @@ class Watch:
     def _take(self, events: Sequence[Event]) -> None:
         for event in events:
             if event.source != "counters":
-                self.counters.told(event)
+                self.counters.record_trap(event)
             named = self.partitions.named(event) if self.partitions is not None else event
             new = self.folder.take(named, self._now())
             if new is not None:
@@ -294,7 +294,7 @@ class Watch:
 
     def _tell_all(self, events: Sequence[Event]) -> None:
         for event in events:
-            if self._has_told_enough():
+            if self._has_reported_enough():
                 return
             self.summary.told += 1
             self.outlet.tell(event)

@@ -11,7 +11,7 @@ import pytest
 from ibkeys.agreement.agreement import Agreement, AgreementValue, Inputs, agreement_of
 from ibkeys.agreement.causes import Cause, ReadByTheSm
 from ibkeys.agreement.document import to_json, to_row
-from ibkeys.agreement.looking import SourcesToRead, wait_until_whole
+from ibkeys.agreement.looking import SourcesToRead, wait_for_agreement
 from ibkeys.agreement.sm_file import SmFile
 from ibkeys.agreement.source_values import Protection
 from ibkeys.change.clock import Clock
@@ -83,7 +83,7 @@ def test_a_fabric_that_is_as_its_policy_says_agrees(net: Subnet) -> None:
     with tool(net) as fabric:
         agreement = seen(fabric, policy=POLICY, sm=sm_with(POLICY))
     assert disagreeing(agreement) == []
-    assert agreement.is_whole
+    assert agreement.is_reached
     known = {(each.what, each.words.pattern) for each in agreement.values}
     assert known == {("pkey", "aaaa"), ("enforcement", "?aaa"), ("m_key_protection", "?aaa")}
     assert {each.port.num for each in agreement.values if each.port.node.is_switch} >= {0, 1, 2, 3}
@@ -179,7 +179,7 @@ def test_without_the_sm_key_the_words_on_p_keys_are_unknown(net: Subnet) -> None
             ("enforcement", "?aaa"),
             ("m_key_protection", "?aaa"),
         }
-        assert agreement.is_whole
+        assert agreement.is_reached
         put_beside(net)
         hidden = seen(fabric, 0, policy=POLICY, sm=sm_with(POLICY))
         assert disagreeing(hidden) == [(VICTIM, 1, "pkey", 0x123, ("hidden",))]
@@ -222,7 +222,7 @@ def test_a_node_that_does_not_show_its_table_is_unknown(net: Subnet) -> None:
     assert {(name, causes) for name, *_, causes in found} == {(VICTIM, ("node-silent",))}
     unread = {each.verdict.state for each in agreement.values if each.port.node.description == VICTIM}
     assert unread == {"unknown", "agree"}  # its PortInfo was read
-    assert not agreement.is_whole
+    assert not agreement.is_reached
 
 
 @pytest.mark.parametrize("enforce", ["both", "in", "out", "off", None])
@@ -258,7 +258,7 @@ def test_a_lease_that_ran_out_was_changed_after_the_sweep(net: Subnet) -> None:
         agreement = seen(fabric, then=ran_out, sm=sm)
         other = seen(fabric, sm=replace(sm, protection=Protection(2, 60)))
     assert disagreeing(agreement) == [(VICTIM, 1, "m_key_protection", None, ("changed",))]
-    [value] = [each for each in agreement.values if each.verdict.differing]
+    [value] = [each for each in agreement.values if each.verdict.differing_sources]
     shown = to_json(Agreement(Inputs(agreement.inputs.found), (value,)), [value])["values"][0]
     assert shown["node"] == {"m_key_protect_bits": 0, "m_key_lease_period": 60}
     assert to_row(value)["sa"] == "level 1, 60 s"
@@ -316,7 +316,7 @@ def test_waiting_ends_when_all_agree(net: Subnet) -> None:
     with tool(net) as fabric:
         still, then = seen(fabric, sm=sm), seen(fabric, sm=sm_with(POLICY))
     looks = iter([still, still, still, then])
-    assert wait_until_whole(lambda: next(looks), 60, time.clock()) is then
+    assert wait_for_agreement(lambda: next(looks), 60, time.clock()) is then
     assert len(time.pauses) == 3
     assert time.now < 160
 
@@ -325,7 +325,7 @@ def test_waiting_ends_with_its_time_and_what_does_not_agree(net: Subnet) -> None
     time = Time()
     with tool(net) as fabric:
         still = seen(fabric, sm=sm_with(MORE, "not-read"))
-    assert wait_until_whole(lambda: still, 60, time.clock()) is still
+    assert wait_for_agreement(lambda: still, 60, time.clock()) is still
     assert time.now == 160
 
 

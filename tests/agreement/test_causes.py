@@ -57,7 +57,7 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
         verdict = judge(said, facts)
         if len(set(known)) > 1:
             assert verdict.state == "differs"
-            assert verdict.differing
+            assert verdict.differing_sources
             assert verdict.causes
         elif said.node is None or len(known) < 2:
             assert verdict.state == "unknown"
@@ -68,7 +68,8 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
             said.policy is not None and said.sm_file is not None and said.policy != said.sm_file
         )
         assert all(
-            said.policy is None or column != "policy" or said.sm_file is not None for column in verdict.differing
+            said.policy is None or column != "policy" or said.sm_file is not None
+            for column in verdict.differing_sources
         )
         if "changed" in verdict.causes:
             assert said.sa is not None
@@ -111,11 +112,11 @@ def test_every_verdict_fits_its_words(pattern: str) -> None:
 )
 def test_cases(pattern: str, facts: ValueFacts, causes: list[Cause], differing: list[str]) -> None:
     verdict = judge(words(pattern), facts)
-    assert (list(verdict.causes), list(verdict.differing)) == (causes, differing)
+    assert (list(verdict.causes), list(verdict.differing_sources)) == (causes, differing)
 
 
 def test_words_are_compared_by_value() -> None:
     said = FourViews(frozenset({0x8010}), frozenset({0x8010}), frozenset(), frozenset({0x8010, 0x0010}))
     assert said.pattern == "aabc"
-    assert said.differing == ("sa", "node")
+    assert said.differing_sources == ("sa", "node")
     assert dict(zip(COLUMNS, said, strict=True))["sa"] == frozenset()

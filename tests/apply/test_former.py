@@ -41,7 +41,7 @@ def test_each_entry_was_what_the_first_set_read_and_may_be_what_a_set_that_chang
     had = former.tables[host].before
     assert (len(had), had[0], had[1], had[32], had[33]) == (64, 0xFFFF, 0, 0x8000, 5)
     assert former.tables[host].left == {1: {0, 0x8001}, 32: {6}, 33: {0}}
-    assert former.brought == {(host, PKey(key)) for key in (0x8001, 6)}
+    assert former.added_p_keys == {(host, PKey(key)) for key in (0x8001, 6)}
 
 
 def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:

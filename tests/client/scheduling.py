@@ -26,7 +26,7 @@ def send(scheduler: Scheduler, now: float = 0.0) -> list[tuple[int, bytes]]:
 
 def received(scheduler: Scheduler, tid: int, mad: bytes, now: float) -> Request | None:
     """Let a reply come in. Return the request of which it was taken for an answer, None for a stray."""
-    asked = scheduler.asked(tid, mad)
+    asked = scheduler.match_request(tid, mad)
     if asked is None:
         return None
     scheduler.answered([(tid, mad)], now)

@@ -267,9 +267,9 @@ def test_an_answer_to_one_part_is_none_to_another() -> None:
     [(tid, mad)] = send(scheduler)
     received(scheduler, tid, answer(mad), 0.1)
     (one, of_one), (other, of_other) = send(scheduler, 0.1)
-    assert scheduler.asked(one, answer(of_other)) is None
-    assert scheduler.asked(other, answer(of_one)) is None
-    assert scheduler.asked(tid, answer(mad)) is None  # it was answered before
+    assert scheduler.match_request(one, answer(of_other)) is None
+    assert scheduler.match_request(other, answer(of_one)) is None
+    assert scheduler.match_request(tid, answer(mad)) is None  # it was answered before
     assert scheduler.statistics.strays == 3
 
 
@@ -305,7 +305,7 @@ def test_every_request_ends_exactly_once_whatever_the_wire_does(seed: int, wante
         for tid in rng.sample(sorted(flying), rng.randint(0, len(flying))):
             fate = rng.randrange(5)
             if fate <= 1:
-                if scheduler.asked(tid, answer(flying[tid])):
+                if scheduler.match_request(tid, answer(flying[tid])):
                     ended += scheduler.answered([(tid, flying[tid])], now)
             elif fate == 2:
                 scheduler.timed_out(tid, now)

@@ -87,7 +87,7 @@ def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: S
             assert isinstance(host, OtherHost)
             running = process_of(host, process)
             guard = host.guard(3)
-            guard.began(host.look(policy), running)
+            guard.start(host.look(policy), running)
             held = Held(guard.pid)
             guard.written(NEW.encode())
             host.replace(operation, host.look(policy), NEW.encode()).done()
@@ -106,7 +106,7 @@ def test_another_connection_confirms(fabric: Served, server: Sshd) -> None:
         with open_machine(smhost(server)) as host:
             assert isinstance(host, OtherHost)
             guard = host.guard(600)
-            token = guard.began(host.look(policy), process_of(host, process))
+            token = guard.start(host.look(policy), process_of(host, process))
             held = Held(guard.pid)
             guard.waiting()
         with open_machine(smhost(server)) as host:

@@ -30,7 +30,7 @@ class Answering:
         self.questions.append(data)
         self._next = [*self._lies[number]] if number in self._lies else self._truth(word, Path(os.fsdecode(path)))
 
-    def is_ahead(self) -> bool:
+    def has_unread_output(self) -> bool:
         return False
 
     def lines(self, seconds: float, most_bytes: int, most_lines: int, is_last: Callable[[bytes], bool]) -> list[bytes]:

@@ -79,7 +79,7 @@ class NamedGuard:
         self._note, self._seconds = note, seconds
         self.token = ""
 
-    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
+    def start(self, seen: SeenFile, process: OpensmProcess) -> str:
         self._note(f"began {seen.path}, process {process.pid}, {self._seconds:g} s")
         self.token = TOKEN
         return self.token

@@ -226,7 +226,7 @@ def test_what_is_taken_for_an_answer_is_one_for_the_scheduler_too(
     answers, others = wire.receive()
     is_good = (
         length == 256
-        and scheduler.asked(int.from_bytes(came[12:16]), came) == (request, 0)
+        and scheduler.match_request(int.from_bytes(came[12:16]), came) == (request, 0)
         and came[4:6] in (b"\0\0", b"\x80\0")
     )
     assert answers == ([(1, came[64:128])] if is_good else [])
@@ -252,7 +252,7 @@ def take(scheduler: Scheduler, came: Incoming) -> None:
         scheduler.timed_out(tid, 0.1)
     elif came.status or len(came.mad) != 256:
         scheduler.statistics.strays += 1
-    elif asked := scheduler.asked(tid, came.mad):
+    elif asked := scheduler.match_request(tid, came.mad):
         is_good = came.mad[4:6] in (b"\0\0", b"\x80\0")
         scheduler.answered([(tid, came.mad[64:128] if is_good else status_error(*asked, came.mad))], 0.1)
 

@@ -98,10 +98,10 @@ def test_what_traps_told_of_is_not_told_again() -> None:
     with ibkeys.open(net) as fabric:
         counters.compare(*read(fabric), TIME)
         (report,) = reports(net, lambda: wrong_p_key(net))
-        counters.told(event_of_report(report, names, TIME))
+        counters.record_trap(event_of_report(report, names, TIME))
         assert counters.compare(*read(fabric), TIME) == []
         (report,) = reports(net, lambda: wrong_p_key(net))
-        counters.told(event_of_report(report, names, TIME))
+        counters.record_trap(event_of_report(report, names, TIME))
         host(net, 3).p_key_violations += 40
         (event,) = counters.compare(*read(fabric), TIME)
     assert (event.count, event.value) == (41, 42)

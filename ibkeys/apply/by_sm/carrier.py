@@ -38,7 +38,7 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         """Read all end ports and leaf ports: the subnet manager writes all of them."""
         return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
 
-    def check(self) -> list[Objection]:
+    def objections(self) -> list[Objection]:
         """Return the objections to the change: contents that the subnet manager would accept now and that go wrong
         later."""
         return list(self._course.objections)

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from ibkeys.change.images import P_KEY_BLOCK, image_of
 from ibkeys.change.portinfo import without_key
 from ibkeys.change.target import PortTarget
-from ibkeys.change.wanted import Entries, differing
+from ibkeys.change.wanted import Entries, differing_places
 from ibkeys.discovery.tables import p_key_modifier
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -45,7 +45,7 @@ def images_as_found(
     for key, after in tables.items():
         now = targets[key].table
         if now != after:
-            blocks = {index // P_KEYS_PER_BLOCK for index in differing(now, after)}
+            blocks = {index // P_KEYS_PER_BLOCK for index in differing_places(now, after)}
             yield from (table_image(targets[key], block, before[key], now) for block in sorted(blocks))
 
 

@@ -12,7 +12,7 @@ from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
-from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.partitions.membership import EndPort, end_ports_of, resolve
@@ -185,7 +185,7 @@ def phases_of(course: TablesCourse[Any], survey: Survey) -> list[Phase]:
         steps: list[PlanStep] = [
             TableStep(survey.targets[key].id, {index: after.get(index, EMPTY) for index in indexes})
             for key, after in step.tables.items()
-            if (indexes := differing(before[key], after))
+            if (indexes := differing_places(before[key], after))
         ]
         changes = [each for each in course.bits(number) if each.before != each.after]
         steps += [EnforcementStep(each.port, *each.after.bits) for each in changes]

@@ -11,7 +11,7 @@ from ibkeys.apply.by_sm.watch import is_open
 from ibkeys.apply.former import Former, FormerTable, keys_in
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey
-from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing
+from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
@@ -86,7 +86,7 @@ def _is_given(prediction: Prediction, key: PortKey, given: Callable[[], list[dic
 
 
 def _surprise(table: TableChange, now: Entries) -> str:
-    index = differing(now, table.before)[0]
+    index = differing_places(now, table.before)[0]
     return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
 
 

@@ -312,7 +312,7 @@ class OpensmPlanning:
         ).unchanged(
             "make it read the former file first, or make a new plan for that policy (`ibkeys plan`)",
             "The file or the master has changed since.",
-            f"So the change would stay: {named(others)}.",
+            f"These ports would not get their former P_Keys: {named(others)}.",
         )
 
     def _ways(self, former: Former) -> dict[FileKey, Way]:

@@ -35,7 +35,7 @@ class Guards:
             guard = file.machine.guard(seconds + MARGIN) if file.opensms else None
             if guard is not None:
                 process = file.opensms[0].instance.process
-                self.tokens.append({"host": file.machine.name, "token": guard.began(file.seen, process)})
+                self.tokens.append({"host": file.machine.name, "token": guard.start(file.seen, process)})
                 self.by_file[file.key] = guard
 
     def written(self, contents: Mapping[FileKey, bytes | None]) -> None:

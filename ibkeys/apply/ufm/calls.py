@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.by_sm.run import PortsNotStored
-from ibkeys.apply.ufm.stored import Stored, Words, WordsByBase
+from ibkeys.apply.ufm.stored import StoredPartition, Words, WordsByBase
 from ibkeys.change.clock import look_until
 from ibkeys.change.runner import Runner, StepKind
-from ibkeys.change.wanted import differing
+from ibkeys.change.wanted import differing_places
 from ibkeys.errors import NotStored, UfmRefused
 from ibkeys.managers.site import stale_for_good
 from ibkeys.managers.ufm.answers import UfmPartition
@@ -32,7 +32,7 @@ class UfmCalls(StepKind[WordsByBase]):
     tells_again = False
 
     ufm: Ufm
-    stored: dict[int, Stored]
+    stored: dict[int, StoredPartition]
     ports: Mapping[int, PortKey]
     runner: Runner
     check: Callable[[], None]
@@ -61,7 +61,7 @@ class UfmCalls(StepKind[WordsByBase]):
             self.stored[base] = stored.becoming(words).with_settings(found)
         return written
 
-    def _verify(self, base: int) -> Stored:
+    def _verify(self, base: int) -> StoredPartition:
         """Read a partition again and return it. Raises Refused (``stale``) if another client changed its members."""
         stored, entry = self.stored[base], self.ufm.partition(base)
         if stored.is_as(entry):
@@ -73,7 +73,7 @@ class UfmCalls(StepKind[WordsByBase]):
         now = entry.words if entry is not None else {}
         texts = [
             f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
-            for guid in differing(stored.words, now)
+            for guid in differing_places(stored.words, now)
         ]
         raise stale_for_good(
             f"{self.ufm.url}{resource(base)}: somebody else changed it in the meantime ({named(texts)}); it was left "
@@ -132,7 +132,7 @@ class UfmCalls(StepKind[WordsByBase]):
             return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}
         lost: dict[PortKey | None, str] = {}
-        for guid in differing(words, now):
+        for guid in differing_places(words, now):
             text = f"UFM reported success, but has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
             text += f", not as {words.get(guid) or 'no member'}"
             key = self.ports.get(guid)

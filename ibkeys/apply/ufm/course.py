@@ -17,7 +17,7 @@ from ibkeys.apply.former import Former
 from ibkeys.apply.ufm.stored import (
     Flags,
     MembersChange,
-    Stored,
+    StoredPartition,
     WordsByBase,
     changes_in,
     flags_in,
@@ -25,7 +25,7 @@ from ibkeys.apply.ufm.stored import (
 )
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
-from ibkeys.change.wanted import Entries, differing
+from ibkeys.change.wanted import Entries, differing_places
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.managers.ufm.answers import UfmMembership, UfmPartition, word_of
@@ -47,12 +47,12 @@ class UfmCourse(TablesCourse[WordsByBase]):
     """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step has their
     members after it."""
 
-    stored: dict[int, Stored] = field(default_factory=dict)
+    stored: dict[int, StoredPartition] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
     def overwritten(self) -> list[int]:
         """Return the partitions that UFM has and whose whole list of members is set by a PUT in some step. Raises
-        UsageError as `Stored.calls_to`."""
+        UsageError as `StoredPartition.calls_to`."""
         found = []
         for base, each in self.stored.items():
             states = [each.words, *(step.contents[base] for step in self.steps)]
@@ -179,11 +179,11 @@ class UfmPlanning:
         self._find_drift(gets, changed)
         for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
             flags = self.had_flags.get(base) or Flags.planned(base, self.policy)
-            course.stored[base] = Stored.of(base, self.partitions.get(base), flags)
+            course.stored[base] = StoredPartition.of(base, self.partitions.get(base), flags)
         pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | earlier
         states = self._states_between(gets)
         is_late = any(
-            any(differing(each.words, with_changes(each.words, self._changes(base, gets, pairs, True))))
+            any(differing_places(each.words, with_changes(each.words, self._changes(base, gets, pairs, True))))
             for base, each in course.stored.items()
         )
         if not states and is_late:
@@ -257,7 +257,7 @@ class UfmPlanning:
         of_change = {guid for guid in drifted if guid in changed}
         self.prediction.aside = set(drifted) - (set() if self.may_drift else of_change)
 
-    # --- who ---------------------------------------------------------------------------------------------------------
+    # --- ports and GUIDs ---------------------------------------------------------------------------------------------
 
     def _states(self, tables: Mapping[PortKey, Entries]) -> dict[int, frozenset[PKey]]:
         """Return the P_Keys of each end port, by its GUID."""

@@ -50,7 +50,7 @@ class Flags:
 
 
 @dataclass(frozen=True, slots=True)
-class Stored:
+class StoredPartition:
     """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None if
     they differ. ``settings``: its other settings by name: its name, IPoIB, QoS. ``former_name``: its name before an
     operation that is undone or resumed. ``name``: the name that calls carry, None if this UFM accepts none."""
@@ -65,7 +65,7 @@ class Stored:
     name: str | None = None
 
     @classmethod
-    def of(cls, base: int, entry: UfmPartition | None, new: Flags) -> Stored:
+    def of(cls, base: int, entry: UfmPartition | None, new: Flags) -> StoredPartition:
         """Return a partition as UFM has it. *entry*: UFM's answer, None if it has no such partition. *new*: the
         settings of a partition that UFM does not have, and the flags of members if it had none."""
         if entry is None:
@@ -81,15 +81,15 @@ class Stored:
             new.name,
         )
 
-    def becoming(self, words: Words) -> Stored:
+    def becoming(self, words: Words) -> StoredPartition:
         """Return the partition with other members."""
         return replace(self, words=dict(words), exists=True)
 
-    def with_settings(self, entry: UfmPartition | None) -> Stored:
+    def with_settings(self, entry: UfmPartition | None) -> StoredPartition:
         """Return the partition with the settings of UFM's answer."""
         return self if entry is None else replace(self, settings=settings_of(entry))
 
-    def with_name(self) -> Stored:
+    def with_name(self) -> StoredPartition:
         """Return the partition with its former name in the body of calls, if that is a valid name."""
         name = self.former_name or self.settings.get(_NAME, "")
         return replace(self, name=name if _IS_NAME.fullmatch(name) else None)

@@ -36,7 +36,7 @@ _HEAD: Final = 4096
 def check_folder(place: Path) -> None:
     """Raise StoreError if no report can be written at *place*: it is something other than a report or an empty folder,
     or its directory is not writable."""
-    with _told(place):
+    with _as_one_error(place):
         parent = place.absolute().parent
         if not parent.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, "the folder above it does not exist", str(parent))
@@ -51,7 +51,7 @@ def check_folder(place: Path) -> None:
 def write_folder(place: Path, pages: Mapping[str, str]) -> None:
     """Write *pages* (name → text) as the folder *place*, in place of an earlier report. Raises StoreError."""
     check_folder(place)
-    with _told(place):
+    with _as_one_error(place):
         made = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
         try:
             for name, page in pages.items():
@@ -104,5 +104,5 @@ def exchange_in_steps(made: Path, place: Path) -> None:
     os.rename(aside, made)
 
 
-def _told(place: Path) -> AbstractContextManager[None]:
+def _as_one_error(place: Path) -> AbstractContextManager[None]:
     return files.told_as(StoreError, f"{place}: the report cannot be written")

@@ -65,7 +65,8 @@ def matrix_svg(matrix: Matrix) -> str:
 
 
 def matrix_parts(matrix: Matrix) -> list[tuple[str, str]]:
-    """Return the matrix for a page that has `STYLE`: for each `BAND` columns the rows' labels, and the columns."""
+    """Return the matrix as pictures for a page that has `STYLE`: for every `BAND` columns, one of the rows' labels and
+    one of the columns."""
     frame = _Frame(matrix)
     parts = []
     for first in range(0, max(len(matrix.columns), 1), BAND):

@@ -60,7 +60,7 @@ def _evidence(reading: ClassKeyReading) -> dict[str, Mapping[str, Any]]:
     lower_in_cloud=True,
 )
 def unset(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """Fail ports whose key of another class is 0 (CK001)."""
+    """Fail ports whose key of another management class is 0 (CK001)."""
     return _judged(verdict, lambda reading, settings: "is 0: not set" if reading.state == "zero" else "")
 
 
@@ -77,7 +77,7 @@ def unset(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """Fail ports whose key of another class can be read without it (CK002)."""
+    """Fail ports of which a key of another management class can be read by a query without that key (CK002)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if reading.state == "zero":
@@ -102,7 +102,7 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """Fail ports whose key of another class has no lease (CK003)."""
+    """Fail ports whose key of another management class has no lease (CK003)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if reading.state == "zero":
@@ -125,7 +125,7 @@ def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def violations(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """Fail ports that count violations of a key of another class (CK004)."""
+    """Fail ports that count violations of a key of another management class (CK004)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if settings.violations == KEY_CLASSES[reading.of].not_counted:

@@ -256,7 +256,7 @@ def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
     remedy="Let the SM sweep again (ibkeys policy-check, then SIGHUP to OpenSM), or set the port with ibkeys mkey-set.",
     false_positives="A staged rotation under way: where the key store has one, the finding says so.",
 )
-def differing(data: AuditInput, verdict: RuleVerdict) -> None:
+def differing_protection(data: AuditInput, verdict: RuleVerdict) -> None:
     """Fail end ports whose ProtectBits or lease differ from those of most ports (MK008)."""
     ports = list(verdict.with_port_info(data.end_ports))
     rows = (PortInfo.m_key_protect_bits, PortInfo.m_key_lease_period)

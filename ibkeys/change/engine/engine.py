@@ -163,7 +163,7 @@ class Engine:
             self._in_change += len(some)
             self._run([self._prove_again(each) for each in some])
 
-    # --- what is done between the arrival of replies and the next SMPs -----------------------------------------------
+    # --- between replies and the next SMPs ---------------------------------------------------------------------------
 
     def _between(self) -> None:
         """Sync, and begin as many Sets as there is room for. The client calls this when every reply that has arrived is

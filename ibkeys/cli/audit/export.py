@@ -38,10 +38,10 @@ class ExportTarget:
     """The options of `export`: where the metrics go, how often, who may read them, and which metrics each port has."""
 
     textfile: str | None = options.field(
-        "--textfile", metavar="FILE", help="Write them to a file for node_exporter's textfile collector."
+        "--textfile", metavar="FILE", help="Write the metrics to a file for node_exporter's textfile collector."
     )
     listen: str | None = options.field(
-        "--listen", metavar="[ADDR:]PORT", help="Serve them by HTTP; without ADDR on loopback."
+        "--listen", metavar="[ADDR:]PORT", help="Serve the metrics by HTTP; without ADDR, on loopback only."
     )
     interval: timedelta | None = options.field(
         "--interval", type=DURATION, metavar="TIME", help="Time between two readings.  [--listen: 5m]"

@@ -40,8 +40,8 @@ _NOT_ASKED: Final = (
 @command("harden")
 @options.via_opensm_only("Through OpenSM")
 @goal
-@options.replaced("--abort", "undo ID", is_flag=True)
-@options.replaced("--overtaken", "resume --overtaken", is_flag=True)
+@options.removed_option("--abort", "undo ID", is_flag=True)
+@options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
 @options.absent("--first", "is not for harden: OpenSM changes all ports of a step in one sweep")
 @options.absent("--confirm-within", "is not for harden: SM keys never return, `ibkeys undo ID` takes back other steps")
 @asked_of_managers("asked", AskedOfManagers)

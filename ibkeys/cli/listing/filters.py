@@ -7,7 +7,7 @@ from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ibkeys.cli.addresses import GivenSet
+from ibkeys.cli.addresses import NodeSet
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError
@@ -56,7 +56,7 @@ class PortFilter:
         """Return the snapshot of --changed-since; None without it."""
         return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
 
-    def look_up(self, *fabrics: Topology, several: GivenSet | None = None) -> None:
+    def look_up(self, *fabrics: Topology, several: NodeSet | None = None) -> None:
         """Look up the nodes of ``--node``, and of ADDR if it names *several* nodes.
 
         Each word must be in at least one of *fabrics*. Raises AddressError for a word that is in none, and for a node

@@ -8,7 +8,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.addresses import GivenPort
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options import Where
-from ibkeys.cli.showing import Sheet
+from ibkeys.cli.showing import PortListing
 from ibkeys.errors import PortDown, TransportError
 from ibkeys.keys.pkey import entry_documents
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.ports import KernelPort
 
 
-def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Sheet:
+def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> PortListing:
     """Return the rows of `pkey-show` for the *given* local port from sysfs, and say so in a note.
 
     Raises *error*, which kept the port from being read itself, on a simulated subnet, if it is PortDown, if another
@@ -28,11 +28,11 @@ def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Sh
     exits.note(f"{error}; so the P_Key table is read from sysfs, as the driver of {port} has it")
     identity = port.id.to_json()
     table = {"capacity": port.capacity, "pkeys": entry_documents(port.occupied), "virtual_ports": None}
-    sheet = Sheet([{**identity, **table}])
+    port_listing = PortListing([{**identity, **table}])
     if port.p_keys is None:
-        sheet.errors.append({**identity, "error": "sysfs does not show its P_Key table"})
-    sheet.errors += [{**identity, "error": f"sysfs does not show index {index}"} for index in port.unread]
-    return sheet
+        port_listing.errors.append({**identity, "error": "sysfs does not show its P_Key table"})
+    port_listing.errors += [{**identity, "error": f"sysfs does not show index {index}"} for index in port.unread]
+    return port_listing
 
 
 def _local_port(where: Where, given: GivenPort) -> KernelPort | None:

@@ -11,7 +11,7 @@ from ibkeys.cli.documents.class_key import CLASS_KEY_VALUES, CLASSKEY_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShownPorts
-from ibkeys.cli.showing import read_sheet, show, values_of
+from ibkeys.cli.showing import read_port_listing, show, values_of
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.grouping import grouped
@@ -59,14 +59,17 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
         say_cost(questions)
         found.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
 
-    sheet = read_sheet(asked, _read, lambda port: {_ROWS: found.get(port, [])}, p_keys=True, read_more=ask)
-    readings = [(row, reading) for row in sheet.ports for reading in row.pop(_ROWS)]
-    sheet.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
-    sheet.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
+    port_listing = read_port_listing(
+        asked, _read, lambda port: {_ROWS: found.get(port, [])}, p_keys=True, read_more=ask
+    )
+    readings = [(row, reading) for row in port_listing.ports for reading in row.pop(_ROWS)]
+    port_listing.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
+    port_listing.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
     say_not_asked(reading for _, reading in readings)
-    sheet.is_sweep = brief = sheet.is_sweep or len(readings) > 1  # several classes of one port are a table too
+    # Several classes of one port are a table too.
+    port_listing.is_sweep = brief = port_listing.is_sweep or len(readings) > 1
     fields = CLASS_KEY_VALUES[:-1] if brief and asked.format == "table" else CLASS_KEY_VALUES
-    return show(CLASSKEY_SHOW, sheet, fields, asked)
+    return show(CLASSKEY_SHOW, port_listing, fields, asked)
 
 
 _ROWS: Final = "class_keys"

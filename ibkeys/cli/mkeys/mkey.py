@@ -12,7 +12,7 @@ from ibkeys.cli.documents.m_key import M_KEY_VALUES, MKEY_SET, MKEY_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
-from ibkeys.cli.showing import read_sheet, show, values_of
+from ibkeys.cli.showing import read_port_listing, show, values_of
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -35,10 +35,10 @@ def mkey_show(asked: ShownPorts, zero: bool) -> int:
     if zero and not asked.words:
         asked = replace(asked, every_port=True)
     keeps = _has_no_key if zero else None
-    sheet = read_sheet(asked, lambda handle: handle.read_port_info(), values, keeps=keeps)
-    if sheet.is_sweep and not (asked.listing.each and asked.format != "table"):
-        sheet.ports = [row for row in sheet.ports if row["node_type"] != "switch" or row["port"] == 0]
-    return show(MKEY_SHOW, sheet, M_KEY_VALUES, asked)
+    port_listing = read_port_listing(asked, lambda handle: handle.read_port_info(), values, keeps=keeps)
+    if port_listing.is_sweep and not (asked.listing.each and asked.format != "table"):
+        port_listing.ports = [row for row in port_listing.ports if row["node_type"] != "switch" or row["port"] == 0]
+    return show(MKEY_SHOW, port_listing, M_KEY_VALUES, asked)
 
 
 def _has_no_key(port: Port) -> bool:

@@ -150,11 +150,11 @@ def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
         options.changing,
         options.format,
         options.fabric,
-        *(options.replaced(f"--{name}", "resume", is_flag=True) for name in ("continue", "resume")),
-        options.replaced("--abort", "undo ID", is_flag=True),
-        options.replaced("--overtaken", "resume --overtaken", is_flag=True),
-        options.replaced("--confirm", "confirm"),
-        options.replaced("--unconfirmed", "undo"),
+        *(options.removed_option(f"--{name}", "resume", is_flag=True) for name in ("continue", "resume")),
+        options.removed_option("--abort", "undo ID", is_flag=True),
+        options.removed_option("--overtaken", "resume --overtaken", is_flag=True),
+        options.removed_option("--confirm", "confirm"),
+        options.removed_option("--unconfirmed", "undo"),
     )
 
 

@@ -27,8 +27,8 @@ from ibkeys.cli.options.declaring import flag_field as flag_field
 from ibkeys.cli.options.declaring import group as group
 from ibkeys.cli.options.declaring import number_field as number_field
 from ibkeys.cli.options.declaring import option as option
+from ibkeys.cli.options.declaring import removed_option as removed_option
 from ibkeys.cli.options.declaring import repeated_field as repeated_field
-from ibkeys.cli.options.declaring import replaced as replaced
 from ibkeys.cli.options.declaring import shared as shared
 from ibkeys.cli.options.declaring import shared_field as shared_field
 from ibkeys.cli.options.declaring import taken as taken

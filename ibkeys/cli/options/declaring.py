@@ -108,7 +108,7 @@ def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return option(*names, cls=CommonOption, section=section, **settings)
 
 
-def replaced(name: str, by: str, is_flag: bool = False) -> Callable[[F], F]:
+def removed_option(name: str, by: str, is_flag: bool = False) -> Callable[[F], F]:
     """Return a hidden option that the command *by* has replaced: it raises UsageError with the new command.
 
     *is_flag*: the option took no operation, and the command finds the operation itself.

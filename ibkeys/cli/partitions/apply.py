@@ -50,9 +50,9 @@ class _Choices:
 
 @command("apply")
 @click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="PLAN")
-@options.replaced("--resume", "resume", is_flag=True)
-@options.replaced("--overtaken", "resume --overtaken", is_flag=True)
-@options.replaced("--confirm", "confirm")
+@options.removed_option("--resume", "resume", is_flag=True)
+@options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
+@options.removed_option("--confirm", "confirm")
 @asked_of_many_ports(_Choices)
 def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
     """Apply a plan to the fabric.

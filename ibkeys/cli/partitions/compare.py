@@ -74,7 +74,7 @@ def compare(
     only. Exits 1 when anything differs, 3 when a value that should be known is not. With --ipoib it compares the
     multicast groups of the policy with those that the SA has.
     """
-    from ibkeys.agreement.looking import SourcesToRead, wait_until_whole
+    from ibkeys.agreement.looking import SourcesToRead, wait_for_agreement
     from ibkeys.change.clock import REAL_TIME
 
     if asked.ipoib:
@@ -93,7 +93,7 @@ def compare(
             if asked.wait is None:
                 seen = _only(look.once(progress), chosen)
             else:
-                seen = wait_until_whole(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
+                seen = wait_for_agreement(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
     return _show(seen, asked.full, folded, format, chosen)
 
 
@@ -136,7 +136,7 @@ def _recorded(where: Where, asked: _Asked, policy: Policy | None) -> Agreement:
     return agreement_of(Inputs(found, view, policy, asked.allow_both_pkeys, None, why_no_file))
 
 
-# --- what was seen ----------------------------------------------------------------------------------------------------
+# --- output -----------------------------------------------------------------------------------------------------------
 
 
 def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFilter) -> int:

@@ -18,7 +18,7 @@ from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_
 from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import folded
-from ibkeys.cli.showing import NAMING, Sheet, finish, naming, read_sheet, write_unreached
+from ibkeys.cli.showing import NAMING, PortListing, finish, naming, read_port_listing, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
@@ -48,30 +48,30 @@ def pkey_show(asked: ShownPorts) -> int:
     format, folded = asked.format, is_folded(asked.listing, asked.format)
     source = {}
     try:
-        sheet = read_sheet(asked, _read, _values, p_keys=True)
+        port_listing = read_port_listing(asked, _read, _values, p_keys=True)
     except TransportError as error:
         if asked.every_port:
             raise
         from ibkeys.cli.local.fallback import table_of_kernel
 
         given = given_port(asked.words, asked.kind)
-        sheet, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
-    if not write_document(format, PKEY_SHOW, lambda: {**sheet.document(), **source}, _entries(sheet)):
-        _write_tables(sheet, folded)
-        _say_virtual_ports(sheet)
-    return finish(sheet.errors, format, each=asked.listing.each)
+        port_listing, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
+    if not write_document(format, PKEY_SHOW, lambda: {**port_listing.document(), **source}, _entries(port_listing)):
+        _write_tables(port_listing, folded)
+        _say_virtual_ports(port_listing)
+    return finish(port_listing.errors, format, each=asked.listing.each)
 
 
-def _write_tables(sheet: Sheet, folded: bool) -> None:
-    if sheet.is_sweep and folded:
-        _write_folded(sheet)
-    elif sheet.is_sweep:
+def _write_tables(port_listing: PortListing, folded: bool) -> None:
+    if port_listing.is_sweep and folded:
+        _write_folded(port_listing)
+    elif port_listing.is_sweep:
         titles = [*NAMING, "Used", "P_Keys (index:P_Key)"]
-        write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in sheet.ports))
-    if sheet.is_sweep:
-        write_unreached(sheet.unreached)
+        write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in port_listing.ports))
+    if port_listing.is_sweep:
+        write_unreached(port_listing.unreached)
         return
-    for row in sheet.ports:
+    for row in port_listing.ports:
         write(f"{heading_of(row)}: {len(row['pkeys'])} of {row['capacity']} P_Key entries in use")
         if keys := row["pkeys"]:
             write_columns(P_KEY_ENTRY.fields, keys)
@@ -111,18 +111,20 @@ def _virtual_ports(port: Port) -> dict[str, Any] | None:
     return {"state": state, "possible": possible, "top_index": top}
 
 
-def _say_virtual_ports(sheet: Sheet) -> None:
+def _say_virtual_ports(port_listing: PortListing) -> None:
     """Write below the tables which ports have, or may have, virtual ports, whose tables are not shown."""
-    rows = [row for row in sheet.ports if row["virtual_ports"] and row["virtual_ports"]["state"] in ("on", "unknown")]
+    rows = [
+        row for row in port_listing.ports if row["virtual_ports"] and row["virtual_ports"]["state"] in ("on", "unknown")
+    ]
     if rows:
         names = named([f"{row['node_desc'] or row['node_guid']} port {row['port']}" for row in rows])
         have = "have" if len(rows) > 1 else "has"
         write(clean(f"({names} {have} virtual ports, or may have them: their P_Key tables cannot be read)"))
 
 
-def _entries(sheet: Sheet) -> Iterator[dict[str, Any]]:
+def _entries(port_listing: PortListing) -> Iterator[dict[str, Any]]:
     """Yield one row for each entry; a port without entries has no row."""
-    for row in sheet.ports:
+    for row in port_listing.ports:
         for key in row["pkeys"] or ():
             yield {**row, **key}
 
@@ -143,11 +145,11 @@ def _indexed(row: JsonRow) -> list[str]:
     return [f"{key['index']}:{key['pkey']}" for key in row["pkeys"]]
 
 
-def _write_folded(sheet: Sheet) -> None:
+def _write_folded(port_listing: PortListing) -> None:
     """Write each distinct table once, then the ports that have it: tables may be long, and ports many."""
-    names = FoldedNames(sheet.ports, sheet.fabric)
+    names = FoldedNames(port_listing.ports, port_listing.fabric)
     width = width_of_output()
-    for rows in fold_rows(sheet.ports, lambda row: (row["capacity"], row["pkeys"] and tuple(_indexed(row)))):
+    for rows in fold_rows(port_listing.ports, lambda row: (row["capacity"], row["pkeys"] and tuple(_indexed(row)))):
         first = rows[0]
         keys = " ".join(_indexed(first)) if first["pkeys"] is not None else UNREADABLE
         heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"

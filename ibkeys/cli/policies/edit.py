@@ -56,7 +56,7 @@ class Memberships:
     full: tuple[str, ...] = options.repeated_field("--full", "WHO", "Ports that become full members.")
     limited: tuple[str, ...] = options.repeated_field("--limited", "WHO", "Ports that become limited members.")
 
-    def by_word(self, required: bool = True) -> dict[str, MemberWord]:
+    def memberships_by_word(self, required: bool = True) -> dict[str, MemberWord]:
         """Return the membership that each word is given.
 
         Raises UsageError for a word that has both, and if no word is given but one is *required*.
@@ -99,7 +99,7 @@ def partition_add(
         raise UsageError(
             f"{words[0]}: give its membership, --full WHO or --limited WHO; it keeps one with --out-of only"
         )
-    given = members.by_word(required=not words)
+    given = members.memberships_by_word(required=not words)
     kept: dict[str, MemberWord | None] = dict.fromkeys(words)
     if twice := given.keys() & kept:
         raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")

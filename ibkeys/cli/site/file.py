@@ -1,4 +1,4 @@
-"""Reading a site file: its owner and mode, its names, and the files that its values name.
+"""Reading a site file, and checking its owner and mode, the names of its settings, and the files that its values name.
 
 The file decides through which subnet manager a cluster is changed. So it must belong to the user or root, and no other
 user may be able to write or replace it, or a file that it names. No message repeats a value.

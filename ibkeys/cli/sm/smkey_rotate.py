@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 @options.option(
     "--new-sa-key", env=False, metavar="@FILE|-", help="The sa_key: @FILE reads it, '-' asks.  [default: generated]"
 )
-@options.replaced("--overtaken", "resume --overtaken", is_flag=True)
+@options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
 @options.absent("--first", "is not for SM keys: an OpenSM with another sm_key becomes a second master")
 @options.absent("--confirm-within", "is not for SM keys: former ones never return, for others may know them")
 @asked_of_managers("request", SmKeyRequest)

@@ -140,7 +140,7 @@ def _write(
     if with_starts and operations[0]["method"] is not None:
         write(f"method: {operations[0]['method']}")
     for start in operations[0]["starts"] if with_starts else ():
-        write(_told(start))
+        write(_start_line(start))
     for step in steps:
         write(clean(f"step {step['name']}, begun {step['begun']}{_unless_done(step['status'])}"))
     for file in files:
@@ -183,7 +183,7 @@ def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:
     return {**operation, **_joined(operation)}
 
 
-def _told(start: dict[str, Any]) -> str:
+def _start_line(start: dict[str, Any]) -> str:
     overrides = f"; overridden: {', '.join(start['overrides'])}" if start["overrides"] else ""
     options = f"; with {' '.join(start['options'])}" if start["options"] else ""
     return clean(f"started {start['started']} by {start['user']} on {start['host']}{overrides}{options}")

@@ -19,7 +19,7 @@ from ibkeys.cli.documents.port import (
 )
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import ShownPorts
-from ibkeys.cli.showing import Sheet, peer_document, read_sheet, show, values_of
+from ibkeys.cli.showing import PortListing, peer_document, read_port_listing, show, values_of
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -76,13 +76,13 @@ def port_show(asked: ShownPorts, **groups: bool) -> int:
         known = _values(port, dropped.get(port))
         return {field.name: known[field.name] for field in fields}
 
-    sheet = read_sheet(asked, read, values, read_more=read_dropped)
+    port_listing = read_port_listing(asked, read, values, read_more=read_dropped)
     _say_unread(dropped)
-    if "enforcement" in chosen and not sheet.is_sweep:  # a single port does not report its neighbour
-        for row in sheet.ports:
+    if "enforcement" in chosen and not port_listing.is_sweep:  # a single port does not report its neighbour
+        for row in port_listing.ports:
             row["peer"] = None
-    shown = _in_table(fields, sheet, is_all, dropped)
-    return show(PORT_SHOW, sheet, shown, asked, lambda row: any(_GROUPS[name][1](row) for name in chosen))
+    shown = _in_table(fields, port_listing, is_all, dropped)
+    return show(PORT_SHOW, port_listing, shown, asked, lambda row: any(_GROUPS[name][1](row) for name in chosen))
 
 
 def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:
@@ -121,16 +121,16 @@ def _suppression(port: Port) -> int | None:
 
 
 def _in_table(
-    fields: Sequence[Field], sheet: Sheet, is_all: bool, dropped: Mapping[Port, ConstraintErrors]
+    fields: Sequence[Field], port_listing: PortListing, is_all: bool, dropped: Mapping[Port, ConstraintErrors]
 ) -> list[Field]:
     """Return *fields* for the table.
 
     Fields without a column have no title; constraint errors of ports that were not asked are "-".
     """
-    hidden = set() if sheet.is_sweep else {"peer"}
-    if is_all and sheet.is_sweep:
+    hidden = set() if port_listing.is_sweep else {"peer"}
+    if is_all and port_listing.is_sweep:
         hidden = {field.name for field in fields} - _OVERVIEW
-    if all(row.get(SUPPRESSION) is None for row in sheet.ports):
+    if all(row.get(SUPPRESSION) is None for row in port_listing.ports):
         hidden.add(SUPPRESSION)
     asked = {(port.identity()["node_guid"], port.num) for port in dropped}
 

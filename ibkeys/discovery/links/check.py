@@ -115,7 +115,7 @@ class LinkCheck:
         before, counter = near.info, near.link_downed
         path = near.node.path if near.node.is_switch else ()
         key = self._ring.for_found(near, self._found)
-        # A name of its own for each: a node that was silent once is asked again.
+        # A new object stands for the node in each request, so that a node that was silent once is asked again.
         request = self._client.get_along(path, PortInfo, near.num, object(), key)
         try:
             info: bytes = yield request

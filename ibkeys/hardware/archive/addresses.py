@@ -33,8 +33,8 @@ _ONE: Final = re.compile(rf"(?<![0-9a-zA-Z]){_NUMBER}", re.IGNORECASE)
 _GUID_BYTES: Final = 8
 
 
-def replaced(text: str, hashed: Hashed) -> str:
-    """Return *text* with each address replaced by what *hashed* returns for it."""
+def replace_addresses(text: str, hashed: Hashed) -> str:
+    """Return *text* with each address replaced by the result of *hashed*."""
     text = _PAIRS.sub(lambda found: _pairs(found[0], hashed), text)
     text = _GROUPS.sub(lambda found: _groups(found[0], hashed), text)
     text = _QUAD.sub(lambda found: hashed("ip", found[0]), text)

@@ -50,7 +50,7 @@ class Mask:
             return KEY
         if not self.hashed:
             return clean(text)
-        return clean(addresses.replaced(self._names.replaced(text, self._name), self._hash))
+        return clean(addresses.replace_addresses(self._names.replace_names(text, self._name), self._hash))
 
     def _key(self, name: str) -> str:
         """Return a key of a document masked: it may contain a key as text, but never a name or GUID."""
@@ -85,7 +85,7 @@ class _Names:
         self._words = {word.lower() for word in words if len(word) >= _SHORTEST_NAME}
         self._sizes = sorted({len(word) for word in self._words}, reverse=True)
 
-    def replaced(self, text: str, by: Callable[[str], str]) -> str:
+    def replace_names(self, text: str, by: Callable[[str], str]) -> str:
         """Return *text* with each name, and each host's part of a name, replaced by the result of *by*.
 
         Of names that begin at one place the longest counts. A name within a word is not replaced.

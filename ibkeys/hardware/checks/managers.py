@@ -46,7 +46,7 @@ def there(look: FabricReading) -> CheckAnswer:
 
 @check("sa.own-record", "standard", "PortInfoRecord of the local port says what the port says")
 def own_record(look: FabricReading) -> CheckAnswer:
-    """Compare the fields of PortInfo that do not change between two reads."""
+    """Compare the local port's PortInfo with its record at the SA, in the fields that do not change by themselves."""
     own = look.own
     record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
     said: PortInfo = record.port_info

@@ -50,14 +50,18 @@ def replace(
     rights: int | None = None,
     owner: int | None = None,
 ) -> FileEntry:
-    """Replace a file as it was *seen* by *data*, and return its entry in the journal; None removes the file. The former
-    bytes are in the journal, synced, before anything is written. Owner, mode, ACL and label stay; *mode* and *owner*, a
-    user ID, are for a file that did not exist: with another owner it gets the group of its folder. *rights*: the
-    permission bits of the new file, no more than those of the old one; they are used for a file that did not exist too.
-    Until it is complete it has mode 0600. The entry stays ``pending``: the caller notes whether the effect was proven.
-    Raises FileChanged if the file is not as it was seen: the other's version is in place. Raises FileError if the file
-    cannot be replaced, with nothing written, and for later failures: ``is_replaced`` says which file is in place. The
-    entry is ``failed`` if the file was not replaced. Raises StoreError.
+    """Replace the contents of a file by *data*, and return its entry in the journal. *seen*: the file as it was read;
+    *data* None removes it.
+
+    The former bytes are in the journal, synced, before anything is written. The file keeps owner, mode, ACL and label.
+    A file that did not exist gets *mode* and *owner* (a user ID), and the group of its folder if that is not this user.
+    *rights*: the permission bits of the new file, existing or not, which give no more rights than the old ones. Until
+    the new file is complete it has mode 0600. The entry stays ``pending``: the caller notes whether the effect was
+    proven.
+
+    Raises FileChanged if the file is not as it was seen: the version of somebody else is in place. Raises FileError if
+    the file cannot be replaced: nothing was written, or ``is_replaced`` says which version is in place. After an error
+    the entry is ``failed`` if the file was not replaced. Raises StoreError.
     """
     metadata = metadata_for(seen, rights, mode, owner)
     refuse_hindered(seen, rights)

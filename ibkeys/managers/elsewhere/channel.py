@@ -96,7 +96,7 @@ class Channel(Closing):
                 raise ChannelBroken("no answer in time")
             self._rest += self._more(deadline - self._clock())
 
-    def is_ahead(self) -> bool:
+    def has_unread_output(self) -> bool:
         """Return whether output of the program has arrived that was not read yet. Raises ChannelBroken."""
         if not self._rest:
             self._rest += self._more(0)

@@ -80,7 +80,7 @@ class Conversation(Closing):
         if self._spending.said_too_much():
             self.end(f"it sent more than {HOST_BYTES // files.MIB} MiB altogether")
         try:
-            if self.channel.is_ahead():
+            if self.channel.has_unread_output():
                 self.end("it sent something before any request")
             self.channel.send(b"%s\n%s" % (question, more), seconds)
             *lines, last = self.channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
@@ -89,7 +89,7 @@ class Conversation(Closing):
         self._spending.answered(sum(map(len, lines)))
         return [os.fsdecode(line[1:]) for line in lines], last
 
-    # --- what an answer says -----------------------------------------------------------------------------------------
+    # --- reading an answer -------------------------------------------------------------------------------------------
 
     def hex(self, lines: Sequence[str]) -> bytes:
         """Return the bytes that lines of hex stand for."""
@@ -99,25 +99,25 @@ class Conversation(Closing):
             self.end("its answer is invalid (bytes of a file)")
 
     def number(self, text: str, base: int = 10) -> int:
-        """Return a number."""
+        """Return the number that *text* gives in decimal, or in hex (*base* 16)."""
         digits = r"[0-9]{1,20}" if base == 10 else r"[0-9a-fA-F]{1,20}"
         if not re.fullmatch(digits, text):
             self.end("its answer is invalid (a number)")
         return int(text, base)
 
     def mode(self, text: str) -> int:
-        """Return the permission bits of a mode in hex."""
+        """Return the permission bits of the mode that *text* gives in hex."""
         return stat.S_IMODE(self.kind_and_mode(text))
 
     def kind_and_mode(self, text: str) -> int:
-        """Return a mode in hex, the permission bits together with the kind of file."""
+        """Return the mode that *text* gives in hex: the permission bits and the kind of file."""
         mode = self.number(text, 16)
         if mode > _LAST_MODE:
             self.end("its answer is invalid (a mode)")
         return mode
 
     def time(self, text: str) -> int:
-        """Return seconds since 1970."""
+        """Return the seconds since 1970 that *text* gives."""
         seconds = self.number(text)
         if seconds > _LAST_SECOND:
             self.end("its answer is invalid (a time)")
@@ -131,8 +131,8 @@ class Conversation(Closing):
         raise HostNotReached(f"host {self.name}: {why}", self.name, why) from None
 
 
-def path_in_question(path: os.PathLike[str]) -> bytes:
-    """Return a path as it is written at the end of a question. Raises OSError for one that cannot be written there."""
+def encode_path(path: os.PathLike[str]) -> bytes:
+    """Return *path* in the form that a question ends with. Raises OSError for a path that has no such form."""
     text = os.fsencode(path)
     if not text.startswith(b"/") or b"\n" in text or b"\0" in text or len(text) > LONGEST_PATH:
         raise OSError(errno.EINVAL, "a name that cannot be asked for")

@@ -20,7 +20,7 @@ from ibkeys import files
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostTime
 from ibkeys.managers.elsewhere.channel import Channel
-from ibkeys.managers.elsewhere.conversation import MOST_LINES, Conversation, OpenChannel, path_in_question
+from ibkeys.managers.elsewhere.conversation import MOST_LINES, Conversation, OpenChannel, encode_path
 
 READY: Final = b"ibkeys-host-reader-1"
 MOST_PROCESSES: Final = 4096
@@ -123,7 +123,7 @@ class RemoteFiles(Conversation):
 
     def _ask(self, question: str, path: Path, limit: int = 0, most_bytes: int = files.SETTINGS) -> list[str]:
         """Return the lines of an answer. Raises OSError for a file that the host answers it cannot read."""
-        text = path_in_question(path)
+        text = encode_path(path)
         most_lines = MOST_LINES + limit // _BYTES_IN_LINE
         lines, last = self.ask(b"%s %d %s" % (question.encode(), limit, text), most_bytes, most_lines)
         if last in _REASONS:

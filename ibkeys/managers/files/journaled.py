@@ -56,15 +56,16 @@ def clean_up(
     journal: Journal,
     files: Sequence[OpensmFile],
     contents: FileContents = WITHOUT_KEYS,
-    counts: Callable[[FileImage], bool] = lambda image: False,
+    includes: Callable[[FileImage], bool] = lambda image: False,
 ) -> Iterator[tuple[str, LeftOvers | FileError]]:
     """Remove the temporary files beside *files*, and beside other files on the same hosts that are in the journal and
-    for which *counts* is true.
+    that *includes* accepts.
 
-    Yields what stays on each host, or the error that prevented the removal. Raises HostNotReached, StoreError.
+    Yields each host's name with the files that stay there, or with the error that prevented the removal. Raises
+    HostNotReached, StoreError.
     """
     places = {file.key for file in files}
-    entries = [entry for entry in journal.all_files() if counts(entry.image) or entry.image.key in places]
+    entries = [entry for entry in journal.all_files() if includes(entry.image) or entry.image.key in places]
     for name, machine in {file.machine.name: file.machine for file in files}.items():
         try:
             yield name, machine.clean_up([entry for entry in entries if entry.image.host == name], contents)

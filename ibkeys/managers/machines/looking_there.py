@@ -101,7 +101,7 @@ class LookingThere:
         raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {MOST_LINKS} of them")
 
     def users(self) -> list[int]:
-        """Return the user ID of the program there, and that of the user who ran sudo for it."""
+        """Return the user ID of the program on the host, and, if it runs by sudo, that of the user who ran sudo."""
         try:
             words = self.writer.one("users").split(" ")
         except WriterRefused:

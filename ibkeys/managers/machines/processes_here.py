@@ -65,7 +65,7 @@ class ProcessesHere:
                 systemctl(self.tools, "stop", "--no-block", unit=unit)
 
     def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether it is the main process of ``process.unit``, so that `start_unit` would start it again.
+        """Return whether *process* is the main process of its unit, so that `start_unit` would start it again.
 
         Call this before the process is stopped. Raises HostRefused if it is no longer the process that was examined.
         """

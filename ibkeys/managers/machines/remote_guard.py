@@ -31,7 +31,7 @@ class RemoteGuard:
     """A process on another host that restores a policy file if the new one is not confirmed in time. It needs no
     connection.
 
-    The order: `began` once, before anything is written; `written` with each text, before that text is written;
+    The order: `start` once, before anything is written; `written` with each text, before that text is written;
     `waiting` when all is written; then `confirm`, or `over` after rolling back. If neither follows, the guard restores
     the former file ``_seconds`` after `waiting`. Without `waiting` these seconds count from the end of the connection,
     or from when the guard had no keep-alive for too long, because a dead network may go unnoticed.
@@ -40,7 +40,7 @@ class RemoteGuard:
     signals OpenSM, and removes its directory. Every method raises HostNotReached.
 
     ``token``: the name by which another process of ibkeys reaches the guard (`Machine.confirm_guard`), "" before
-    `began`; ``pid``: its process ID there, 0 before `began`. ``_named``: returns the words that identify a process.
+    `start`; ``pid``: its process ID there, 0 before `start`. ``_named``: returns the words that identify a process.
     """
 
     _host: str
@@ -50,11 +50,11 @@ class RemoteGuard:
     token: str = ""
     pid: int = 0
 
-    def began(self, seen: SeenFile, process: OpensmProcess) -> str:
+    def start(self, seen: SeenFile, process: OpensmProcess) -> str:
         """Start the guard, and return its token. *seen*: the file that it restores; *process*: the OpenSM that it
         signals.
 
-        Raises HostRefused if it cannot be started there.
+        Raises HostRefused if it is running already or cannot be started there.
         """
         if self.token:
             raise HostRefused(f"{self._host}: the guard is already running", self._host)
@@ -80,9 +80,9 @@ class RemoteGuard:
         self._say("note", sum_of(data))
 
     def alive(self) -> None:
-        """Send a keep-alive, at least every `QUIET_SECONDS` before `waiting`.
+        """Send a keep-alive. Call this at least every `QUIET_SECONDS` until `waiting` is called.
 
-        Every other question to the same host is one too, but not those that go through ``files``.
+        Every other question to the same host counts as a keep-alive, except those that go through ``files``.
         """
         self._say("alive")
 

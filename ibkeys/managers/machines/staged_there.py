@@ -29,13 +29,13 @@ class StagedThere(Staged):
         FileError, HostNotReached."""
         path, seen = self._seen.path, self._seen
         given = NOTHING if rights is None else f"{rights:o}"
-        with self._told():
+        with self._as_file_error():
             self._writer.ask("begin", secrets.token_hex(8), path=path)
             self._writer.send("fill", data, path=path)
             self._writer.ask("ready", sum_of(data), marks(seen), sum_of(seen.data), given, path=path)
 
     def _place(self) -> None:
-        with self._told():
+        with self._as_file_error():
             self._writer.ask("place", marks(self._seen), sum_of(self._seen.data), path=self._seen.path)
 
     def clear(self) -> None:
@@ -48,7 +48,7 @@ class StagedThere(Staged):
                 self._writer.ask("clear")
 
     @contextmanager
-    def _told(self) -> Iterator[None]:
+    def _as_file_error(self) -> Iterator[None]:
         self.answers = False
         try:
             yield

@@ -18,7 +18,7 @@ from typing import Final
 
 from ibkeys.errors import FileError
 from ibkeys.files import told_as
-from ibkeys.managers.elsewhere.conversation import Conversation, path_in_question
+from ibkeys.managers.elsewhere.conversation import Conversation, encode_path
 from ibkeys.printable import clean
 
 READY: Final = b"ibkeys-host-writer-1"
@@ -62,7 +62,7 @@ class HostWriter:
         """Return the lines of an answer. Raises WriterRefused; FileError for a path that cannot be written in a
         question."""
         with told_as(FileError, str(path)):
-            text = path_in_question(path)
+            text = encode_path(path)
         four = [*words, *[NOTHING] * (4 - len(words))]
         assert len(four) == 4
         assert all(map(_WORD.fullmatch, four)), four

@@ -247,7 +247,7 @@ def _letters(letters: str, queue: list[str], given: _Found) -> int:
     return errors
 
 
-# --- what arguments set -----------------------------------------------------------------------------------------------
+# --- the effect of arguments ------------------------------------------------------------------------------------------
 
 
 def _set(argument: Argument, text: str | None) -> dict[str, OptionValue]:

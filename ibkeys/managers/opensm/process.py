@@ -246,7 +246,7 @@ def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
     return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
 
 
-# --- what /proc says --------------------------------------------------------------------------------------------------
+# --- facts from /proc -------------------------------------------------------------------------------------------------
 
 
 def started_at(stat: str) -> int | None:

@@ -27,9 +27,9 @@ class UfmLogin:
 def open_ufm(url: str, login: UfmLogin, names: Mapping[str, str], warn: Callable[[str], None]) -> Ufm:
     """Return the UFM at *url*. Nothing is sent yet.
 
-    *names*: the user's names of ``token_file``, ``certificate``, ``private_key`` and ``verifies``; *warn*: called with
-    a warning about a file that others may read, and about a certificate that is not checked. Raises UsageError; no
-    message repeats a credential.
+    *names*: the words by which messages call ``token_file``, ``certificate``, ``private_key`` and ``verifies``; *warn*:
+    called with a warning about a file that others may read, and about a certificate that is not checked. Raises
+    UsageError; no message repeats a credential.
     """
     token = None
     if login.token_file is not None:

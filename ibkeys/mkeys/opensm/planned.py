@@ -90,8 +90,8 @@ def plan_keys(
 ) -> PlannedRun:
     """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: None generates one.
 
-    Raises Refused if ports have different keys or levels, if OpenSM as it runs would lose ports, and (``open-run``)
-    while another run is not finished; UsageError, FileError, HostNotReached.
+    Raises Refused if ports have different keys or levels, if OpenSM with its present options would lose ports, and
+    (``open-run``) while another run is not finished; UsageError, FileError, HostNotReached.
     """
     key = new_key or MKey.generate()
     run = _plan_new(

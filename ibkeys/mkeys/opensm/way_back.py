@@ -55,7 +55,7 @@ def turn_back(
     steps = first + course(at, target, open_while_rotating)
     if at.key == target.key and any(each.key != target.key for each in of_standbys) and not target.key.is_zero:
         steps.insert(len(first), KeyStep("key", "wanted", at.protect, at.lease, standbys=True))
-    # Without a step no options file would be written, and one of them may be ahead of the ports.
+    # At least one step, because only a step writes the options files, and one of these may be ahead of the ports.
     record.steps = steps or [KeyStep("level", "wanted", now.protect, now.lease)]
     record.keys = RunKeys(now, target)
 

@@ -64,7 +64,7 @@ class Search:
         self._begun = 0.0
         self._turn = 0
 
-    # --- what was found and what it cost ---------------------------------------------------------------------------
+    # --- results and cost ------------------------------------------------------------------------------------------
 
     @property
     def found(self) -> Topology:

@@ -120,7 +120,7 @@ class WaitingPorts:
             self.leases_behind_started[silent.guid] = silent.probed_at
             self.probe_rounds[silent.guid] = self.probe_rounds.get(silent.guid, 0) + silent.probe_rounds
 
-    # --- who is silent -----------------------------------------------------------------------------------------------
+    # --- silent ports ------------------------------------------------------------------------------------------------
 
     def add_routes(self) -> None:
         """Add the nodes that the known links lead to but that were not reached, and whose key is not known."""

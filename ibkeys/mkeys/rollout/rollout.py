@@ -86,7 +86,7 @@ class Rollout(KeyKeeper):
         for each in sets:
             self.ended(each, None)
 
-    # --- what the engine asks and tells ------------------------------------------------------------------------------
+    # --- calls of the engine -----------------------------------------------------------------------------------------
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if a signal has asked to stop."""

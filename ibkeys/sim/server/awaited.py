@@ -59,8 +59,8 @@ class PendingRequests:
 
     @staticmethod
     def concerns(mad: bytes) -> bool:
-        """Return whether *mad* answers a kind of request that is stored here, so that it is dropped if none waits for
-        it."""
+        """Return whether *mad* answers a kind of request that is stored here. Such an answer is dropped if no request
+        waits for it."""
         method = mad[at.METHOD]
         is_smp_response = method & at.RESPONSE and mad[at.MGMT_CLASS] in SMP_CLASSES
         return method in (TRAP_REPRESS, REPORT_RESP) or bool(is_smp_response)

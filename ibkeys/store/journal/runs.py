@@ -165,7 +165,7 @@ class Runs:
         self.put(operation, options, found, via)
 
     def put(self, operation: int, options: RunOptions, ports: Sequence[RunPort], via: Mapping[str, Any] | None) -> None:
-        """Store a run as `begin` does, for a run of an earlier version whose *ports* have their results already."""
+        """Store a run of an earlier version of ibkeys. Its *ports* have results already, unlike those of `begin`."""
         bounds = options.at_once, options.first, options.max_failures
         kept = None if via is None else json.dumps(via)
         with self._journal.in_one_transaction():

@@ -183,8 +183,8 @@ class KeyStore(SealedStore):
         return found
 
     def pending_names(self) -> dict[int, set[str]]:
-        """Return, by port GUID, the names (and the number of early versions) that journals may have for the pending key
-        of a port that has a current one too."""
+        """Return the names that journals may use for a pending key, by port GUID, for the ports that also have a
+        current key. One of them is the row's number, which early versions used."""
         names = self._of_ports.names()
         return {
             guid: {names[row.ref], str(row.ref)}

@@ -113,7 +113,7 @@ def _pattern(texts: tuple[str, ...], axes: _Axes) -> str:
 
 
 def ranges(numbers: Collection[str]) -> str:
-    """Return decimal *numbers* as ``1-3,07``: in order, those that follow each other with one width as a range."""
+    """Return decimal *numbers* as ``1-3,07``: in order, consecutive numbers with equally many digits as a range."""
     runs: list[list[str]] = []
     for number in _sorted(numbers):
         if runs and number == _after(runs[-1][0], runs[-1][-1]):

@@ -35,7 +35,7 @@ class MadeUpGuard:
         self.former: bytes | None = None
         self.contents = set[bytes]()
 
-    def began(self, seen: Any, process: object) -> str:
+    def start(self, seen: Any, process: object) -> str:
         self.former, self.token = seen.data, TOKEN
         return TOKEN
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.apply.ufm.stored import Flags, Stored, Words, changes_in, flags_in, host_of
+from ibkeys.apply.ufm.stored import Flags, StoredPartition, Words, changes_in, flags_in, host_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.managers.ufm.answers import Member, UfmPartition
 from ibkeys.managers.ufm.rest import Call
@@ -39,7 +39,7 @@ MEMBERS = st.dictionaries(st.integers(1, 6), st.sampled_from(["full", "limited"]
     ],
 )
 def test_which_calls(before: Words, after: Words, methods: list[str]) -> None:
-    assert [call.method for call in Stored(0x10, before, bool(before)).calls_to(after)] == methods
+    assert [call.method for call in StoredPartition(0x10, before, bool(before)).calls_to(after)] == methods
 
 
 @given(MEMBERS, MEMBERS, st.booleans(), st.booleans(), st.booleans())
@@ -52,7 +52,7 @@ def test_after_the_calls_ufm_has_what_is_wanted_and_its_flags(
     found.ip_over_ib = ip_over_ib
     found.members = {guid: (word, index0) for guid, (word, _) in found.members.items()}
     members = {guid: Member(word, index0) for guid, word in before.items()}
-    stored = Stored.of(0x10, UfmPartition(0x10, members=members or None, ip_over_ib=ip_over_ib), Flags())
+    stored = StoredPartition.of(0x10, UfmPartition(0x10, members=members or None, ip_over_ib=ip_over_ib), Flags())
     for call in stored.calls_to(after):
         ask(mock, call)
     assert mock.words(0x10) == after
@@ -70,7 +70,7 @@ def ask(mock: Mock, call: Call) -> None:
 
 def test_members_of_two_kinds_are_not_made_one_kind() -> None:
     members = {1: Member("full", True), 2: Member("full", False)}
-    stored = Stored.of(0x10, UfmPartition(0x10, members=members, ip_over_ib=True), Flags())
+    stored = StoredPartition.of(0x10, UfmPartition(0x10, members=members, ip_over_ib=True), Flags())
     assert [call.method for call in stored.calls_to({1: "full"})] == ["DELETE"]
     with pytest.raises(UsageError, match="with and without index0"):
         stored.calls_to({1: "limited", 2: "full"})
@@ -80,7 +80,7 @@ def test_members_of_two_kinds_are_not_made_one_kind() -> None:
     ("text", "flags"), [("a=0x10, ipoib", (True, False)), ("a=0x10, indx0", (False, True)), ("b=0x11", (True, False))]
 )
 def test_a_new_partition_has_the_flags_of_the_policy(text: str, flags: tuple[bool, bool]) -> None:
-    made = Stored.of(0x10, None, Flags.planned(0x10, parse_policy(f"{text} : 0x1=full ;\n".encode())))
+    made = StoredPartition.of(0x10, None, Flags.planned(0x10, parse_policy(f"{text} : 0x1=full ;\n".encode())))
     assert (made.ip_over_ib, made.index0) == flags
     [call] = made.calls_to({1: "full"})
     assert call.body is not None
@@ -89,18 +89,18 @@ def test_a_new_partition_has_the_flags_of_the_policy(text: str, flags: tuple[boo
 
 @pytest.mark.parametrize("entry", [None, UfmPartition(0x10), UfmPartition(0x10, members={})])
 def test_an_empty_partition_and_none_are_the_same_when_read_again(entry: UfmPartition | None) -> None:
-    assert Stored(0x10, {}, True).is_as(entry)
-    assert not Stored(0x10, {1: "full"}, True).is_as(entry)
+    assert StoredPartition(0x10, {}, True).is_as(entry)
+    assert not StoredPartition(0x10, {1: "full"}, True).is_as(entry)
 
 
 def test_members_whose_membership_is_not_said_are_no_empty_partition() -> None:
-    assert not Stored(0x10, {}, True).is_as(UfmPartition(0x10, is_untold=True))
+    assert not StoredPartition(0x10, {}, True).is_as(UfmPartition(0x10, is_untold=True))
 
 
 @given(st.lists(MEMBERS, min_size=2, max_size=5))
 def test_the_journal_gives_back_what_every_changed_member_had(ways: list[dict[int, str]]) -> None:
     images = [
-        Stored(0x10, before, True).image(URL, after)  # type: ignore[arg-type]
+        StoredPartition(0x10, before, True).image(URL, after)  # type: ignore[arg-type]
         for before, after in itertools.pairwise(ways)
     ]
     pairs = changes_in(images, URL).get(0x10, {})
@@ -124,11 +124,11 @@ LUSTRE = UfmPartition(0x10, "lustre", {1: Member("full", True)}, False, qos={"mt
 
 
 def test_the_journal_keeps_flags_and_name_of_before_the_first_change() -> None:
-    had = Stored.of(0x10, LUSTRE, Flags())
+    had = StoredPartition.of(0x10, LUSTRE, Flags())
     images = [
         had.image(URL, {2: "full"}),
-        Stored(0x10, {2: "full"}, True).image(URL, {}),
-        Stored(0x11, {}, False).image(URL, {}),
+        StoredPartition(0x10, {2: "full"}, True).image(URL, {}),
+        StoredPartition(0x11, {}, False).image(URL, {}),
     ]
     assert flags_in(images, URL) == {0x10: Flags(False, True, "lustre")}
     assert flags_in(images, "https://another.example") == {}
@@ -137,7 +137,7 @@ def test_the_journal_keeps_flags_and_name_of_before_the_first_change() -> None:
 
 
 def test_a_partition_that_is_made_again_gets_what_it_had() -> None:
-    made = Stored.of(0x10, None, Flags(False, True, "lustre")).with_name()
+    made = StoredPartition.of(0x10, None, Flags(False, True, "lustre")).with_name()
     [call] = made.calls_to({1: "full"})
     assert (call.method, call.body) == (
         "POST",
@@ -156,7 +156,7 @@ def test_a_partition_that_is_made_again_gets_what_it_had() -> None:
     ("name", "sent"), [("lustre", "lustre"), ("a b", None), ("a\\x1b", None), ("", None), (None, None)]
 )
 def test_only_what_can_be_a_name_is_sent_as_one(name: str | None, sent: str | None) -> None:
-    stored = Stored.of(0x10, UfmPartition(0x10, name, {1: Member("full")}), Flags()).with_name()
+    stored = StoredPartition.of(0x10, UfmPartition(0x10, name, {1: Member("full")}), Flags()).with_name()
     [call] = stored.calls_to({1: "limited"})
     assert call.body is not None
     assert call.body.get("partition_name") == sent
@@ -174,4 +174,4 @@ def test_only_what_can_be_a_name_is_sent_as_one(name: str | None, sent: str | No
     ],
 )
 def test_what_was_lost_is_named(now: UfmPartition, lost: list[str]) -> None:
-    assert Stored.of(0x10, LUSTRE, Flags()).lost_settings(now) == lost
+    assert StoredPartition.of(0x10, LUSTRE, Flags()).lost_settings(now) == lost

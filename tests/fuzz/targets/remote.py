@@ -30,7 +30,7 @@ class ToldChannel(Channel):
                 return found
         raise ChannelBroken("it ended")
 
-    def is_ahead(self) -> bool:
+    def has_unread_output(self) -> bool:
         """It never is: what comes next is the answer."""
         return False
 

@@ -107,7 +107,7 @@ def test_a_guard_does_not_hold_it(there: There, file: Path, journal: Journal) ->
     with there.machine() as host, opensm() as (process, _):
         lock = taken(host, file)
         guard = host.guard(600)
-        guard.began(host.look(file), process)
+        guard.start(host.look(file), process)
         writer = host.writer.conversation.channel.process
         writer.kill()
         writer.wait()

@@ -43,7 +43,7 @@ def _old(file: Path) -> None:
 
 def began(host: OtherHost, file: Path, process: OpensmProcess, seconds: float) -> tuple[RemoteGuard, Held]:
     guard = host.guard(seconds)
-    assert guard.began(host.look(file), process) == guard.token
+    assert guard.start(host.look(file), process) == guard.token
     return guard, Held(guard.pid)
 
 
@@ -255,10 +255,10 @@ def test_a_host_without_what_it_needs_starts_none(there: There, file: Path) -> N
     with opensm() as (process, _), there.machine() as host:
         there.tool("mktemp", "echo 'mktemp: No space left on device' >&2; exit 1")
         with pytest.raises(HostRefused, match="no guard can be started: mktemp: No space left"):
-            host.guard(1).began(host.look(file), process)
+            host.guard(1).start(host.look(file), process)
         assert process.ticks is not None
         with pytest.raises(HostRefused, match="its start time is not known"):
-            host.guard(1).began(host.look(file), replace(process, ticks=None))
+            host.guard(1).start(host.look(file), replace(process, ticks=None))
 
 
 def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
@@ -268,9 +268,9 @@ def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
         for say in (guard.waiting, guard.alive, lambda: guard.written(NEW)):
             with pytest.raises(HostRefused, match="was not started"):
                 say()
-        guard.began(host.look(file), process)
+        guard.start(host.look(file), process)
         with pytest.raises(HostRefused, match="already running"):
-            guard.began(host.look(file), process)
+            guard.start(host.look(file), process)
         assert guard.over()
 
 
