@@ -7,7 +7,7 @@
         for port in fabric.sweep(p_keys=True).ports():
             print(port, port.m_key_state, port.p_keys)
         with fabric.change("my-script") as change:
-            change.apply(change.add_p_keys(fabric.find_port(14), [ibkeys.PKey(0x8010)]))
+            change.apply(change.plan_add_p_keys(fabric.find_port(14), [ibkeys.PKey(0x8010)]))
         plan = fabric.plan("partitions.conf")            # a value; look at plan.changes
         result = fabric.apply(plan, via=ibkeys.ThroughOpenSM(["sm2"]))
         print(result.proven, result.failed, result.left)

@@ -168,9 +168,9 @@ class ChangeRun:
     thread-safe.
 
     Inside it holds the lock of journal and key store, so that no other command changes anything in the meantime;
-    entering raises StoreLocked when one does, and StoreError. Each method named after a change reads the port and
-    returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check
-    it, apply it.
+    entering raises StoreLocked when one does, and StoreError. Each method ``plan_…`` reads the port and returns a
+    `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check it, apply
+    it.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for values that
     the port cannot have, and MKeyNeeded where the port hides a key that is not known.
@@ -192,7 +192,7 @@ class ChangeRun:
 
     # --- kinds of change -----------------------------------------------------------------------------------------
 
-    def add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
+    def plan_add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
         """Return a plan, for `apply`, that puts each P_Key into the first free entry.
 
         A P_Key that is there already is not moved. Raises NoRoom if the table is full.
@@ -201,13 +201,13 @@ class ChangeRun:
 
         return plan_add(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
-    def set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
+    def plan_set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
         """Return a plan, for `apply`, that writes P_Keys by index; 0 empties an entry."""
         from ibkeys.change.pkeys import plan_set
 
         return plan_set(self.writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
 
-    def remove_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
+    def plan_remove_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
         """Return a plan, for `apply`, that empties each entry that holds one of *keys*.
 
         A full and a limited P_Key of one partition are two P_Keys. All other entries stay.
@@ -216,7 +216,7 @@ class ChangeRun:
 
         return plan_remove(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
-    def set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
+    def plan_set_enforcement(self, port: Place, *, inbound: bool | None = None, outbound: bool | None = None) -> Plan:
         """Return a plan, for `apply`, that switches partition enforcement of an external port of a switch.
 
         None leaves a direction unchanged. Inbound is for packets from the attached node, outbound for packets to it.
@@ -225,7 +225,7 @@ class ChangeRun:
 
         return plan_enforce(self.writer, self._handle(port), inbound, outbound)
 
-    def clear_counters(self, ports: Iterable[Place]) -> Plan:
+    def plan_clear_counters(self, ports: Iterable[Place]) -> Plan:
         """Return a plan, for `apply`, that writes 0 to the violation counters of *ports* that are not 0.
 
         Of several ports one that cannot be read is left out, and is in ``Plan.troubles``; a single one raises.
@@ -234,7 +234,7 @@ class ChangeRun:
 
         return plan_clear(self.writer, [self._handle(port) for port in ports])
 
-    def set_m_key(
+    def plan_set_m_key(
         self, port: Place, key: MKey | None = None, *, protect: int | None = None, lease: int | None = None
     ) -> Plan:
         """Return a plan, for `apply`, that sets the M_Key, ProtectBits and lease of an end port.

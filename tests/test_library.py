@@ -147,16 +147,16 @@ def test_changes() -> None:
     port.p_key_violations = 3
     with ibkeys.open(net) as fabric, fabric.change("test") as change:
         handle = fabric.find_port(2)
-        assert change.apply(change.add_p_keys(handle, [0x8010, ibkeys.PKey(0x8011)]))
-        assert not change.apply(change.add_p_keys(handle, [0x8010]))
-        assert change.apply(change.set_p_keys(handle, {3: 0x8012, 1: EMPTY}))
-        assert change.apply(change.remove_p_keys(handle, [0x8011]))
+        assert change.apply(change.plan_add_p_keys(handle, [0x8010, ibkeys.PKey(0x8011)]))
+        assert not change.apply(change.plan_add_p_keys(handle, [0x8010]))
+        assert change.apply(change.plan_set_p_keys(handle, {3: 0x8012, 1: EMPTY}))
+        assert change.apply(change.plan_remove_p_keys(handle, [0x8011]))
         assert port.p_keys[:4] == [0xFFFF, 0, 0, 0x8012]
-        assert change.apply(change.clear_counters([handle]))
+        assert change.apply(change.plan_clear_counters([handle]))
         assert port.p_key_violations == 0
-        assert change.apply(change.set_enforcement(fabric.find_port(7, 2), inbound=True))
+        assert change.apply(change.plan_set_enforcement(fabric.find_port(7, 2), inbound=True))
         assert (leaf.inbound_enforcement, leaf.outbound_enforcement) == (1, 0)
-        assert change.apply(change.set_m_key(handle, ibkeys.MKey(0x1A2B6C0D3E4F2021), protect=1, lease=60))
+        assert change.apply(change.plan_set_m_key(handle, ibkeys.MKey(0x1A2B6C0D3E4F2021), protect=1, lease=60))
         assert (port.m_key, port.protect_bits, port.lease_period) == (0x1A2B6C0D3E4F2021, 1, 60)
 
 
@@ -165,7 +165,7 @@ def test_a_port_of_a_sweep_can_be_changed() -> None:
     with ibkeys.open(net) as fabric, fabric.change("test") as change:
         found = fabric.sweep().find_lid(2)
         assert found is not None
-        change.apply(change.add_p_keys(found, [0x8010]))
+        change.apply(change.plan_add_p_keys(found, [0x8010]))
     assert 0x8010 in net.port("node02 mlx4_0", 1).p_keys
 
 
@@ -174,14 +174,14 @@ def test_interlocks_and_a_dry_run() -> None:
     before = list(net.port("node02 mlx4_0", 1).p_keys)
     with ibkeys.open(net) as fabric:
         with fabric.change("test", dry_run=True) as change:
-            assert not change.apply(change.add_p_keys(fabric.find_port(2), [0x8010]))
-            plan = change.set_p_keys(fabric.find_port(2), {0: 0x7FFF})
+            assert not change.apply(change.plan_add_p_keys(fabric.find_port(2), [0x8010]))
+            plan = change.plan_set_p_keys(fabric.find_port(2), {0: 0x7FFF})
             assert [each.interlock for each in change.refusals(plan)] == ["index-0"]
             with pytest.raises(ibkeys.errors.Refused, match="index-0"):
                 change.apply(plan)
         assert net.port("node02 mlx4_0", 1).p_keys == before
         with fabric.change("test", ibkeys.Consent(overrides=frozenset({"index-0"}))) as change:
-            assert change.apply(change.set_p_keys(fabric.find_port(2), {0: 0x7FFF}))
+            assert change.apply(change.plan_set_p_keys(fabric.find_port(2), {0: 0x7FFF}))
     assert net.port("node02 mlx4_0", 1).p_keys[0] == 0x7FFF
 
 

@@ -1,8 +1,8 @@
 """Recovering lost M_Keys: `plan_recovery` finds locked ports, and `Recovery.run` recovers their keys.
 
 Both take ``change.writer`` of a `ChangeRun`; use a new one for each run, because it reads what the previous run stored.
-One port's M_Key is set by `ChangeRun.set_m_key`, those of a whole fabric by `Fabric.deploy_m_keys`, `rotate_m_keys` and
-`remove_m_keys`. The names are loaded when first used.
+One port's M_Key is changed by `ChangeRun.plan_set_m_key`, those of a whole fabric by `Fabric.deploy_m_keys`,
+`rotate_m_keys` and `remove_m_keys`. The names are loaded when first used.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ def test_compare_snapshots(backend: str, tmp_path: Path) -> None:
     monday = snapshot(backend, tmp_path / "monday.db")
     assert run("compare_snapshots", monday, monday) == ""
     with ibkeys.open(backend) as fabric, fabric.change("test") as change:
-        change.apply(change.add_p_keys(fabric.sweep().port_of("node04"), [0x8010]))
+        change.apply(change.plan_add_p_keys(fabric.sweep().port_of("node04"), [0x8010]))
     found = run("compare_snapshots", monday, snapshot(backend, tmp_path / "tuesday.db"), code=1)
     assert "node04 mlx4_0" in found
     assert "None -> 0x8010" in found
