@@ -116,16 +116,16 @@ def _values(inputs: Inputs) -> Iterator[AgreementValue]:
     least = 1 if inputs.sa_failures else 2
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
-        said = _Four(
+        views = _Four(
             policy.get(port, NOTHING), file.get(port, NOTHING), said_by_sa(inputs.view, port), said_by_node(port)
         )
         if port.is_end_port or (port in leaves and port.capacity):
-            yield from _p_keys(port, said, sm.policy_read if sm is not None else "unknown", least)
+            yield from _p_keys(port, views, sm.policy_read if sm is not None else "unknown", least)
         by_options = ValueFacts(sm.options_read if sm is not None else "unknown", not port.is_known_inactive)
         if port.is_end_port:
-            yield from _option(port, "m_key_protection", said.protection(), by_options, least)
+            yield from _option(port, "m_key_protection", views.protection(), by_options, least)
         elif port.peer is not None and port.capacity:
-            yield from _option(port, "enforcement", said.enforcement(), by_options, least)
+            yield from _option(port, "enforcement", views.enforcement(), by_options, least)
 
 
 class _Four(NamedTuple):
@@ -137,11 +137,11 @@ class _Four(NamedTuple):
     node: PortView
 
     def members(self, partition: int) -> FourViews:
-        return FourViews(*(said.of(partition) for said in self))
+        return FourViews(*(view.of(partition) for view in self))
 
     def partitions(self) -> list[int]:
         """Return the partitions that any source names."""
-        return sorted({partition for said in self for partition in (*(said.keys or ()), *said.uncertain)})
+        return sorted({partition for view in self for partition in (*(view.keys or ()), *view.uncertain)})
 
     def enforcement(self) -> FourViews:
         """Return the enforcement bits in the sources; they are an option of the SM, so a policy has none."""
@@ -151,14 +151,14 @@ class _Four(NamedTuple):
         return FourViews(None, self.sm_file.protection, self.sa.protection, self.node.protection)
 
 
-def _p_keys(port: Port, said: _Four, file: ReadByTheSm, least: int) -> Iterator[AgreementValue]:
+def _p_keys(port: Port, views: _Four, file: ReadByTheSm, least: int) -> Iterator[AgreementValue]:
     has_room = port.occupied is None or port.capacity is None or len(port.occupied) < port.capacity
     facts = ValueFacts(file, not port.is_known_inactive, has_room)
-    partitions = said.partitions()
+    partitions = views.partitions()
     if not partitions and port.is_end_port:
-        yield AgreementValue(port, "pkey", None, said.members(0), judge(said.members(0), facts))
+        yield AgreementValue(port, "pkey", None, views.members(0), judge(views.members(0), facts))
     for partition in partitions:
-        words = said.members(partition)
+        words = views.members(partition)
         if port.is_end_port or _is_comparable(words, least):
             yield AgreementValue(port, "pkey", partition, words, judge(words, facts))
 

@@ -65,8 +65,8 @@ class FourViews(NamedTuple):
         """The sources that differ from the SM's file; if that is unknown, from the policy, else from the SA."""
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
-        said = zip(COLUMNS, self, strict=True)
-        return tuple(column for column, word in said if word is not None and word != reference)
+        by_source = zip(COLUMNS, self, strict=True)
+        return tuple(column for column, word in by_source if word is not None and word != reference)
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,18 +59,18 @@ NOTHING: Final = PortView()
 def said_by_node(port: Port) -> PortView:
     """Return the values that a port itself answered to a sweep, without values that a file has from the SM only."""
     table = None if PKeyTable.name in port.sm_said else port.p_key_raw
-    return _said(table, None if PortInfo.name in port.sm_said else port.info)
+    return _view_of(table, None if PortInfo.name in port.sm_said else port.info)
 
 
 def said_by_sa(view: SaView | None, port: Port) -> PortView:
     """Return the values in the SA's records of a port, or none if the SA was not queried."""
     if view is None:
         return NOTHING
-    said = view.of(port)
-    return _said(said.p_key_raw, said.port_info)
+    sa_port = view.of(port)
+    return _view_of(sa_port.p_key_raw, sa_port.port_info)
 
 
-def _said(table: bytes | None, info: bytes | None) -> PortView:
+def _view_of(table: bytes | None, info: bytes | None) -> PortView:
     keys = _table(table) if table is not None else None
     if info is None:
         return PortView(keys)

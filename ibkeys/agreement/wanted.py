@@ -46,19 +46,19 @@ def wanted(
         uncertain = uncertain_partitions(policy, knows_sm=sm_port_guid is not None) - left_open
     end_ports = end_ports_of(found.end_ports())
     members = resolve(policy, end_ports, sm_port_guid, allow_both, emulate_fallback=True).by_port
-    said: dict[Port, PortView] = {}
+    views: dict[Port, PortView] = {}
     if enforce is not None:
-        said = {port: _OFF for port in found.ports() if port.is_external and port.peer and port.peer.is_external}
+        views = {port: _OFF for port in found.ports() if port.is_external and port.peer and port.peer.is_external}
     for port in found.end_ports():
         if not port.guid:
             continue
         keys = members.get(port.guid, ())
-        said[port] = PortView(by_partition(keys), protection=protection, uncertain=uncertain, left_open=left_open)
+        views[port] = PortView(by_partition(keys), protection=protection, uncertain=uncertain, left_open=left_open)
         leaf = leaf_of(port)
         if leaf is not None:
             of_leaf = _of_leaf(leaf, keys, enforce)
-            said[leaf] = replace(of_leaf, uncertain=uncertain, left_open=left_open)
-    return said
+            views[leaf] = replace(of_leaf, uncertain=uncertain, left_open=left_open)
+    return views
 
 
 def _of_leaf(leaf: Port, keys: Sequence[PKey], enforce: Enforce | None) -> PortView:

@@ -234,8 +234,8 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
     if kind == "error":
         _say_more()
     hint = _HINT if more and _keeps_back else ""
-    said = clean(_TOO_LONG.sub(lambda word: cut(word[0]), typed.without_keys(text)))
-    say(f"ibkeys: {kind}: {said}{hint}")
+    message = clean(_TOO_LONG.sub(lambda word: cut(word[0]), typed.without_keys(text)))
+    say(f"ibkeys: {kind}: {message}{hint}")
     if not _keeps_back:
         show_details(more)
 

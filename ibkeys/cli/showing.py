@@ -309,8 +309,8 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
     ]
     lines += [f"{port} is on a link between switches, and what it stops could not be read" for port in unread]
     more = "and {} (all of them: ibkeys matrix -f json)"
-    said = first_lines(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more such port")))
-    exits.warn_each(said, "note")
+    listed = first_lines(lines, MAY_STOP_LISTED, lambda left: more.format(counted(left, "more such port")))
+    exits.warn_each(listed, "note")
 
 
 def write_unreached(unreached: int) -> None:

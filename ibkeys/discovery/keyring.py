@@ -109,8 +109,8 @@ class KeyRing:
 
         A link from the SA alone is not enough for keys of classes, nor for moving a key that came from elsewhere.
         """
-        said = self.expected_behind(near) == far or self.expected_behind(far) == near
-        return said and not self.from_sa & {near, far}
+        is_expected = self.expected_behind(near) == far or self.expected_behind(far) == near
+        return is_expected and not self.from_sa & {near, far}
 
     def is_placed(self, port_guid: int) -> bool:
         """Return whether a known link ends at that port or switch."""

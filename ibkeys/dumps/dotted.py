@@ -111,12 +111,12 @@ def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> 
         fields.put(row, value_of(line, name, text, row))
 
 
-def node_of(heading: TextLine, said: Mapping[str, int], lid: int) -> tuple[NodeFacts, list[PortFacts]]:
+def node_of(heading: TextLine, values: Mapping[str, int], lid: int) -> tuple[NodeFacts, list[PortFacts]]:
     """Return the node in fields of NodeInfo, by JSON name, and the port that answered, if its number is known.
 
     *lid*: the port's, 0 for none. Raises FileFormatError at *heading* for an impossible node.
     """
-    numbers = dict(said)
+    numbers = dict(values)
     guid, kind, ports = (numbers.pop(row.attr, 0) for row in _WHO)
     port_guid, num = numbers.pop(NodeInfo.port_guid.attr, 0), numbers.pop(NodeInfo.local_port_num.attr, 0)
     if not guid or not 1 <= ports <= MAX_PORT or kind not in NODE_TYPE_NAMES or num > ports:

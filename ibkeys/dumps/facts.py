@@ -120,35 +120,35 @@ class DumpFacts:
 class PortFields:
     """Collects fields of one PortInfo from a file."""
 
-    __slots__ = ("_buffer", "said")
+    __slots__ = ("_buffer", "present")
 
     def __init__(self) -> None:
         self._buffer = bytearray(PortInfo.size)
-        self.said: set[str] = set()
+        self.present: set[str] = set()
 
     def put(self, row: NumberRow, value: int) -> bool:
         """Add a field; return False for a value that the field cannot have, which is then left out."""
         if not 0 <= value <= row.max:
             return False
         row.patch(self._buffer, value)
-        self.said.add(row.attr)
+        self.present.add(row.attr)
         return True
 
     def into(self, port: PortFacts) -> PortFacts:
         """Put the collected fields into *port*, and return it."""
         port.info = bytes(self._buffer)
-        port.lacks = _all_but(frozenset(self.said))
-        port.says_m_key = PortInfo.m_key.attr in self.said
-        if PortInfo.lid.attr in self.said:
+        port.lacks = _all_but(frozenset(self.present))
+        port.says_m_key = PortInfo.m_key.attr in self.present
+        if PortInfo.lid.attr in self.present:
             port.lid = PortInfo.lid.decode(port.info) or None
         return port
 
 
 @lru_cache(maxsize=64)
-def _all_but(said: frozenset[str]) -> frozenset[str]:
-    """Return the fields of PortInfo that are not in *said*.
+def _all_but(present: frozenset[str]) -> frozenset[str]:
+    """Return the fields of PortInfo that are not in *present*.
 
     The rows of a file have the same fields and share one set: a set for each port takes 3 KB, ten times as much as the
     rest of a port.
     """
-    return frozenset(PortInfo.rows) - said
+    return frozenset(PortInfo.rows) - present

@@ -73,7 +73,7 @@ def read_file(path: Path, kind: DumpKind, owner: PortFacts | None) -> DumpFacts:
         return kind.read(path, kind.limit)
     if kind is not SMPQUERY:
         raise FileFormatError("--pkeys-of needs the output of smpquery pkeys; this file is something else", str(path))
-    said = smpquery.read_smpquery(path, kind.limit, owner)
+    facts = smpquery.read_smpquery(path, kind.limit, owner)
     if owner.table is None:
         raise FileFormatError("has no P_Key table of smpquery pkeys, which --pkeys-of needs", str(path))
-    return said
+    return facts

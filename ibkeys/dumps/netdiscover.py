@@ -23,20 +23,20 @@ BEGINS: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=
 
 def read_netdiscover(path: Path, limit: int) -> DumpFacts:
     """Return the contents of a file of ibnetdiscover's output. Raises FileFormatError."""
-    said = DumpFacts(links=[])
+    facts = DumpFacts(links=[])
     texts = []
     for line in text_lines(path, limit):
         found = _START.match(line.text)
-        if found and said.start is None:
-            said.start = int(found[2], 16) or None
+        if found and facts.start is None:
+            facts.start = int(found[2], 16) or None
         texts.append(line.text)
     net = parse_net_text("\n".join(texts), str(path))
     for node in net.nodes:
-        said.nodes.append(_node(node))
-        said.ports += _ports(node)
+        facts.nodes.append(_node(node))
+        facts.ports += _ports(node)
     guids = [node.guid for node in net.nodes]
-    said.links = [((guids[a], x), (guids[b], y)) for (a, x), (b, y) in net.links]
-    return said
+    facts.links = [((guids[a], x), (guids[b], y)) for (a, x), (b, y) in net.links]
+    return facts
 
 
 def _node(node: FileNode) -> NodeFacts:

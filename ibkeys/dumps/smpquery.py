@@ -92,7 +92,7 @@ class _Reader:
         """Add the part since the last heading to the contents."""
         heading, part = self.heading, self.part
         self.heading, self.part = None, ""
-        if heading is None or not (self.numbers or self.port.said):
+        if heading is None or not (self.numbers or self.port.present):
             return
         if part == "Node":
             node, ports = node_of(heading, self.numbers, self.lid)

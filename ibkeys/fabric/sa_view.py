@@ -125,10 +125,10 @@ def _take_port_infos(records: Iterable[PortInfoRecord], view: SaView, ports: Map
         if port is None:
             dropped.strange += 1
             continue
-        info, said = record.port_info.replace(m_key=0).raw, view.ports.setdefault(port, SaPort())
-        if said.port_info not in (None, info):
+        info, sa_port = record.port_info.replace(m_key=0).raw, view.ports.setdefault(port, SaPort())
+        if sa_port.port_info not in (None, info):
             dropped.contradicted.add(port)
-        said.port_info = info
+        sa_port.port_info = info
     for port in dropped.contradicted:
         view.ports[port].port_info = None
     return dropped.in_words()

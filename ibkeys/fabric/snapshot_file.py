@@ -85,7 +85,7 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         "sa_probes": ((question, probe.answer, probe.detail) for question, probe in snapshot.sa_probes.items()),
         "notes": ((note,) for note in fabric.notes),
         "sa_answers": ((record, answer.outcome, answer.detail) for record, answer in view.answers.items()),
-        "sa_ports": ((port_ids[port], said.port_info, said.p_key_raw) for port, said in view.ports.items()),
+        "sa_ports": ((port_ids[port], sa_port.port_info, sa_port.p_key_raw) for port, sa_port in view.ports.items()),
         "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
         "imported_files": (
             (number, each.name, each.kind, each.written, int(each.is_sm), each.m_keys)

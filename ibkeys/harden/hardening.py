@@ -118,8 +118,10 @@ def _needed(
 
 def _new_ones(known: Sequence[Objection], more: Sequence[Objection], lifted: set[str]) -> list[Objection]:
     """Return the objections of a step that are new, and that no earlier step removes."""
-    said = {(each.interlock, each.message) for each in known}
-    return [each for each in more if each.interlock not in lifted and (each.interlock, each.message) not in said]
+    named_before = {(each.interlock, each.message) for each in known}
+    return [
+        each for each in more if each.interlock not in lifted and (each.interlock, each.message) not in named_before
+    ]
 
 
 def make(

@@ -36,9 +36,9 @@ def plan_digest(plan: PartitionPlan) -> str:
     capacity and peer; the options; the breaks; the method, and the policy that is replaced, if they are known. Tables
     that stay and notes for people do not count, nor does the order.
     """
-    said = plan.options
-    flags = (said.allow_both_pkeys, said.disconnect_unconfigured)
-    parts: list[list[object]] = [["options", said.enforce, *flags, sorted(said.allow_index_moves)]]
+    options = plan.options
+    flags = (options.allow_both_pkeys, options.disconnect_unconfigured)
+    parts: list[list[object]] = [["options", options.enforce, *flags, sorted(options.allow_index_moves)]]
     parts += [
         [
             "table",

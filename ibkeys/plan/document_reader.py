@@ -80,10 +80,10 @@ def _check_digest(plan: PartitionPlan, document: _Value) -> None:
         raise FileFormatError(
             "has no digest of the plan: an earlier version of ibkeys made it, or it was edited; plan again"
         )
-    said, found = document.get("digest").text(), plan_digest(plan)
-    if said != found:
+    stated, found = document.get("digest").text(), plan_digest(plan)
+    if stated != found:
         raise FileFormatError(
-            f"was edited after it was made: its digest says {said[:64]}, and its content has {found}; plan again"
+            f"was edited after it was made: its digest says {stated[:64]}, and its content has {found}; plan again"
         )
 
 

@@ -170,11 +170,11 @@ class _Planner:
         """Return the P_Keys that a port should have: those of the policy, and its present ones of partitions that the
         policy leaves open.
         """
-        said = resolution.by_port.get(port.guid, ())
+        by_policy = resolution.by_port.get(port.guid, ())
         stays = {key for _, key in port.occupied or () if self.policy.leaves_open(key)}
         if not stays:
-            return said
-        return tuple(sorted({*said, *stays}, key=lambda key: (table_order(key.partition), key)))
+            return by_policy
+        return tuple(sorted({*by_policy, *stays}, key=lambda key: (table_order(key.partition), key)))
 
     def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
         """Return the CA ports that lose even the default partition: those that are in no other partition and not named

@@ -122,8 +122,8 @@ class MadCarrier:
         if routing.hops(end, origin.lid)[1] is not origin:
             return Drop.NO_ROUTE_BACK
         if of is not None:
-            said = class_keys.answer(end, of, self.class_rules[mgmt_class], mad, self._traps)
-            return Drop.CLASS_KEY if said is None else self._reply(said, mad, node, end.lid)
+            answered = class_keys.answer(end, of, self.class_rules[mgmt_class], mad, self._traps)
+            return Drop.CLASS_KEY if answered is None else self._reply(answered, mad, node, end.lid)
         if sa is None:
             return self._reply(lid_routed_reply(mad, *pma.answer(node, mad)), mad, node, end.lid)
         answers = sa.take(mad, origin, self.sa_data_limit)

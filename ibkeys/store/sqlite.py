@@ -298,9 +298,9 @@ class Database:
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0)
-        said = clean(str(error).partition("\n")[0])  # it may quote a damaged table, which has many lines
+        reason = clean(str(error).partition("\n")[0])  # it may quote a damaged table, which has many lines
         advice = _SQLITE_ADVICE.get(code) or _SQLITE_ADVICE.get(code & 0xFF, "{what}: {error}")
-        return advice.format(what=self._what, error=said)
+        return advice.format(what=self._what, error=reason)
 
 
 class Store(Closing):

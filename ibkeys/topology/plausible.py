@@ -20,31 +20,31 @@ _NO_PORT_GUID: Final[Problem] = ("PortGUID", "NodeInfo says PortGUID 0: no port 
 _PORT_STATES: Final = frozenset(map(int, PortState)) - {PortState.NO_CHANGE}
 
 
-def node_problems(said: NodeInfo) -> list[Problem]:
+def node_problems(node_info: NodeInfo) -> list[Problem]:
     """Return the impossible values in NodeInfo, except for the port by which the node was reached. Source: IBA
     14.2.5.3."""
     found: list[Problem] = []
-    kind, ports = said.node_type, said.num_ports
+    kind, ports = node_info.node_type, node_info.num_ports
     if kind not in NODE_TYPE_NAMES:
         found.append(("NodeType", f"NodeInfo says NodeType {kind}: valid are 1 (CA), 2 (switch) and 3 (router)"))
     if not 1 <= ports <= MAX_PORT:
         found.append(("NumPorts", f"NodeInfo says NumPorts {ports}: a node has 1 to {MAX_PORT} ports"))
-    if not said.node_guid:
+    if not node_info.node_guid:
         found.append(("NodeGUID", "NodeInfo says NodeGUID 0: no node has it"))
-    if kind == NodeType.SWITCH and not said.port_guid:
+    if kind == NodeType.SWITCH and not node_info.port_guid:
         found.append(_NO_PORT_GUID)
-    if not said.partition_cap:
+    if not node_info.partition_cap:
         found.append(("PartitionCap", NO_ENTRIES))
     return found
 
 
-def arrival_problems(said: NodeInfo, over_link: bool) -> list[Problem]:
+def arrival_problems(node_info: NodeInfo, over_link: bool) -> list[Problem]:
     """Return the impossible values in NodeInfo about the port by which the node was reached.
 
     *over_link*: it was reached by a link, so not at port 0.
     """
-    ports, num, on_switch = said.num_ports, said.local_port_num, said.node_type == NodeType.SWITCH
-    found: list[Problem] = [] if on_switch or said.port_guid else [_NO_PORT_GUID]
+    ports, num, on_switch = node_info.num_ports, node_info.local_port_num, node_info.node_type == NodeType.SWITCH
+    found: list[Problem] = [] if on_switch or node_info.port_guid else [_NO_PORT_GUID]
     if ports and num > ports:
         found.append(("LocalPortNum", f"NodeInfo says LocalPortNum {num} of NumPorts {ports}: there is no such port"))
     elif ports and not num and (over_link or not on_switch):

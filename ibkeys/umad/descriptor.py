@@ -85,10 +85,10 @@ def failed(where: str, call: str, reason: int) -> TransportError:
 
 
 def _refuse_open(where: str, reason: int) -> NoReturn:
-    said = os.strerror(reason)
+    text = os.strerror(reason)
     if reason in (errno.EACCES, errno.EPERM):
         raise AccessDenied(
-            f"{where}: no permission to open its umad device ({said}): run as root; who may: ls -l /dev/infiniband",
+            f"{where}: no permission to open its umad device ({text}): run as root; who may: ls -l /dev/infiniband",
             reason,
         )
     if reason == errno.EOPNOTSUPP:
@@ -98,20 +98,21 @@ def _refuse_open(where: str, reason: int) -> NoReturn:
             reason,
         )
     if reason in (errno.EINVAL, errno.ENODEV, errno.ENOENT, errno.ENXIO):
-        raise NoDevice(f"{where}: no umad device belongs to it ({said}): modprobe ib_umad; ls /dev/infiniband", reason)
-    raise TransportError(f"{where}: umad_open_port: {said}", reason)
+        raise NoDevice(f"{where}: no umad device belongs to it ({text}): modprobe ib_umad; ls /dev/infiniband", reason)
+    raise TransportError(f"{where}: umad_open_port: {text}", reason)
 
 
 def _refuse_agent(where: str, mgmt_class: int, reason: int) -> NoReturn:
-    said = os.strerror(reason)
+    text = os.strerror(reason)
     if reason in GONE:
         raise failed(where, "umad_register", reason)
     if mgmt_class in SMP_CLASSES and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
         raise SmpsNotAllowed(
-            f"{where}: it has no QP0 ({said}), like a virtual function: run this on the host that owns the HCA", reason
+            f"{where}: it has no QP0 ({text}), like a virtual function: run this on the host that owns the HCA",
+            reason,
         )
     raise AgentRefused(
-        f"{where}: no agent for management class {mgmt_class:#04x} ({said}): another program (OpenSM, a monitor) may "
+        f"{where}: no agent for management class {mgmt_class:#04x} ({text}): another program (OpenSM, a monitor) may "
         "own it, or the port may not have it",
         reason,
     )

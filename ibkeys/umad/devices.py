@@ -57,8 +57,8 @@ def binding() -> Binding:
     found = Binding(extension.ffi, extension.lib)
     reason = found.lib.ibkeys_load()
     if reason:
-        said = found.ffi.string(reason).decode("utf-8", "replace")
-        raise LibraryMissing(f"libibumad cannot be loaded ({said})", errno.ENOSYS, LIBRARY_ADVICE).explained(
+        text = found.ffi.string(reason).decode("utf-8", "replace")
+        raise LibraryMissing(f"libibumad cannot be loaded ({text})", errno.ENOSYS, LIBRARY_ADVICE).explained(
             "The library is searched for in the folders of LD_LIBRARY_PATH, then in those that ldconfig -p lists. A"
             " file named libibumad.so.3 without a function of version IBUMAD_1.0 is not the libibumad of rdma-core."
         )

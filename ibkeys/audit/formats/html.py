@@ -121,12 +121,12 @@ def _not_evaluated(report: Report, names: FoldedNames) -> list[tuple[list[RuleRe
 def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
     """Return why a rule has no answer, a line for each reason with the ports of which it is true."""
     unknown = words.subjects(result, "unknown")
-    said = [subject for subject in unknown if not words.is_unread(subject)]
+    explained = [subject for subject in unknown if not words.is_unread(subject)]
     lines = [
         f"{', '.join(same.ports)}: {same.message}" if same.ports else words.said_of(same.first, _SEE)
-        for same in grouped(result, said, names)
+        for same in grouped(result, explained, names)
     ]
-    if len(said) < len(unknown):
+    if len(explained) < len(unknown):
         lines.insert(0, f"needs data that was not read: {_SEE}")
     return tuple(lines or [result.note])
 

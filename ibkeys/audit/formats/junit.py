@@ -58,14 +58,14 @@ def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on:
     )
     if result.result == "pass":
         return
-    said = f"{result.severity}: {words.summary(result)}"
+    message = f"{result.severity}: {words.summary(result)}"
     if result.fails_at(fail_on):
-        element = ElementTree.SubElement(case, "failure", type=result.severity, message=said)
+        element = ElementTree.SubElement(case, "failure", type=result.severity, message=message)
         element.text = "\n".join(_lines(result, texts))
     elif result.result == "fail":
         below = f"does not fail the build: --fail-on {fail_on or 'never'}"
         element = ElementTree.SubElement(case, "system-out")
-        element.text = "\n".join([f"{said} ({below})", *_lines(result, texts)])
+        element.text = "\n".join([f"{message} ({below})", *_lines(result, texts)])
     else:
         what = "not applicable" if result.result == "n/a" else result.result
         reason = result.note or "; ".join(map(words.told, result.subjects))

@@ -43,11 +43,11 @@ def grouped(
 
     Subjects that are no ports are never grouped. *evidence*: False to ignore the evidence, where it is not shown.
     """
-    said = (
+    keyed = (
         (_said(result, subject, evidence) if _is_port(subject.identity) else index, subject)
         for index, subject in enumerate(subjects)
     )
-    return [_same(each, names) for each in gathered(said).values()]
+    return [_same(each, names) for each in gathered(keyed).values()]
 
 
 def _is_port(identity: Mapping[str, Any]) -> bool:

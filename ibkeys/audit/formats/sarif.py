@@ -106,15 +106,15 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
         ("Known false positives", text.get("false_positives")),
         ("Sources", "; ".join(words.sources_of(text))),
     ]
-    said = [(heading, clean(str(body))) for heading, body in parts if body]
+    sections = [(heading, clean(str(body))) for heading, body in parts if body]
     return {
         "id": result.rule,
         "name": "".join(word[:1].upper() + word[1:] for word in re.findall(r"\w+", result.title)),
         "shortDescription": {"text": clean(result.title)},
         "fullDescription": {"text": why},
         "help": {
-            "text": "\n".join(f"{heading}: {body}" for heading, body in said),
-            "markdown": "\n\n".join(f"**{heading}:** {body}" for heading, body in said),
+            "text": "\n".join(f"{heading}: {body}" for heading, body in sections),
+            "markdown": "\n\n".join(f"**{heading}:** {body}" for heading, body in sections),
         },
         "defaultConfiguration": {"level": LEVELS[result.severity]},
         "properties": {
@@ -205,8 +205,8 @@ def _failures(report: Report) -> Iterator[_Failure]:
 def _result(one: _Failure, root: str) -> dict[str, Any]:
     subject, rule = one.subject, one.result
     message = _message(subject) if subject is not None else clean(f"{rule.title}: {words.summary(rule)}")
-    said = subject.to_json() if subject is not None else {}
-    read = {name: value for name, value in said.items() if name in ("evidence", "time", "m_key_used")}
+    document = subject.to_json() if subject is not None else {}
+    read = {name: value for name, value in document.items() if name in ("evidence", "time", "m_key_used")}
     return {
         "ruleId": rule.rule,
         "ruleIndex": one.index,

@@ -84,13 +84,13 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
     rows = [row for row in every_row if row.partition in held]
     rows = _largest(rows, [row.full + row.limited for row in rows])
     ports = sum(len(column.ports) for column in every)
-    said = []
+    omitted = []
     if len(columns) < len(every):
         missing = ports - sum(len(column.ports) for column in columns)
-        said.append(f"{len(every) - len(columns):,} kinds of ports ({missing:,} ports)")
+        omitted.append(f"{len(every) - len(columns):,} kinds of ports ({missing:,} ports)")
     if len(rows) < len(every_row):
-        said.append(f"{len(every_row) - len(rows):,} partitions")
-    left_out = f"Left out for lack of space: {' and '.join(said)}; ibkeys matrix -f csv has them." if said else ""
+        omitted.append(f"{len(every_row) - len(rows):,} partitions")
+    left_out = f"Left out for lack of space: {' and '.join(omitted)}; ibkeys matrix -f csv has them." if omitted else ""
     unread = called.words(port.identity() for port in reach.unread)
     return Matrix(columns, rows, ports, unread, left_out)
 

@@ -89,8 +89,8 @@ def _legend(usage: Mapping[KeySet, int], looks: DotColours, names: Mapping[int, 
     yield '    label="P_Keys"; fontsize=11; color="#a0a0a0";'
     for index, (keys, (tag, look)) in enumerate(itertools.islice(looks.items(), _MOST_SETS)):
         nodes = counted(usage[keys], "node")
-        said = listed([key_text(key, names) for key in keys], _LISTED)
-        yield f"    l{index} [label={_quoted(f'{tag}: {said} ({nodes})')}, shape=box, {look}];"
+        keys_text = listed([key_text(key, names) for key in keys], _LISTED)
+        yield f"    l{index} [label={_quoted(f'{tag}: {keys_text} ({nodes})')}, shape=box, {look}];"
     if len(looks) > _MOST_SETS:
         yield f'    more [label="and {len(looks) - _MOST_SETS:,} more sets", shape=plaintext];'
     # one below the other, in this order

@@ -120,7 +120,7 @@ class Publisher:
     latest: Latest
     textfile: Path | None
     to_stdout: bool
-    said: object = None
+    last_error: object = None
 
     def publish(self, reading: MetricsReading) -> int:
         """Publish a reading, and return its exit code. Raises FileError for the text file."""
@@ -149,6 +149,6 @@ class Publisher:
         return exits.exit_code(failure)
 
     def _once(self, what: object, say: Callable[[], object]) -> None:
-        if what != self.said:
-            self.said = what
+        if what != self.last_error:
+            self.last_error = what
             say()

@@ -41,7 +41,7 @@ def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Te
         (len(_links(changed)), "link"),
         (len(changed.changes), "change"),
     )
-    said = [count(number, what) for number, what in counts if number]
+    texts = [count(number, what) for number, what in counts if number]
     sentences = []
     if changed.unknown:
         sentences.append(f"{count(len(changed.unknown), 'thing')} could not be compared, because it was not read.")
@@ -52,7 +52,7 @@ def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Te
             f"{count(len(changed.keys_hidden), 'port')} hid the M_Key: it is not known whether it changed."
         )
     facts = {"Before": time_text(before.about.finished), "After": time_text(after.about.finished)}
-    return Text("What changed", ", ".join(said) or "Nothing changed", sentences, facts)
+    return Text("What changed", ", ".join(texts) or "Nothing changed", sentences, facts)
 
 
 def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[ReportTable]:
@@ -89,12 +89,12 @@ def _links(changed: Comparison) -> list[tuple[str, str, str]]:
 
 
 def _folded(
-    things: Iterable[T], port: Callable[[T], Port], said: Callable[[T], str], names: FoldedNames
+    things: Iterable[T], port: Callable[[T], Port], text_of: Callable[[T], str], names: FoldedNames
 ) -> list[tuple[str, str, str]]:
     """Return one row for each text about ports: the text, the number of ports, and their folded names."""
     return [
         (text, count(len(same), "port"), ", ".join(names.words(port(thing).identity() for thing in same)))
-        for text, same in grouped(things, said).items()
+        for text, same in grouped(things, text_of).items()
     ]
 
 
@@ -133,6 +133,6 @@ def _written(rows: Sequence[tuple[int, dict[str, Any]]]) -> list[tuple[str, str,
     names = FoldedNames(row for _, row in rows)
     groups = grouped(rows, lambda written: (written[0], change_in_words(written[1])))
     return [
-        (str(operation), said, count(len(same), "port"), ", ".join(names.words(row for _, row in same)))
-        for (operation, said), same in groups.items()
+        (str(operation), text, count(len(same), "port"), ", ".join(names.words(row for _, row in same)))
+        for (operation, text), same in groups.items()
     ]

@@ -131,8 +131,8 @@ def _wanted(before: Snapshot, after: Snapshot, chosen: PortFilter) -> tuple[set[
 
 def _unknown(unknown: Iterable[Unknown]) -> dict[str, list[Port]]:
     """Return the ports of comparisons that could not be made, by the value and the reason, in words."""
-    said = grouped(unknown, lambda each: f"{each.what}: {each.why}")
-    return {what: [each.port for each in alike] for what, alike in said.items()}
+    by_reason = grouped(unknown, lambda each: f"{each.what}: {each.why}")
+    return {what: [each.port for each in alike] for what, alike in by_reason.items()}
 
 
 def _finish(unknown: Mapping[str, Sequence[Port]], names: FoldedNames, differs: bool, folded: bool) -> int:

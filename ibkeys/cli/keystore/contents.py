@@ -121,13 +121,13 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
         write_columns([field for field in STORED_KEY if field.name != "m_key" or with_keys], rows)
     for each in document["subnet_keys"]:
         key = f" {each['m_key']}" if each["m_key"] else ""
-        said = ", ".join(filter(None, (each["note"], each["since"])))
-        write(f"key of the whole subnet:{key} {said}")
+        remarks = ", ".join(filter(None, (each["note"], each["since"])))
+        write(f"key of the whole subnet:{key} {remarks}")
     for each in document["sm_keys"]:
         what = "another key from an opensm.conf" if each["kind"] == "other" else each["kind"]
         subnet = f"of the subnet with port GUID {named(each['subnet'])}" if each["subnet"] else ""
-        said = ", ".join(filter(None, (each["state"], each["note"], each["since"], subnet)))
-        write(f"{what}:{' ' + each['key'] if each['key'] else ''} {said}")
+        remarks = ", ".join(filter(None, (each["state"], each["note"], each["since"], subnet)))
+        write(f"{what}:{' ' + each['key'] if each['key'] else ''} {remarks}")
     for name, count in document["class_keys"].items():
         write(counted(count, KEY_CLASSES[name].key_name))
     ports = len({row["port_guid"] for row in rows})

@@ -173,10 +173,10 @@ def _export(
     from ibkeys.managers.opensm.export import check_conf, check_found, lines_to_write, write_conf
     from ibkeys.managers.opensm.process import opensm_processes
 
-    said = conf.protect, conf.lease
+    settings = conf.protect, conf.lease
     named = conf.opensm_conf or conf.write_opensm_conf
-    checked = check_conf(keys, conf.opensm_conf, *said) if conf.opensm_conf is not None else None
-    to_write = lines_to_write(keys, conf.write_opensm_conf, *said) if conf.write_opensm_conf is not None else None
+    checked = check_conf(keys, conf.opensm_conf, *settings) if conf.opensm_conf is not None else None
+    to_write = lines_to_write(keys, conf.write_opensm_conf, *settings) if conf.write_opensm_conf is not None else None
     done = export_key_files(keys, directory, found, opensm_processes())
     if to_write is not None and conf.write_opensm_conf is not None:
         checked = write_conf(conf.write_opensm_conf, to_write)

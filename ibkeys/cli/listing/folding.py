@@ -49,12 +49,12 @@ def width_of_output() -> int:
     return width_of(sys.stdout) or NARROW
 
 
-def fold_rows(rows: Sequence[JsonRow], said: Callable[[JsonRow], Hashable]) -> list[list[JsonRow]]:
-    """Return *rows*, which hold a port's identity, grouped by *said*.
+def fold_rows(rows: Sequence[JsonRow], content: Callable[[JsonRow], Hashable]) -> list[list[JsonRow]]:
+    """Return *rows*, which hold a port's identity, grouped by *content*.
 
     Hosts come before switches, and names are in natural order.
     """
-    return list(grouped(sorted(rows, key=in_order), said).values())
+    return list(grouped(sorted(rows, key=in_order), content).values())
 
 
 def write_folded(

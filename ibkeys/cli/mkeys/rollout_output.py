@@ -56,13 +56,13 @@ def run_listener() -> RunListener:
     """
     from ibkeys.mkeys.opensm.through import RunListener
 
-    said: tuple[str, bool] = ("", False)
+    last_state: tuple[str, bool] = ("", False)
 
     def tell(step: str, done: int, whole: int) -> None:
-        nonlocal said
+        nonlocal last_state
         state = (step, done == whole)
-        if state != said:
-            said = state
+        if state != last_state:
+            last_state = state
             exits.warn(f"{step}: {done} of {whole}", "step")
 
     return RunListener(lambda text: exits.warn(text, "to do"), tell)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from ibkeys.keys.pkey import PKey
     from ibkeys.topology.model import Topology
 
-    _Said = tuple[TableChange, str, tuple[Painted, ...]]
+    _ChangedTable = tuple[TableChange, str, tuple[Painted, ...]]
 
 
 _BOTH: Final = ("ca", "leaf port")
@@ -32,12 +32,12 @@ def changed_ports(
 
     Ports with the same change share a row, or with *each* have their own. *fabric*: the topology for folding the names.
     """
-    said = [(table, _kind(table), tuple(entries_of(table))) for table in tables]
+    changed = [(table, _kind(table), tuple(entries_of(table))) for table in tables]
     if not each:
-        said = _together(said)
+        changed = _together(changed)
     entries = [
         {**table.port.to_json(), "kind": kind, "entries": [*changes] if each else _in_lines(changes)}
-        for table, kind, changes in said
+        for table, kind, changes in changed
     ]
     yield from _lines(entries, ("Kind", "Entries"), ("kind", "entries"), each, fabric)
     bits = [
@@ -47,18 +47,18 @@ def changed_ports(
     yield from _lines(bits, ("Enforces", "Planned"), ("before", "after"), each, fabric)
 
 
-def _together(said: Sequence[_Said]) -> list[_Said]:
+def _together(changed: Sequence[_ChangedTable]) -> list[_ChangedTable]:
     """Return the changed tables, with ``ca, leaf port`` as kind if both kinds have the same entries.
 
     Hosts and their leaf ports often change alike, and then share one row.
     """
     kinds: dict[tuple[Painted, ...], set[str]] = {}
-    for _, kind, changes in said:
+    for _, kind, changes in changed:
         kinds.setdefault(changes, set()).add(kind)
     both = {changes for changes, found in kinds.items() if found.issuperset(_BOTH)}
     return [
         (table, ", ".join(_BOTH) if kind in _BOTH and changes in both else kind, changes)
-        for table, kind, changes in said
+        for table, kind, changes in changed
     ]
 
 

@@ -258,7 +258,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
 
     names = {partition.base: partition.name for partition in policy.partitions}
     problems = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in made.problems]
-    _write_said(problems, found, each, "bad")
+    _write_sentences(problems, found, each, "bad")
     if problems:
         write("")
     write_each(changed_ports(made.tables, made.enforcement, each, found))
@@ -266,7 +266,7 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
         (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
         for move in made.index_moves
     ]
-    _write_said(moves, found, each)
+    _write_sentences(moves, found, each)
     for cut in made.breaks:
         write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
     for title, numbers in (("new", made.partitions.born), ("removed", made.partitions.dying)):
@@ -292,7 +292,9 @@ def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: boo
     )
 
 
-def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool, role: str = "") -> None:
+def _write_sentences(
+    sentences: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool, role: str = ""
+) -> None:
     """Write sentences about ports of *found*, or about no port: (words before the port, port, words after it).
 
     Ports with the same sentence share a line unless *each* has its own. *role*: the colour of the first word.
@@ -303,7 +305,7 @@ def _write_said(said: Sequence[tuple[str, PortId | None, str]], found: Topology,
         write(paint(first, role) + blank + rest)
 
     together: dict[tuple[str, str], list[PortId]] = {}
-    for before, port, after in said:
+    for before, port, after in sentences:
         if port is None:
             put(f"{before}{after.removeprefix(': ')}")
         elif each:

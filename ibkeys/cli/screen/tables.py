@@ -85,8 +85,8 @@ def laid_out(
     if width is not None and _width_of(every) > width:
         shared = _shared(rows)
         if shared:
-            said = "; ".join(f"{titles[at]} {_in_prose(rows[0][at])}" for at in shared)
-            yield from folded(f"the same in every row: {said}", width).split("\n")
+            values = "; ".join(f"{titles[at]} {_in_prose(rows[0][at])}" for at in shared)
+            yield from folded(f"the same in every row: {values}", width).split("\n")
         tiers = _fitted(table, [each for each in every if each[0] not in shared], width)
     yield from _lines_of_row(head, tiers, numeric)
     for row, further in zip(rows, repeat(()) if below is None else below, strict=False):

@@ -168,18 +168,18 @@ def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Rep
     assert wanted.report is not None
     path = Path(wanted.report)
     check_place(path)
-    said = [row for row in host if row["name"].startswith(_OF_HOST)]
+    host_rows = [row for row in host if row["name"].startswith(_OF_HOST)]
     where = _at_first_port(wanted.where, wanted.write_loopback) if wanted.write_loopback else wanted.where
     try:
         with open_fabric(where, changing=wanted.write_loopback is not None) as fabric:
-            return _reported(path, *_look_at(fabric, wanted, said))
+            return _reported(path, *_look_at(fabric, wanted, host_rows))
     except (UsageError, Refused):
         raise
     except IbkeysError as error:
         if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
         findings = none_made(f"the local port was not opened: {typed.without_keys(str(error))}")
-    return _reported(path, HardwareReport(None, findings, said, wanted.hash_guids))
+    return _reported(path, HardwareReport(None, findings, host_rows, wanted.hash_guids))
 
 
 def _at_first_port(where: Where, ports: str) -> Where:

@@ -138,5 +138,5 @@ class LinkCheck:
 
 
 def _states(info: bytes) -> tuple[int, int]:
-    said = PortInfo(info)
-    return said.port_state, said.port_physical_state
+    port_info = PortInfo(info)
+    return port_info.port_state, port_info.port_physical_state

@@ -43,20 +43,20 @@ def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> st
 @check("answers.unknown-attribute", "simulator", "Get of an attribute that an agent does not have: status 0x000c")
 def unknown_attribute(look: FabricReading) -> CheckAnswer:
     """Query a reserved attribute."""
-    said = {who: _status(handle, _Reserved, 0) for who, handle in _asked(look)}
-    return _judged(said, f"0x{MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:04x}")
+    statuses = {who: _status(handle, _Reserved, 0) for who, handle in _asked(look)}
+    return _judged(statuses, f"0x{MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:04x}")
 
 
 @check("answers.block-past-end", "simulator", "Get of a P_KeyTable block past the end: status 0x001c")
 def block_past_end(look: FabricReading) -> CheckAnswer:
     """Query the first block that the table does not have."""
-    said = {}
+    statuses = {}
     for who, handle in _asked(look):
         capacity = handle.read_capacity()
-        said[who] = _status(handle, PKeyTable, -(-capacity // P_KEYS_PER_BLOCK))
-    return _judged(said, f"0x{MadStatus.INVALID_FIELD:04x}")
+        statuses[who] = _status(handle, PKeyTable, -(-capacity // P_KEYS_PER_BLOCK))
+    return _judged(statuses, f"0x{MadStatus.INVALID_FIELD:04x}")
 
 
-def _judged(said: dict[str, str], wanted: str) -> CheckAnswer:
-    text = ", ".join(f"{who}: {status}" for who, status in said.items())
-    return as_assumed(all(status == wanted for status in said.values()), text, answers=said)
+def _judged(statuses: dict[str, str], wanted: str) -> CheckAnswer:
+    text = ", ".join(f"{who}: {status}" for who, status in statuses.items())
+    return as_assumed(all(status == wanted for status in statuses.values()), text, answers=statuses)

@@ -30,13 +30,13 @@ def _asked(of: KeyClass, look: FabricReading) -> CheckAnswer:
     questions = look.fabric.class_key_questions(ports.values(), [of])
     readings = look.fabric.ask_class_keys(questions)
     look.shown_keys.update(reading.settings.key for reading in readings if reading.settings is not None)
-    said = {
+    states = {
         who: _in_words(reading) for who, reading in zip(ports, readings, strict=True) if reading.state != "not-asked"
     }
-    if not said:
+    if not states:
         why = questions[0].why_not if questions else "no port to ask was found"
         return not_checked(str(why or "no port could be asked"))
-    return seen(", ".join(f"{who}: {text}" for who, text in said.items()), states=said)
+    return seen(", ".join(f"{who}: {text}" for who, text in states.items()), states=states)
 
 
 def _ports(look: FabricReading) -> Iterator[tuple[str, Port]]:

@@ -59,14 +59,14 @@ def adapters(look: FabricReading) -> CheckAnswer:
 def own_port(look: FabricReading) -> CheckAnswer:
     """Compare port GUID, LID and MasterSMLID in sysfs with NodeInfo and PortInfo."""
     local, info = look.local, look.own
-    said = {
+    pairs = {
         "port GUID": (local.port_guid, look.handle.port.port_guid),
         "LID": (local.base_lid, info.lid),
         "SM LID": (local.sm_lid, info.master_sm_lid),
         "LMC": (local.lmc, info.lmc),
     }
-    wrong = [name for name, (host, port) in said.items() if host != port]
-    return as_assumed(not wrong, f"not the same: {', '.join(wrong)}" if wrong else ", ".join(said), differing=wrong)
+    wrong = [name for name, (host, port) in pairs.items() if host != port]
+    return as_assumed(not wrong, f"not the same: {', '.join(wrong)}" if wrong else ", ".join(pairs), differing=wrong)
 
 
 @check("umad.p-key-table", "standard", "the P_Key table of sysfs is the one that the port answers")

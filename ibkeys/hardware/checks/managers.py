@@ -49,9 +49,9 @@ def own_record(look: FabricReading) -> CheckAnswer:
     """Compare the local port's PortInfo with its record at the SA, in the fields that do not change by themselves."""
     own = look.own
     record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
-    said: PortInfo = record.port_info
-    look.shown_keys.add(said.m_key)
-    wrong = [PortInfo.rows[name].name for name in _STEADY if getattr(said, name) != getattr(own, name)]
+    in_record: PortInfo = record.port_info
+    look.shown_keys.add(in_record.m_key)
+    wrong = [PortInfo.rows[name].name for name in _STEADY if getattr(in_record, name) != getattr(own, name)]
     return as_assumed(not wrong, f"differ: {', '.join(wrong)}" if wrong else f"{len(_STEADY)} fields", differing=wrong)
 
 

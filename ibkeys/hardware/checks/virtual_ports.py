@@ -70,8 +70,8 @@ def _first(look: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool
     if info is None or not info.virtualization_enable:
         return not_checked("the local port has no virtual ports")
     try:
-        said = attribute(look.handle.get(attribute, 0))
+        answer = attribute(look.handle.get(attribute, 0))
     except MadStatusError as error:
         return as_assumed(False, f"status 0x{error.status:04x}")
-    fits = is_own(said)
+    fits = is_own(answer)
     return as_assumed(fits, f"it has the {what}" if fits else f"it does not have the {what}")

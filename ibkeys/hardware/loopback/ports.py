@@ -98,9 +98,9 @@ def far_port(
         raise _refused(f"{where}: {doubt}")
     handle = look.fabric.handle(port)
     arrival = NodeInfo(handle.get(NodeInfo))
-    said = arrival.node_guid, arrival.port_guid, arrival.local_port_num
+    identity = arrival.node_guid, arrival.port_guid, arrival.local_port_num
     [node_guid] = [ca.node_guid for ca in look.cas() if ca.name == far.ca_name]
-    if said != (node_guid, far.port_guid, far.port):
+    if identity != (node_guid, far.port_guid, far.port):
         raise _refused(f"on {handle.route} another port answers than {where} of this host")
     if isinstance(handle.route, DirectedAddress) and not handle.route.path:
         raise _refused("the route to the second port does not leave this host")

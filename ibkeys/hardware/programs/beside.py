@@ -30,11 +30,11 @@ _COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
 @check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
 def nodeinfo(look: FabricReading) -> CheckAnswer:
     """Compare NodeInfo, field by field."""
-    said = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
+    dump = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
     own = NodeInfo(look.handle.get(NodeInfo))
-    if not said.nodes:
+    if not dump.nodes:
         return not_checked("smpquery printed no NodeInfo")
-    node = said.nodes[0]
+    node = dump.nodes[0]
     mine = {name: getattr(own, name) for name in node.fields}
     theirs = {**node.fields, "node_guid": node.guid, "num_ports": node.num_ports, "node_type": node.type}
     mine |= {"node_guid": own.node_guid, "num_ports": own.num_ports, "node_type": own.node_type}
@@ -66,17 +66,17 @@ def pkeys(look: FabricReading) -> CheckAnswer:
 def own_record(look: FabricReading) -> CheckAnswer:
     """Compare PortInfoRecord of the local port."""
     lid = look.own.lid
-    said = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
+    dump = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
     record = look.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=look.local.port)
-    return _port_info(look, said, record.port_info)
+    return _port_info(look, dump, record.port_info)
 
 
 @check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
 def fabric(look: FabricReading) -> CheckAnswer:
     """Compare nodes by GUID, and links by their ends."""
-    said = ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
-    theirs, mine = {node.guid for node in said.nodes}, {node.guid for node in look.found.nodes}
-    their_links = {frozenset(link) for link in said.links or ()}
+    dump = ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
+    theirs, mine = {node.guid for node in dump.nodes}, {node.guid for node in look.found.nodes}
+    their_links = {frozenset(link) for link in dump.links or ()}
     my_links = {
         frozenset(((port.node.guid, port.num), (port.peer.node.guid, port.peer.num)))
         for port in look.found.ports()
@@ -113,8 +113,8 @@ def _read_counters(path: Path, limit: int) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if pair is not None and _COUNTER.fullmatch(pair[1])}
 
 
-def _port_info(look: FabricReading, said: DumpFacts, mine: PortInfo | None = None) -> CheckAnswer:
-    ports = [port for port in said.ports if port.info is not None]
+def _port_info(look: FabricReading, dump: DumpFacts, mine: PortInfo | None = None) -> CheckAnswer:
+    ports = [port for port in dump.ports if port.info is not None]
     if not ports or ports[0].info is None:
         return not_checked("no PortInfo was printed")
     own, theirs = mine or look.handle.read_port_info(), PortInfo(ports[0].info)

@@ -126,8 +126,8 @@ class Conversation(Closing):
     def end(self, what: str) -> NoReturn:
         """End the conversation. Raises HostNotReached with the last line from the host."""
         self._is_over = True
-        said = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
-        why = f"{what}{f': {said}' if said else ''}"
+        last_words = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
+        why = f"{what}{f': {last_words}' if last_words else ''}"
         raise HostNotReached(f"host {self.name}: {why}", self.name, why) from None
 
 

@@ -41,20 +41,20 @@ class FolderFacts:
 
 def read_folder_facts(writer: HostWriter, path: Path) -> FolderFacts:
     """Return the facts of *path* and its folder. Raises WriterRefused, FileError, HostNotReached."""
-    said: dict[str, str] = {}
+    facts: dict[str, str] = {}
     for line in writer.ask("ground", path=path):
         word, _, rest = line.partition(" ")
-        said[word] = rest
+        facts[word] = rest
     talk = writer.conversation
-    match said.get("folder", "").split(" "):
+    match facts.get("folder", "").split(" "):
         case [mode, uid, device]:
             return FolderFacts(
                 talk.kind_and_mode(mode),
                 talk.number(uid),
                 talk.number(device),
-                "may" in said,
-                "acl" in said,
-                *(said.get(word, "") for word in ("mount", "own", "system", "folder-flags", "flags")),
+                "may" in facts,
+                "acl" in facts,
+                *(facts.get(word, "") for word in ("mount", "own", "system", "folder-flags", "flags")),
             )
     talk.end("its answer is invalid (a folder)")
 

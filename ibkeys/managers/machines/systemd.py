@@ -56,6 +56,6 @@ def systemctl(tools: Mapping[str, str], verb: str, *options: str, unit: str) -> 
     except OSError as error:
         raise HostRefused(f"{asked}: {error.strerror}", "") from None
     if done.returncode:
-        said = clean(done.stderr.decode("utf-8", "replace").strip())[:_MOST_WORDS]
-        raise HostRefused(f"{asked}: {said or f'it ended with status {done.returncode}'}", "")
+        output = clean(done.stderr.decode("utf-8", "replace").strip())[:_MOST_WORDS]
+        raise HostRefused(f"{asked}: {output or f'it ended with status {done.returncode}'}", "")
     return done.stdout.decode("utf-8", "replace")

@@ -69,16 +69,16 @@ def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
             return []
         does = f"removes all of them ({unset})" if unset else "replaces each of them by its m_key"
         return [f"each port has its own key, which no m_key can express: an OpenSM that starts with it {does}"]
-    said = []
+    warnings = []
     if unset:
-        said.append(f"{unset}: an OpenSM that starts with it removes every M_Key")
+        warnings.append(f"{unset}: an OpenSM that starts with it removes every M_Key")
     elif key != wanted.m_key:
-        said.append("m_key is another key: an OpenSM that starts with it replaces every M_Key")
+        warnings.append("m_key is another key: an OpenSM that starts with it replaces every M_Key")
     for name, meant in ((LEVEL, wanted.protect), (LEASE, wanted.lease)):
         if meant is not None and found.get(name, 0) != meant:
             has = f"{name} is {found[name]}" if name in found else f"{name} is not set, which means 0"
-            said.append(f"{has}; the ports have {meant}")
-    return said
+            warnings.append(f"{has}; the ports have {meant}")
+    return warnings
 
 
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:

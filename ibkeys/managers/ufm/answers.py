@@ -147,14 +147,14 @@ def job_in(identity: str, document: object) -> UfmJob:
     if not isinstance(document, dict):
         raise EncodeError(f"{_shown(document)} is not a job")
     fields = {str(name).lower(): value for name, value in document.items()}
-    said = fields.get("status")
-    status = said.strip().lower() if isinstance(said, str) else ""
+    answered = fields.get("status")
+    status = answered.strip().lower() if isinstance(answered, str) else ""
     summary = next((clean(each)[:200] for name in _SUMMARIES if isinstance(each := fields.get(name), str) and each), "")
     if status == "completed":
         return UfmJob(identity, "done", summary)
-    if status in _RUNNING and (said is None or isinstance(said, str)):
+    if status in _RUNNING and (answered is None or isinstance(answered, str)):
         return UfmJob(identity, "running", summary)
-    shown = clean(said)[:80] if isinstance(said, str) else _shown(said)
+    shown = clean(answered)[:80] if isinstance(answered, str) else _shown(answered)
     return UfmJob(identity, "failed", ": ".join(filter(None, (shown, summary))))
 
 

@@ -114,8 +114,8 @@ class UfmClient:
         with suppress(FileFormatError):
             document = jsonfile.loads(answer.body)
             if isinstance(document, dict):
-                said = (document.get(name) for name in ("error", "detail", "message"))
-                text = next((each for each in said if isinstance(each, str)), text)
+                texts = (document.get(name) for name in ("error", "detail", "message"))
+                text = next((each for each in texts if isinstance(each, str)), text)
         text = self._hidden(text)  # once more: JSON may have spelled it with escapes
         return f": {clean(text)[:_SHOWN]}" if text else ""
 
