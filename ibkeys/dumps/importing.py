@@ -12,19 +12,21 @@ from ibkeys.dumps.facts import PortFacts
 from ibkeys.dumps.joining import FileFacts, Joined, join
 from ibkeys.dumps.kinds import kind_of, read_file
 from ibkeys.dumps.routes import lay_routes, start_of
-from ibkeys.dumps.unread import name_unread
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.fabric.snapshot import ImportedFile, Snapshot, SnapshotOrigin, traits_of
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
-from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.attributes import NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_PORT, MAX_UNICAST_LID
+from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.printable import clean, counted
 from ibkeys.store.sqlite import timestamp
+from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
 from ibkeys.version import __version__
 
 _SAMPLE: Final = 3
+_NO_LINKS: Final = "no imported file says what is at the far end of its link"
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
     joined = join(read)
     start = start_of(joined.fabric, [each.facts.start for each in read if each.facts.start is not None])
     route_notes = lay_routes(joined.fabric, start)
-    name_unread(joined)
+    _name_unread(joined)
     files = [each.about for each in read]
     joined.fabric.notes += [
         *(note for each in read for note in _few(each.facts.notes)),
@@ -124,3 +126,28 @@ def _few(notes: Sequence[str]) -> list[str]:
     if len(notes) <= _SAMPLE:
         return list(notes)
     return [*notes[:_SAMPLE], f"{counted(len(notes) - _SAMPLE, 'more remark')} like these"]
+
+
+def _name_unread(joined: Joined) -> None:
+    """Add a trouble for each attribute that a sweep would have read and no file has."""
+    fabric = joined.fabric
+    for node in fabric.nodes:
+        if node.is_switch and node.switch_info_raw is None:
+            _add_unread(joined, node.port(0), SwitchInfo.name)
+    for port in fabric.ports():
+        if port.info is None:
+            _add_unread(joined, port, PortInfo.name)
+        if port.p_key_raw is None and port.capacity == 0 and not port.is_end_port:
+            port.p_key_raw = b""
+        if port.p_key_raw is None:
+            _add_unread(joined, port, PKeyTable.name)
+        if port.virtual_ports == "unknown":
+            _add_unread(joined, port, VirtualizationInfo.name)
+        if not joined.lists_links and port.peer is None and port.num and (port.info is None or port.is_linked):
+            port.says_peer = False
+            fabric.troubles.append(Trouble(port, _NO_LINKS, NodeInfo.name, "not-in-file"))
+
+
+def _add_unread(joined: Joined, port: Port, attribute: str) -> None:
+    why = joined.why.get((port, attribute), f"{attribute} is in no imported file")
+    joined.fabric.troubles.append(Trouble(port, why, attribute, "not-in-file"))

@@ -12,6 +12,7 @@ from ibkeys.hardware.checks import (
     class_keys,
     counters,
     host,
+    infiniband_diags,
     left_out,
     managers,
     nodes,
@@ -20,7 +21,6 @@ from ibkeys.hardware.checks import (
     virtual_ports,
 )
 from ibkeys.hardware.look import FabricReading
-from ibkeys.hardware.programs import beside
 
 
 def _checks_in(*modules: ModuleType) -> Iterator[DeviceCheck]:
@@ -31,7 +31,7 @@ CHECKS: Final[tuple[DeviceCheck, ...]] = (
     *_checks_in(host, nodes, answers, timing, counters, managers),
     *class_keys.CHECKS,
     *_checks_in(traps, virtual_ports),
-    *beside.CHECKS,
+    *infiniband_diags.CHECKS,
     *left_out.CHECKS,
 )
 

@@ -18,11 +18,11 @@ from ibkeys.mad.attributes import (
 )
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassKeyHeader
 from ibkeys.mad.classes.key_info import NeighborRecord
-from ibkeys.mad.classes.shown import fields_of
+from ibkeys.mad.classes.notices import details_of
 from ibkeys.mad.const import MAD_SIZE, MgmtClass, describe_status, method_name
 from ibkeys.mad.fields import Layout
 from ibkeys.mad.inform import InformInfo, InformInfoRecord, ReportNotice
-from ibkeys.mad.notice import Notice
+from ibkeys.mad.notice import DETAILS_AT, Notice
 from ibkeys.mad.records import MCMemberRecord, NodeRecord, PathRecord, PKeyTableRecord, PortInfoRecord
 from ibkeys.mad.sa import ACTIVE, SA_HEADER_SIZE, RmppType, describe_rmpp_status
 from ibkeys.mad.smp import DATA_OFFSET, DirectedRouteSmp, LidRoutedSmp, Mad, parse
@@ -175,7 +175,7 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
         return {
             "mad": mad_to_json(mad, show_keys),
             "attribute": name,
-            "fields": fields_of(payload, mad.mgmt_class, show_keys) if payload else None,
+            "fields": _fields_of(payload, mad.mgmt_class, show_keys) if payload else None,
         }
     if layout is None:
         names = ", ".join(sorted(ATTRIBUTES_BY_NAME))
@@ -212,3 +212,16 @@ def summary(raw: bytes) -> str:
     if mad.is_response:
         line += f" status {describe_status(mad.status, mad.mgmt_class)}"
     return f"{line} tid 0x{mad.transaction_id:x}"
+
+
+def _fields_of(payload: Layout, mgmt_class: int, show_keys: bool) -> dict[str, Any]:
+    """Return the fields of the attribute in a MAD of *mgmt_class*.
+
+    The details of a Notice depend on the class; those of an unknown trap are shown only with keys.
+    """
+    document = payload.to_json(show_keys)
+    if isinstance(payload, Notice) and mgmt_class in KEY_CLASS_OF:
+        details = details_of(payload, mgmt_class)
+        hidden = {"raw": payload.raw[DETAILS_AT:].hex() if show_keys else None}
+        document["data_details"] = details.to_json(show_keys) if details is not None else hidden
+    return document

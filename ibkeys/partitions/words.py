@@ -95,3 +95,15 @@ def rate_in_words(code: int) -> str:
 def scope_in_words(nibble: int) -> str:
     """Return ``link-local`` for 2."""
     return SCOPES.get(nibble, f"scope {nibble}")
+
+
+def rate_of_code(code: int) -> float | None:
+    """Return the rate of a code; None for an unknown code."""
+    text = RATE_GBPS.get(code)
+    return None if text is None else float(text)
+
+
+def code_above(rate: float) -> int | None:
+    """Return the lowest code of a rate above *rate*, which older subnet managers are most likely to know; None if there
+    is none."""
+    return min((code for code, text in RATE_GBPS.items() if float(text) > rate), default=None)

@@ -7,8 +7,11 @@ from dataclasses import replace
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.recorded import RecordedFabric
+from ibkeys.host.host_files import THIS_HOST
+from ibkeys.managers.opensm.on_this_host import own_socket
+from ibkeys.managers.report import join, look_at_host
+from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.live_policy import live_policy
 from ibkeys.plan.model import PartitionPlan, PlanOptions, PolicySource
 from ibkeys.plan.planner import make_plan
 from ibkeys.plan.tables.leaf_ports import enforcement_as_is
@@ -25,7 +28,7 @@ def sweep_for_plan(
     source.read_alias_guids(found, policy.named_guids)
     if not isinstance(source, LiveFabric) or source.is_simulated:
         return found, None
-    return found, live_policy(found, source.own_guid)
+    return found, _live_policy(found, source.own_guid)
 
 
 def plan_of_sweep(
@@ -51,3 +54,16 @@ def plan_of_sweep(
     if sm_guid is not None:
         manager = replace(manager, port_guid=sm_guid)
     return replace(make_plan(policy, found, options, manager, full=full, force=force), live_policy=live)
+
+
+def _live_policy(found: Topology, own_guid: int) -> PolicySource | None:
+    """Return the policy of the one master that a sweep *found*, if its OpenSM runs on this host and the file can be
+    read; its digest is "" if there is no file. None: not known. *own_guid*: the GUID of the port from which the sweep
+    went out."""
+    master = join(managers_of(found), [look_at_host(THIS_HOST, socket=own_socket())], [own_guid]).master_instance()
+    if master is None:
+        return None
+    file, policy = master.files["policy"], master.policy
+    if policy is not None:
+        return PolicySource(str(file.path), policy.digest, policy.data)
+    return PolicySource(str(file.path), "") if file.is_there is False else None

@@ -14,7 +14,7 @@ from ibkeys.audit.formats.matrix_page import render_matrix
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.pictures.columns import lay_out
 from ibkeys.audit.pictures.fabric_map import Box, FabricMap, fabric_map, worst_findings
-from ibkeys.audit.pictures.map_links import rails_and_lines
+from ibkeys.audit.pictures.map_plan import rails_and_lines
 from ibkeys.audit.pictures.map_svg import FILLS, map_part, map_style, map_svg
 from ibkeys.audit.pictures.svg import text_width
 from ibkeys.reach.reach import Reach

@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.errors import FileFormatError
 from ibkeys.hardware.check import CheckAnswer, made
-from ibkeys.hardware.programs import beside
+from ibkeys.hardware.checks import infiniband_diags
 from ibkeys.scripting import Fabric
 from tests.fabricsim import subnet, tool
 from tests.hardware.looking import look_at
@@ -76,7 +76,7 @@ def fabric() -> Fabric:
 
 
 def asked(fabric: Fabric, id: str) -> CheckAnswer:
-    [each] = [each for each in beside.CHECKS if each.id == id]
+    [each] = [each for each in infiniband_diags.CHECKS if each.id == id]
     with fabric:
         return each.ask(look_at(fabric))
 
@@ -134,7 +134,7 @@ def test_a_program_that_is_missing_fails_or_says_nothing_is_not_a_difference(
 ) -> None:
     if prints is not None:
         programs("smpquery", prints, code)
-    [each] = [each for each in beside.CHECKS if each.id == "smpquery.nodeinfo"]
+    [each] = [each for each in infiniband_diags.CHECKS if each.id == "smpquery.nodeinfo"]
     with fabric:
         answer = made(each, look_at(fabric)).answer
     assert answer.outcome == "not-checked"
@@ -156,7 +156,7 @@ def test_no_program_is_run_where_its_gets_would_be_counted(programs: Callable[..
     fabric.is_simulated = False
     with fabric:
         look = look_at(fabric)
-        texts = [made(each, look).answer.text for each in beside.CHECKS]
+        texts = [made(each, look).answer.text for each in infiniband_diags.CHECKS]
     assert all("M_Key at level 2 or 3" in text for text in texts)
     assert not list((tmp_path / "bin").glob("*.words"))
 
@@ -172,7 +172,7 @@ def test_only_what_asks_other_nodes_waits_for_theirs(programs: Callable[..., Non
     fabric.is_simulated = False
     with fabric:
         look = look_at(fabric)
-        asked = [each for each in beside.CHECKS if "query" not in each.id or "nodeinfo" in each.id]
+        asked = [each for each in infiniband_diags.CHECKS if "query" not in each.id or "nodeinfo" in each.id]
         found = {each.id: made(each, look).answer for each in asked}
     assert found["smpquery.nodeinfo"].outcome == "same"
     assert "did not answer" in found["ibnetdiscover.fabric"].text

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.hardware.programs import beside
+from ibkeys.hardware.checks import infiniband_diags
 from tests.cli.conftest import key_argument
 from tests.corpus import DATA
 from tests.hardware.looking import held, unpacked
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.integration
 DUAL_HOME = DATA / "fabrics" / "dual-home.net"
 KEY = 0xA94F13D02E7C5B68
 CA = "ibsim0"
-BESIDE = {each.id for each in beside.CHECKS}
+BESIDE = {each.id for each in infiniband_diags.CHECKS}
 FAST = ("-t", "200", "--retries", "1")
 
 

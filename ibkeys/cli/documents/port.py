@@ -1,4 +1,5 @@
-"""The document about enforcement, capacities and violation counters of ports: port-show."""
+"""The documents about enforcement, capacities and violation counters of ports: port-show, enforce-set,
+counters-clear."""
 
 from __future__ import annotations
 
@@ -19,7 +20,7 @@ from ibkeys.cli.documents.field import (
     object_of,
     parts_of,
 )
-from ibkeys.cli.documents.shared import ERRORS, FAR_END, PORT, UNREACHED
+from ibkeys.cli.documents.shared import ERRORS, FAR_END, PORT, UNREACHED, changed_ports
 
 
 def is_external(row: JsonRow) -> bool:
@@ -201,4 +202,9 @@ PORT_SHOW: Final = Document(
         UNREACHED,
     ),
     CsvRows("port", (*PORT, *(column for each in _VALUES for column in parts_of(each) or (each,)))),
+)
+
+ENFORCE_SET: Final = changed_ports("enforce-set", 2)
+COUNTERS_CLEAR: Final = changed_ports(
+    "counters-clear", 2, ERRORS._replace(optional=True), UNREACHED._replace(optional=True)
 )

@@ -7,7 +7,7 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import change_port
-from ibkeys.cli.documents.switch_port import ENFORCE_SET
+from ibkeys.cli.documents.port import ENFORCE_SET
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AddressKinds, AskedChange
 from ibkeys.errors import UsageError

@@ -39,7 +39,7 @@ def compare_groups_of_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, file: str,
     """
     from ibkeys.keys.pkey import PARTITION_MASK
     from ibkeys.partitions.ipoib import count_states
-    from ibkeys.partitions.joining.joins import find_joins
+    from ibkeys.partitions.joining import find_joins
 
     policy = read_accepted(file, ufm)  # before the fabric is opened
     with open_fabric(where) as fabric:

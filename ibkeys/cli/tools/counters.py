@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
 from ibkeys.cli.changing import Missing, change
-from ibkeys.cli.documents.counters import COUNTERS_CLEAR
+from ibkeys.cli.documents.port import COUNTERS_CLEAR
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import has_counted
 from ibkeys.cli.opening import open_fabric

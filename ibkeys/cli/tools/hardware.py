@@ -149,9 +149,9 @@ class Reported:
 
         That is a problem, unlike a device that behaves differently from an assumption.
         """
-        from ibkeys.hardware.programs import beside
+        from ibkeys.hardware.checks import infiniband_diags
 
-        ids = {each.id for each in beside.CHECKS}
+        ids = {each.id for each in infiniband_diags.CHECKS}
         return any(row["outcome"] == "differs" and row["id"] in ids for row in self.rows)
 
 

@@ -1,7 +1,7 @@
 """An options file of OpenSM as the journal keeps it: a reference to the key store in place of each key.
 
 A reference is ``@KIND:NAME:SPELLING``: the kind of the key, the name of its row of the key store
-(`ibkeys.store.keystore.row_names`; earlier versions wrote its number), and the spelling of the number, so that it is
+(`ibkeys.store.keystore.schema`; earlier versions wrote its number), and the spelling of the number, so that it is
 restored byte for byte. The kind ``m_key`` is that of the line that OpenSM obeys, ``sm_key`` and ``sa_key`` are those of
 all lines that OpenSM reads. ``other`` is a key that only this module keeps: a ``cc_key``, an earlier ``m_key``, and a
 long number on a line that names one of these but has no effect on OpenSM (a comment, ``m_key = 0x..``). If a key that

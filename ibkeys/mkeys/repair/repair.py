@@ -23,8 +23,10 @@ from ibkeys.discovery.bounds import limit_notes
 from ibkeys.discovery.discover import run_sweep
 from ibkeys.discovery.frugal_sweep import FrugalSweep
 from ibkeys.discovery.wanted import OnFound, Wanted
-from ibkeys.errors import Refused, UsageError
+from ibkeys.errors import AgentRefused, IbkeysError, MadStatusError, Refused, TransportError, UsageError
+from ibkeys.fabric.live import LiveFabric
 from ibkeys.host.file_access import stat_file
+from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask
 from ibkeys.managers.files.listeners import hindrance_to_closing
 from ibkeys.managers.key_files import export_key_files, import_links, refuse_to_overwrite
 from ibkeys.managers.machines.this_host import THIS
@@ -32,13 +34,12 @@ from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.mkeys.opensm.key_files import COPIED, give_key_file
 from ibkeys.mkeys.repair.answers import sort_answers
 from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
-from ibkeys.mkeys.repair.masters import presence_by_sa
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import Repaired
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, named_errors
-from ibkeys.topology.subnet_manager import shown_subnet_manager
+from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
 
 _WANTED: Final = Wanted(sm_info=True, link_downed=True)
 _STORED_NOTE: Final = "sm-repair: the port showed it"
@@ -62,7 +63,7 @@ class Repair:
 
     def objections(self) -> list[Objection]:
         """Return the objections to the repair. Asks the SA; no SMP is sent."""
-        return objections_to_key_files_under_sm(presence_by_sa(self.writer.fabric))
+        return objections_to_key_files_under_sm(_presence_by_sa(self.writer.fabric))
 
     def run(self, progress: OnFound | None = None) -> Repaired:
         """Read the ports, store their keys, write the files, and return the result for each port. Raises Refused (an SM
@@ -150,3 +151,27 @@ def make_private(directory: Path) -> None:
     with named_errors(directory, "cache folder of OpenSM"):
         make_directory(directory)
         os.chmod(directory, DIRECTORY_MODE)
+
+
+def _presence_by_sa(fabric: LiveFabric) -> SubnetManager:
+    """Return whether a master SM is active, by the SA at MasterSMLID and by the IsSM bit of the local port, as this
+    host's driver has them. An SA is asked by a GMP, which needs no M_Key; the SA of a master answers. An SA that does
+    not answer proves little, so a sweep has to look for SMs too. Raises TransportError.
+    """
+    local = fabric.local()
+    lid = local.sm_lid
+    if not 1 <= lid <= MAX_UNICAST_LID:
+        return SubnetManager(0, "none", "the local port has no MasterSMLID")
+    if lid == local.base_lid:
+        if local.capability_mask & CapabilityMask.IS_SM:
+            return SubnetManager(lid, "active", f"an SM runs on the local port, LID {lid}: its IsSM bit is set")
+        return SubnetManager(lid, "none", f"no SM runs on the local port, LID {lid}: its IsSM bit is clear")
+    try:
+        fabric.sa().class_port_info()
+    except MadStatusError:
+        pass  # an answer, if one that says no
+    except IbkeysError as error:
+        if isinstance(error, TransportError) and not isinstance(error, AgentRefused):
+            raise
+        return SubnetManager(lid, "none", f"the SA at LID {lid} does not answer: {error}")
+    return SubnetManager(lid, "active", f"the SA at LID {lid} answers, so its SM is master")

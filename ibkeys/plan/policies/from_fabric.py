@@ -9,11 +9,11 @@ connected later joins none. Nothing is sent.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final, get_args
 
-from ibkeys.keys.pkey import PKey
+from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.partitions.explicit import explicit_policy
 from ibkeys.partitions.export import to_conf
 from ibkeys.partitions.model import (
@@ -23,17 +23,43 @@ from ibkeys.partitions.model import (
     MemberRule,
     MemberWord,
     Policy,
+    table_order,
 )
+from ibkeys.partitions.opensm_tables import place
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.model import Enforce, PartitionPlan, PlanOptions
 from ibkeys.plan.planner import make_plan
-from ibkeys.plan.policies.unsaid import Unsaid, unsaid_in
 from ibkeys.printable import clean
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import SubnetManager
 
 _PATH: Final = "<made from the fabric>"
+_MESSAGES: Final = {
+    "no-default": "no P_Key of the default partition: OpenSM makes every port at least a limited member",
+    "table": "P_Keys that OpenSM would place at other indexes",
+    "leaf-table": "tables that are not a copy of the end port's: OpenSM makes them a copy",
+    "enforcement": "enforcement that no single part_enforce value of OpenSM produces",
+    "both-forms": "the full and the limited P_Key of one partition: written as both, which OpenSM reads as both only "
+    "with allow_both_pkeys",
+    "index-0": "a P_Key at index 0, or none, that OpenSM would move",
+    "index-order": "P_Keys at other indexes than OpenSM gives them in an empty table; it keeps those that it finds",
+    "not-read": "what could not be read, or is not certain, is not in the policy",
+}
+_LEFT_OUT: Final = ("unreadable", "duplicate-guid", "unknown-node-type")
+
+
+@dataclass(frozen=True, slots=True)
+class Unsaid:
+    """A kind of property that the policy does not express, and the ports that have it."""
+
+    kind: str
+    ports: tuple[Port, ...]
+
+    @property
+    def message(self) -> str:
+        """The kind in words."""
+        return _MESSAGES[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +95,7 @@ def policy_from(
     policy = parse_policy(lines + to_conf(named, labels), _PATH)
     allow_both = any(rule.membership == "both" for definition in named.definitions for rule in definition.rules)
     plan = _least_change(policy, fabric, manager, allow_both)
-    return MadePolicy(policy, plan, tuple(unsaid_in(fabric, plan, keys, pinned)))
+    return MadePolicy(policy, plan, tuple(_unsaid_in(fabric, plan, keys, pinned)))
 
 
 def _keys(port: Port) -> frozenset[PKey]:
@@ -118,3 +144,51 @@ def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allo
             return plan
         plans.append(plan)
     return min(plans, key=lambda plan: sum(table.differs for table in plan.tables) + len(plan.enforcement))
+
+
+def _unsaid_in(
+    fabric: Topology, plan: PartitionPlan, keys: Mapping[int, Collection[PKey]], pinned: Mapping[int, PKey]
+) -> Iterator[Unsaid]:
+    """Yield the changes that *plan*, made from the policy that describes *fabric*, would still make, and the values
+    that only its options or the present indexes keep. *keys*: the P_Keys of each port, by GUID; *pinned*: the P_Key at
+    its index 0 by the policy."""
+    found: dict[str, dict[Port, None]] = {kind: {} for kind in _MESSAGES}
+    ports = {(port.node.guid, port.num): port for port in fabric.ports()}
+    for table in plan.tables:
+        port = ports[table.port.key]
+        if table.differs:
+            found[_kind_of(port)][port] = None
+    for change in plan.enforcement:
+        found["enforcement"][ports[change.port.key]] = None
+    for problem in plan.problems:
+        kind = "not-read" if problem.kind in _LEFT_OUT else problem.kind
+        if problem.port is not None and kind in found:
+            found[kind][ports[problem.port.key]] = None
+    for port in fabric.end_ports():
+        own = keys.get(port.guid)
+        if own is None or port.capacity is None:
+            continue
+        both = any(PKey(key ^ FULL_BIT) in own for key in own)
+        if both:
+            found["both-forms"][port] = None
+        if not any(port in found[kind] for kind in ("no-default", "table", "index-0")) and _is_odd(
+            port, own, pinned, plan
+        ):
+            found["index-order"][port] = None
+    for kind, listed in found.items():
+        if listed:
+            yield Unsaid(kind, tuple(listed))
+
+
+def _kind_of(port: Port) -> str:
+    if port.is_external:
+        return "leaf-table"
+    return "table" if any(key.is_default for _, key in port.occupied or ()) else "no-default"
+
+
+def _is_odd(port: Port, keys: Collection[PKey], pinned: Mapping[int, PKey], plan: PartitionPlan) -> bool:
+    """Return whether OpenSM would give the P_Keys of a port other indexes in an empty table."""
+    order = sorted(keys, key=lambda key: (table_order(key.partition), key.is_full))
+    both = plan.options.allow_both_pkeys
+    made = place({}, order, port.capacity or 0, pinned.get(port.guid), allow_both=both).entries
+    return made != dict(port.occupied or ())

@@ -170,7 +170,7 @@ JOURNAL_SCHEMA: Final = Schema(
             )""",
         ),
         (
-            # A row's number is good within one key store only, its name in every one: ibkeys.store.keystore.row_names.
+            # A row's number is good within one key store only, its name in every one: ibkeys.store.keystore.schema.
             "ALTER TABLE entries RENAME TO entries_before",
             _entries_with("key_name TEXT"),
             """INSERT INTO entries SELECT operation, sequence, node_guid, port_guid, node_desc, node_type, port, lid,

@@ -67,7 +67,7 @@ class KeyTable:
                 self.give_up(owner, "current", "")
                 self.set_state(ref, "current", "")
 
-    # --- names: see `ibkeys.store.keystore.row_names` -----------------------------------------------------------------
+    # --- names: see `ibkeys.store.keystore.schema` --------------------------------------------------------------------
 
     def ref_of(self, name: str) -> int:
         """Return the number of the row with this *name* in a journal: its name, or a number of an earlier version.

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.store.columns import Column, blob, guid, number, row_name, text, time
-from ibkeys.store.keystore.class_key_tables import CLASS_KEY_COLUMNS, CLASS_KEY_TABLES
-from ibkeys.store.keystore.row_names import NUMBERED_COLUMNS, ROW_NAMES
 from ibkeys.store.keystore.run_tables import RUN_COLUMNS, RUN_OPERATION, RUN_TABLES, RUN_TO_MOVE, RUN_VIA
-from ibkeys.store.keystore.sealed_only import sealed_only
-from ibkeys.store.keystore.sealing import SALT_BYTES
-from ibkeys.store.keystore.sm_key_tables import SEVERAL_SUBNETS, SM_KEY_COLUMNS, SM_KEY_TABLES
+from ibkeys.store.keystore.sealing import SALT_BYTES, SEALED_BYTES
 from ibkeys.store.sqlite import Schema
 
-_CLEAR_AND_SEALED: Final = (8, 36)
+_CLEAR_AND_SEALED: Final = (8, SEALED_BYTES)
 """Bytes of a key in plain text, and of a sealed one."""
+_STATES: Final = ("current", "pending", "former", "imported")
 _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "keys": {
         "id": number(),
@@ -24,7 +21,7 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "m_key": blob(*_CLEAR_AND_SEALED),
         "m_key_protect_bits": number(3, null=True),
         "m_key_lease_period": number(0xFFFF, null=True),
-        "state": text(("current", "pending", "former", "imported")),
+        "state": text(_STATES),
         "since": time(),
         "note": text(),
         "replaces": number(null=True),
@@ -81,6 +78,100 @@ _KEY_INDEXES: Final = (
     "CREATE INDEX keys_of_port ON keys (port_guid)",
 )
 
+
+def _sealed_only(table: str, column: str) -> tuple[str, ...]:
+    """Return the SQL that makes the triggers of one table. *column*: the column with its keys. A key in plain text is
+    never stored in an encrypted store, whatever program writes it, nor a sealed key in another store.
+    """
+    return tuple(
+        f"""CREATE TRIGGER {table}_{event}_sealed BEFORE {statement} ON {table}
+        WHEN (length(NEW.{column}) = 8) = EXISTS (SELECT 1 FROM encryption)
+        BEGIN SELECT RAISE (ABORT, 'sealed keys belong into an encrypted key store, and no others'); END"""
+        for event, statement in (("insert", "INSERT"), ("update", f"UPDATE OF {column}"))
+    )
+
+
+_SM_KEY_TABLES: Final = (
+    """CREATE TABLE sm_keys (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        kind TEXT NOT NULL CHECK (kind IN ('sm_key', 'sa_key', 'other')),
+        sm_key BLOB NOT NULL CHECK (typeof(sm_key) = 'blob' AND length(sm_key) IN (8, 36)),
+        state TEXT NOT NULL CHECK (state IN ('current', 'pending', 'former', 'imported')),
+        since TEXT NOT NULL,
+        note TEXT NOT NULL
+    )""",
+    "CREATE UNIQUE INDEX one_current_of_kind ON sm_keys (kind) WHERE state = 'current'",
+    "CREATE UNIQUE INDEX one_pending_of_kind ON sm_keys (kind) WHERE state = 'pending'",
+    *_sealed_only("sm_keys", "sm_key"),
+)
+"""Keys of subnet managers: `ibkeys.store.keystore.sm_keys`."""
+_SEVERAL_SUBNETS: Final = ("DROP INDEX one_current_of_kind", "DROP INDEX one_pending_of_kind")
+"""A later step: a key of each kind for each subnet."""
+
+_SM_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
+    "sm_keys": {
+        "id": number(),
+        "kind": text(("sm_key", "sa_key", "other")),
+        "sm_key": blob(*_CLEAR_AND_SEALED),
+        "state": text(_STATES),
+        "since": time(),
+        "note": text(),
+        "name": row_name(),
+    },
+}
+
+_CLASS_KEY_TABLES: Final = (
+    """CREATE TABLE class_keys (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        key_class TEXT NOT NULL CHECK (key_class IN ('cc', 'vs', 'n2n', 'b')),
+        port_guid TEXT NOT NULL,
+        class_key BLOB NOT NULL CHECK (typeof(class_key) = 'blob' AND length(class_key) IN (8, 36)),
+        since TEXT NOT NULL,
+        note TEXT NOT NULL
+    )""",
+    "CREATE INDEX class_keys_of_port ON class_keys (key_class, port_guid)",
+    *_sealed_only("class_keys", "class_key"),
+)
+"""Keys of classes other than subnet management: `ibkeys.store.keystore.class_keys`."""
+
+_CLASS_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
+    "class_keys": {
+        "id": number(),
+        "key_class": text(("cc", "vs", "n2n", "b")),
+        "port_guid": guid(),
+        "class_key": blob(*_CLEAR_AND_SEALED),
+        "since": time(),
+        "note": text(),
+    },
+}
+
+_TABLES: Final = ("keys", "subnet_keys", "sm_keys")
+
+_ROW_NAMES: Final = (
+    "CREATE TABLE numbered (table_name TEXT PRIMARY KEY, most INTEGER NOT NULL) WITHOUT ROWID",
+    *(
+        statement
+        for table in _TABLES
+        for statement in (
+            f"ALTER TABLE {table} ADD COLUMN name TEXT",
+            f"UPDATE {table} SET name = lower(hex(randomblob(16)))",
+            f"INSERT INTO numbered SELECT '{table}', coalesce(max(id), 0) FROM {table}",
+            f"CREATE UNIQUE INDEX {table}_by_name ON {table} (name)",
+        )
+    ),
+)
+"""Names of rows, to which the journal refers.
+
+A row's number is valid within one file only: after a key store was lost, a new one counts from 1 again, and an entry of
+the journal would get another key. So a row has a name of 128 random bits; a name from another store is no name here.
+Journals of earlier versions refer to numbers; those are found only if the row had no name when this file was upgraded.
+If another file of an earlier version replaced the right one, such a number leads to another key. That key is only
+compared with the keys of a file or port, and never written, so no value is wrongly taken as set by ibkeys.
+
+``most``: the highest number of a row that an earlier version stored, 0 in a new file."""
+
+_NUMBERED_COLUMNS: Final[dict[str, dict[str, Column]]] = {"numbered": {"table_name": text(_TABLES), "most": number()}}
+
 KEYSTORE_SCHEMA: Final = Schema(
     what="key store",
     application_id=0x49424B4B,  # "IBKK"
@@ -128,8 +219,8 @@ KEYSTORE_SCHEMA: Final = Schema(
                 p INTEGER NOT NULL,
                 proof BLOB NOT NULL
             )""",
-            *sealed_only("keys", "m_key"),
-            *sealed_only("subnet_keys", "m_key"),
+            *_sealed_only("keys", "m_key"),
+            *_sealed_only("subnet_keys", "m_key"),
         ),
         RUN_TABLES,
         (
@@ -138,13 +229,13 @@ KEYSTORE_SCHEMA: Final = Schema(
             # Ports that the user has declared gone or moved, so that they are not waited for.
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
         ),
-        SM_KEY_TABLES,
+        _SM_KEY_TABLES,
         RUN_VIA,
-        CLASS_KEY_TABLES,
-        ROW_NAMES,
+        _CLASS_KEY_TABLES,
+        _ROW_NAMES,
         RUN_OPERATION,
         RUN_TO_MOVE,
-        SEVERAL_SUBNETS,
+        _SEVERAL_SUBNETS,
     ),
-    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **SM_KEY_COLUMNS, **CLASS_KEY_COLUMNS, **NUMBERED_COLUMNS},
+    columns={**_KEY_COLUMNS, **RUN_COLUMNS, **_SM_KEY_COLUMNS, **_CLASS_KEY_COLUMNS, **_NUMBERED_COLUMNS},
 )

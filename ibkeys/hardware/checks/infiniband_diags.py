@@ -1,36 +1,47 @@
-"""Checks that infiniband-diags read the same values as ibkeys. Differences are named by field, no value is kept."""
+"""Checks that infiniband-diags, run on the same port, read the same values as ibkeys.
+
+Their output may have M_Keys: while it is read it is in a folder that only this user can read, and only names of fields
+that differ are kept. No key is given to these programs.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection
+import shutil
+import tempfile
+from collections.abc import Callable, Collection, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+from ibkeys import files
 from ibkeys.dumps.dotted import split_dotted
 from ibkeys.dumps.facts import DumpFacts, PortFacts
 from ibkeys.dumps.lines import text_lines
 from ibkeys.dumps.netdiscover import read_netdiscover
 from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
-from ibkeys.errors import IbkeysError
+from ibkeys.errors import FileFormatError, IbkeysError, Unreachable
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, checks_in, not_checked
 from ibkeys.hardware.look import FabricReading
-from ibkeys.hardware.programs.running import ask
+from ibkeys.host.run_program import run_with_reason
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.performance import PortCounters
 from ibkeys.mad.records import PortInfoRecord
+from ibkeys.printable import clean
 from ibkeys.topology.nodes import LinkEnd
 
 _MOVING: Final = frozenset({"m_key", "diag_code", "client_reregister", "port_state", "port_physical_state"})
 """Fields of PortInfo that may change between two reads, and the key, which is not shown."""
 _COUNTER: Final = re.compile(r"[0-9]{1,20}", re.ASCII)
+_SECONDS: Final = 120.0
+"""The most seconds for a program: ibnetdiscover of a large fabric is the slowest."""
+_T = TypeVar("_T")
 
 
 @check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
 def nodeinfo(look: FabricReading) -> CheckAnswer:
     """Compare NodeInfo, field by field."""
-    dump = ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
+    dump = _ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
     own = NodeInfo(look.handle.get(NodeInfo))
     if not dump.nodes:
         return not_checked("smpquery printed no NodeInfo")
@@ -45,7 +56,7 @@ def nodeinfo(look: FabricReading) -> CheckAnswer:
 def portinfo(look: FabricReading) -> CheckAnswer:
     """Compare PortInfo: all fields that both print and that do not change."""
     command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
-    return _port_info(look, ask(look, command, read_smpquery))
+    return _port_info(look, _ask(look, command, read_smpquery))
 
 
 @check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
@@ -53,7 +64,7 @@ def pkeys(look: FabricReading) -> CheckAnswer:
     """Compare the P_Key table, entry by entry."""
     owner = PortFacts(None, look.local.port, at_lid=look.local.base_lid)
     command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
-    ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
+    _ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
     table = owner.table or b""
     theirs = [int.from_bytes(table[at : at + 2]) for at in range(0, len(table), 2)]
     mine = [int(key) for key in look.handle.read_p_keys()]
@@ -66,7 +77,7 @@ def pkeys(look: FabricReading) -> CheckAnswer:
 def own_record(look: FabricReading) -> CheckAnswer:
     """Compare PortInfoRecord of the local port."""
     lid = look.own.lid
-    dump = ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
+    dump = _ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
     record = look.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=look.local.port)
     return _port_info(look, dump, record.port_info)
 
@@ -74,7 +85,7 @@ def own_record(look: FabricReading) -> CheckAnswer:
 @check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
 def fabric(look: FabricReading) -> CheckAnswer:
     """Compare nodes by GUID, and links by their ends."""
-    dump = ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
+    dump = _ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
     theirs, mine = {node.guid for node in dump.nodes}, {node.guid for node in look.found.nodes}
     their_links = {frozenset(link) for link in dump.links or ()}
     my_links = {
@@ -91,7 +102,7 @@ def fabric(look: FabricReading) -> CheckAnswer:
 def counters(look: FabricReading) -> CheckAnswer:
     """Compare PortCounters of the local port: they continue to count, so they are read three times."""
     before = _own_counters(look)
-    theirs = ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
+    theirs = _ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
     after = _own_counters(look)
     by_name = {row.name: row.attr for row in PortCounters.rows.values()}
     shared = {name: by_name[name] for name in theirs if name in by_name and not name.endswith(("Select", "Select2"))}
@@ -134,6 +145,43 @@ def _told(shared: Collection[str], wrong: list[str]) -> CheckAnswer:
         return not_checked("nothing was printed that both have")
     text = f"{len(shared)} values" + (f", of which differ: {', '.join(wrong)}" if wrong else "")
     return as_assumed(not wrong, text, differing=wrong)
+
+
+def _ask(
+    look: FabricReading, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False
+) -> _T:
+    """Run *command*, with the options for our port, and return the result of *read* for the file with its output.
+
+    *asks_fabric*: it sends SMPs to other nodes too. Raises Unreachable when it may not or cannot be run, or fails, in
+    words for the report; FileFormatError when its output is not understood; the errors of reading the local port.
+    """
+    if why := _why_not(look, asks_fabric):
+        raise Unreachable(why)
+    program = command[0]
+    if shutil.which(program) is None:
+        raise Unreachable(f"{program} is not installed (infiniband-diags)")
+    where = ["-C", look.local.ca_name, "-P", str(look.local.port)]
+    ran = run_with_reason([program, *where, *command[1:]], _SECONDS)
+    if ran.printed is None:
+        raise Unreachable(f"{program} failed: {clean(ran.why)}")
+    with tempfile.TemporaryDirectory(prefix="ibkeys-") as folder:  # mode 0700
+        path = Path(folder) / program
+        path.touch(0o600)
+        path.write_text(ran.printed, encoding="utf-8", errors="replace")
+        try:
+            return read(path, files.LARGE)
+        except FileFormatError as error:
+            # its path would be that of the folder, which no longer exists
+            raise FileFormatError(error.fault, program, error.line, error.column) from None
+
+
+def _why_not(look: FabricReading, asks_fabric: bool) -> str:
+    """Return why no program is run at all; "" if it may."""
+    if look.fabric.is_simulated:
+        return "a subnet that is simulated in this process: no other program can reach it"
+    if look.own_is_protected:
+        return "the local port has an M_Key at level 2 or 3, and its Gets would be counted there: no key is given to it"
+    return look.why_alone() if asks_fabric else ""
 
 
 CHECKS: Final = checks_in(globals())

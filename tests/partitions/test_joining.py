@@ -6,7 +6,7 @@ import pytest
 
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.partitions.ipoib import compare_groups
-from ibkeys.partitions.joining.joins import Joins, find_joins
+from ibkeys.partitions.joining import Joins, find_joins
 from ibkeys.partitions.model import broadcast_mgid
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.agents.sa_records import MulticastGroup

@@ -7,8 +7,7 @@ import pytest
 from ibkeys.mad.attributes import PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.mad.link_rates import link_rate
-from ibkeys.partitions.joining.rates import code_above, rate_of_code
-from ibkeys.partitions.words import RATE_GBPS
+from ibkeys.partitions.words import RATE_GBPS, code_above, rate_of_code
 
 EXTENDED = int(CapabilityMask.IS_EXTENDED_SPEEDS_SUPPORTED)
 

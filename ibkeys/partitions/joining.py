@@ -19,9 +19,8 @@ from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.link_rates import link_rate
 from ibkeys.partitions.ipoib import GroupFinding
-from ibkeys.partitions.joining.rates import code_above, rate_of_code
 from ibkeys.partitions.model import Policy
-from ibkeys.partitions.words import MTU_BYTES, mtu_in_words, rate_in_words
+from ibkeys.partitions.words import MTU_BYTES, code_above, mtu_in_words, rate_in_words, rate_of_code
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port

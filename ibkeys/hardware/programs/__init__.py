@@ -1,1 +1,0 @@
-"""infiniband-diags, run on the same port: whether they read the same values."""
