@@ -59,10 +59,10 @@ if TYPE_CHECKING:
     from ibkeys.keys.mkey import MKey as MKey
     from ibkeys.keys.pkey import PKey as PKey
     from ibkeys.keys.smkey import SMKey as SMKey
-    from ibkeys.opening import Keys as Keys
+    from ibkeys.mkeys.key_sources import Keys as Keys
+    from ibkeys.mkeys.key_sources import SaAccess as SaAccess
     from ibkeys.opening import Local as Local
     from ibkeys.opening import NodeNames
-    from ibkeys.opening import SaAccess as SaAccess
     from ibkeys.opening import Stores as Stores
     from ibkeys.opening import open_port as open_port
     from ibkeys.plan.document import write_plan as write_plan
@@ -102,7 +102,8 @@ _MODULES = {
     "keys.mkey": ("MKey",),
     "keys.pkey": ("PKey",),
     "keys.smkey": ("SMKey",),
-    "opening": ("Keys", "Local", "SaAccess", "Stores", "open_port"),
+    "mkeys.key_sources": ("Keys", "SaAccess"),
+    "opening": ("Local", "Stores", "open_port"),
     "plan.document": ("write_plan",),
     "plan.document_reader": ("read_plan",),
     "plan.model": ("PartitionPlan",),

@@ -13,8 +13,7 @@ from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Timing
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import StoreError, UsageError
-from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.key_sources import KeySources, load_ring
+from ibkeys.mkeys.key_sources import Keys, SaAccess, load_ring
 from ibkeys.printable import counted, named
 from ibkeys.scripting import Fabric
 from ibkeys.store.keystore.sealing import Passphrase
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
     from ibkeys.fabric.recorded import RecordedFabric
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.fingerprint import Fingerprints
-    from ibkeys.keys.smkey import SMKey
     from ibkeys.mkeys.sa_keys import SaKeys
     from ibkeys.sim.subnet import Subnet
 
@@ -43,39 +41,6 @@ class Local:
     ca: str | None = None
     port: int | None = None
     at: str | int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class SaAccess:
-    """The access to the SA for M_Keys.
-
-    ``sm_key``: its SM_Key (OpenSM's sa_key); ``sm_lid``: LID of the SA, by default the local port's MasterSMLID;
-    ``pkey_index``: place in the local P_Key table, by default that of the default partition.
-    """
-
-    sm_key: SMKey | int
-    sm_lid: int | None = None
-    pkey_index: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Keys:
-    """The M_Keys to use, apart from those of the key store.
-
-    ``m_key`` is sent to every node addressed, ``default`` to those for which no other key is known. ``security_keys``:
-    a directory with OpenSM's key files. ``trust_topology``: known keys are sent over links that could not be proven
-    too, and keys of other classes to ports without a known place. ``ask_unproven``: where a protected port may be, it
-    is queried once without a key: that counts a violation there, and its lease may start. ``from_sa``: the SA is
-    queried for M_Keys and for the places of the ports that have them; keys and places from the other sources have
-    precedence.
-    """
-
-    m_key: MKey | int | None = None
-    default: MKey | int | None = None
-    security_keys: str | Path | None = None
-    trust_topology: bool = False
-    ask_unproven: bool = False
-    from_sa: SaAccess | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,10 +106,10 @@ def open_fabric(
         umad = umad or open_port(cast("str | Subnet", backend), local)
         subnet, state = _simulation_of(umad)
         paths = (stores or Stores()).paths(subnet is not None, state)
-        sources = _sources(keys or Keys(), paths)
-        ring, warnings = load_ring(sources)
+        keys = keys or Keys()
+        ring, warnings = load_ring(keys, paths)
         fabric = Fabric(umad, ring, timing, names, limits)
-        of_sa = _keys_of_sa(fabric, keys.from_sa) if keys is not None and keys.from_sa is not None else None
+        of_sa = _keys_of_sa(fabric, keys.from_sa) if keys.from_sa is not None else None
     except BaseException:
         if umad is not None:
             umad.close()
@@ -154,8 +119,8 @@ def open_fabric(
     assumed = _about_assumed(subnet) if subnet is not None else []
     fabric.warnings = [*assumed, *warnings, *(of_sa.warnings if of_sa is not None else ())]
     if isinstance(backend, str):
-        fabric.as_options = partial(_as_options, backend, local or Local(), keys or Keys(), paths, fabric, node_names)
-    fabric.reload_keys = partial(_reload_keys, fabric, ring, sources, of_sa)
+        fabric.as_options = partial(_as_options, backend, local or Local(), keys, paths, fabric, node_names)
+    fabric.reload_keys = partial(_reload_keys, fabric, ring, keys, paths, of_sa)
     return fabric
 
 
@@ -221,32 +186,15 @@ def _about_assumed(subnet: Subnet) -> list[str]:
     return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
 
 
-def _sources(keys: Keys, paths: StorePaths) -> KeySources:
-    return KeySources(
-        _as_key(keys.m_key),
-        _as_key(keys.default),
-        Path(keys.security_keys) if keys.security_keys else None,
-        paths.keystore,
-        keys.trust_topology,
-        keys.ask_unproven,
-        paths.passphrase,
-        paths.journal,
-    )
-
-
-def _as_key(key: MKey | int | None) -> MKey | None:
-    return MKey(key) if isinstance(key, int) else key
-
-
 def _names(names: NodeNames) -> dict[int, str]:
     return read_node_name_map(names) if isinstance(names, str | Path) else dict(names)
 
 
-def _reload_keys(fabric: Fabric, opened_with: KeyRing, sources: KeySources, of_sa: SaKeys | None) -> None:
-    """Read the *sources* of keys again into the ring that the fabric was opened with, if it still has that one."""
+def _reload_keys(fabric: Fabric, opened_with: KeyRing, keys: Keys, paths: StorePaths, of_sa: SaKeys | None) -> None:
+    """Read the sources of keys again into the ring that the fabric was opened with, if it still has that one."""
     if fabric.ring is not opened_with:  # a ring that the caller has set is kept
         return
-    fresh = load_ring(sources)[0]
+    fresh, _ = load_ring(keys, paths)
     if of_sa is not None:
         of_sa.add_to(fresh)
     opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import pytest
 
@@ -16,7 +15,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
-from tests.protectedsim import end_port, link_end
+from tests.protectedsim import link_end
 
 SYSTEM_IMAGE, NODE, PORT = slice(4, 12), slice(12, 20), slice(20, 28)
 KINDS = {"port": (PORT,), "node": (NODE,), "both": (PORT, NODE), "system-image": (SYSTEM_IMAGE,)}
@@ -82,8 +81,3 @@ def forget(ring: KeyRing, port: SimPort) -> None:
 def key_of(ring: KeyRing, port: SimPort) -> bytes:
     """The key that *ring* has for *port*, as it stands in a MAD."""
     return ring.by_guid.get(port.guid, NO_MKEY).reveal().to_bytes(8)
-
-
-def guard_of(port: SimPort) -> Any:
-    """The port that guards *port*."""
-    return end_port(port.node, port.number)

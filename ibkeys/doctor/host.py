@@ -1,24 +1,36 @@
-"""Checks of key files, of the OpenSMs on this host, and of their files."""
+"""Checks of key files, of the OpenSMs on this host, and of their files and locks."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Final
 
 from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
 from ibkeys.doctor.host_facts import check_host
-from ibkeys.errors import IbkeysError, StoreError
+from ibkeys.errors import FileError, IbkeysError, StoreError
 from ibkeys.host.host_files import THIS_HOST
+from ibkeys.host.host_lock import find_lock, lock_file
+from ibkeys.host.lock_holder import holder_in_words
 from ibkeys.managers.host_facts import HostFacts
-from ibkeys.managers.lock_checks import check_locks
+from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.policy_checks import check_policy
-from ibkeys.managers.report import look_at_host, with_ports
+from ibkeys.managers.report import HostReport, look_at_host, with_ports
+from ibkeys.managers.site import Running
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal
 from ibkeys.store.opensm import MKEY_FILE, read_key_files
 from ibkeys.umad.probe import ProbeResult
+
+_LOCK: Final = "OpenSM lock"
+_ADVICE_ON_LOCK: Final = (
+    "finish or undo that change where it was begun (ibkeys journal there names it); if it has ended there, any later "
+    "change through OpenSM from there removes the lock; where neither is possible, the next change needs --override "
+    "stale-lock"
+)
 
 
 def check_security_keys(folder: Path) -> Iterator[ProbeResult]:
@@ -46,6 +58,32 @@ def check_this_host(facts: HostFacts, journal: Path | None) -> Iterator[ProbeRes
     if journal is not None:
         with suppress(StoreError), Journal.read(journal) as stored:  # the check of that store names it
             yield from check_managers_elsewhere(here, stored)
+
+
+def check_locks(host: HostReport) -> Iterator[ProbeResult]:
+    """Yield a check for each lock on this host, with the run that holds it or that was interrupted while it held it."""
+    places = {path for each in host.instances for path in Running(each, THIS, None).lock_places()}
+    for path in sorted(places):
+        file = lock_file(path)
+        try:
+            is_closed = file.is_file() and not os.access(file, os.R_OK)
+        except OSError:
+            yield ProbeResult(_LOCK, None, f"{file}: this user may not see whether there is a lock; root may")
+            continue
+        if is_closed:
+            yield ProbeResult(_LOCK, None, f"{file}: somebody is changing something, or was cut off; root can see who")
+            continue
+        try:
+            found = find_lock(path)
+        except FileError as error:
+            yield ProbeResult(_LOCK, False, str(error))
+            continue
+        if found is not None:
+            who = f"{file}: {holder_in_words(found.text)}"
+            if found.is_held:
+                yield ProbeResult(_LOCK, None, f"{who}, is changing something")
+            else:
+                yield ProbeResult(_LOCK, False, f"{who}, was cut off", _ADVICE_ON_LOCK)
 
 
 def folders_with_keys(facts: HostFacts) -> list[Path]:

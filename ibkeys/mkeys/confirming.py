@@ -79,42 +79,6 @@ def _still_to_go_back(operation: int) -> Iterator[None]:
         raise
 
 
-@dataclass(frozen=True, slots=True)
-class Confirmation:
-    """How a run is confirmed. ``seconds``: the time limit; ``now``, ``wait``: as in `await_confirmation`; ``say``:
-    tells the user the state; ``waiting``: called when the time begins.
-    """
-
-    seconds: float
-    now: Callable[[], float]
-    wait: Callable[[float], bool]
-    say: Callable[[str], None]
-    waiting: Callable[[], None]
-
-
-def let_be_confirmed(writer: ChangeWriter, operation: int, error: BaseException | None, how: Confirmation) -> bool:
-    """Wait for the confirmation of a completed run. Return True when it stays, False when it must be rolled back now.
-
-    A run that *error* stopped waits too, because the user may want to resume it. An interrupted run is rolled back at
-    once. A run that did not raise the level stays without waiting: there is nothing to roll back. Raises StoreError.
-    """
-    record = record_of_last_run(writer)
-    with Journal(writer.fabric.stores.journal) as journal:
-        if not is_raised(record):
-            journal.move_stage(operation, "running", "ended")
-            return True
-        if isinstance(error, KeyboardInterrupt):
-            how.say(f"{error}: the level is lowered to {level_to_fall_to(record)}")
-            return False
-        journal.move_stage(operation, "running", "unconfirmed")
-        how.waiting()
-        if error is not None:
-            how.say(str(error))
-        level = level_to_fall_to(record)
-        what = f"operation {operation}: the level is lowered to {level} in {how.seconds:g} s, with the same M_Key,"
-        return bool(ask_for_confirmation(journal, operation, what, how.seconds, how.now, how.wait, how.say))
-
-
 def rolls_back(wait: float, standby_wait: float) -> list[str]:
     """Return the arguments of the command that lowers the level of an unconfirmed run; the operation is appended.
     *wait*, *standby_wait*: as in `ViaOpensm`. The interlock ``unknown-sm`` is overridden, because the run has used this
@@ -159,9 +123,7 @@ class Awaiting:
                 make()
             except (IbkeysError, KeyboardInterrupt) as caught:
                 error = caught
-            waiting = partial(self.guardian.send, "waiting")
-            how = Confirmation(self.seconds, seconds_since_boot, self.wait(interrupts), self.say, waiting)
-            if self.operation is not None and not let_be_confirmed(writer, self.operation, error, how):
+            if self.operation is not None and not self.is_kept(writer, error, self.wait(interrupts)):
                 try:
                     self.lowered(lower_unconfirmed(writer, self.through(), self.operation))
                 except Refused as refusal:
@@ -169,6 +131,38 @@ class Awaiting:
                 run.account.gone_back = True
         if error is not None:
             raise error
+
+    def is_kept(
+        self,
+        writer: ChangeWriter,
+        error: BaseException | None,
+        wait: Callable[[float], bool],
+        now: Callable[[], float] = seconds_since_boot,
+    ) -> bool:
+        """Wait for the confirmation of the completed run. Return True when it stays, False when it must be rolled back
+        now.
+
+        A run that *error* stopped waits too, because the user may want to resume it. An interrupted run is rolled back
+        at once. A run that did not raise the level stays without waiting: there is nothing to roll back. *wait*, *now*:
+        as in `await_confirmation`. Raises StoreError.
+        """
+        assert self.operation is not None
+        record = record_of_last_run(writer)
+        with Journal(writer.fabric.stores.journal) as journal:
+            if not is_raised(record):
+                journal.move_stage(self.operation, "running", "ended")
+                return True
+            level = level_to_fall_to(record)
+            if isinstance(error, KeyboardInterrupt):
+                self.say(f"{error}: the level is lowered to {level}")
+                return False
+            journal.move_stage(self.operation, "running", "unconfirmed")
+            self.guardian.send("waiting")
+            if error is not None:
+                self.say(str(error))
+            what = f"the level is lowered to {level} in {self.seconds:g} s, with the same M_Key,"
+            what = f"operation {self.operation}: {what}"
+            return bool(ask_for_confirmation(journal, self.operation, what, self.seconds, now, wait, self.say))
 
 
 def _not_lowered(refusal: Refused) -> Incomplete:

@@ -12,61 +12,85 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.private_files import is_there
 
 if TYPE_CHECKING:  # a key store and key files are loaded where there are any
+    from ibkeys.keys.smkey import SMKey
     from ibkeys.store.keystore.keystore import KeyStore
-    from ibkeys.store.keystore.sealing import Passphrase
+    from ibkeys.store.paths import StorePaths
 
 
 @dataclass(frozen=True, slots=True)
-class KeySources:
-    """The sources of keys for a key ring. ``m_key``: the key for every node; ``fallback``: the key for ports without
-    another; ``security_keys``: a directory with OpenSM's ``guid2mkey``, ``neighbors``, ``guid2lid``, and files with
-    keys of classes; ``keystore``: a key store file, read if it exists; ``passphrase``: opens it if it is encrypted."""
+class SaAccess:
+    """The access to the SA for M_Keys.
 
-    m_key: MKey | None = None
-    fallback: MKey | None = None
-    security_keys: Path | None = None
-    keystore: Path | None = None
+    ``sm_key``: its SM_Key (OpenSM's sa_key); ``sm_lid``: LID of the SA, by default the local port's MasterSMLID;
+    ``pkey_index``: place in the local P_Key table, by default that of the default partition.
+    """
+
+    sm_key: SMKey | int
+    sm_lid: int | None = None
+    pkey_index: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """The M_Keys to use, apart from those of the key store.
+
+    ``m_key`` is sent to every node addressed, ``default`` to those for which no other key is known. ``security_keys``:
+    a directory with OpenSM's key files. ``trust_topology``: known keys are sent over links that could not be proven
+    too, and keys of other classes to ports without a known place. ``ask_unproven``: where a protected port may be, it
+    is queried once without a key: that counts a violation there, and its lease may start. ``from_sa``: the SA is
+    queried for M_Keys and for the places of the ports that have them; keys and places from the other sources have
+    precedence.
+    """
+
+    m_key: MKey | int | None = None
+    default: MKey | int | None = None
+    security_keys: str | Path | None = None
     trust_topology: bool = False
     ask_unproven: bool = False
-    passphrase: Passphrase | None = None
-    journal: Path | None = None
+    from_sa: SaAccess | None = None
 
 
-def load_ring(sources: KeySources) -> tuple[KeyRing, list[str]]:
-    """Return the ring, and warnings about lines of the key files that were left out.
+def load_ring(keys: Keys, stores: StorePaths) -> tuple[KeyRing, list[str]]:
+    """Return the ring with *keys* and those of the key store, and warnings about lines of the key files that were left
+    out.
 
     The key store has priority over the files, because ibkeys set its keys itself. For keys of classes, which ibkeys
     never sets, the files have priority over the key store. Raises StoreError, FileFormatError.
     """
     ring = KeyRing(
-        for_all=sources.m_key,
-        fallback=sources.fallback or NO_MKEY,
-        trust_topology=sources.trust_topology,
-        ask_unproven=sources.ask_unproven,
+        for_all=_as_key(keys.m_key),
+        fallback=_as_key(keys.default) or NO_MKEY,
+        trust_topology=keys.trust_topology,
+        ask_unproven=keys.ask_unproven,
     )
     warnings: list[str] = []
-    if sources.security_keys is not None:
+    if keys.security_keys:
+        folder = Path(keys.security_keys)
         from ibkeys.classkeys.key_files import CLASS_KEY_FILES, read_class_key_files
         from ibkeys.store.opensm import read_key_files
 
-        files = read_key_files(sources.security_keys, others=CLASS_KEY_FILES.values())
+        files = read_key_files(folder, others=CLASS_KEY_FILES.values())
         ring.by_guid.update(files.m_keys)
         ring.neighbors.update(files.neighbors)
         ring.lids.update({guid: base for guid, (base, _top) in files.lids.items()})
         warnings += files.warnings
-        class_keys, more = read_class_key_files(sources.security_keys)
+        class_keys, more = read_class_key_files(folder)
         ring.class_keys = class_keys
         warnings += more
-    if sources.keystore is not None and is_there(sources.keystore, "key store"):
+    if stores.keystore is not None and is_there(stores.keystore, "key store"):
         from ibkeys.store.keystore.keystore import KeyStore
 
-        with KeyStore(sources.keystore, create=False, upgrade=False, passphrase=sources.passphrase) as store:
+        with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
             add_store(ring, store)
-            doubtful = _pending_without_operation(store, sources.journal)
+            doubtful = _pending_without_operation(store, stores.journal)
             ring.in_change |= {guid: (ring.by_guid[guid],) for guid in doubtful}
-            if sources.fallback is None:
+            if keys.default is None:
                 ring.fallback = next(iter(store.subnet_keys()), NO_MKEY)
     return ring, warnings
+
+
+def _as_key(key: MKey | int | None) -> MKey | None:
+    return MKey(key) if isinstance(key, int) else key
 
 
 def add_store(ring: KeyRing, store: KeyStore) -> None:

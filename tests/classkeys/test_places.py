@@ -24,7 +24,6 @@ from tests.protectedsim import keep_counters, link_end, protect_all, ring_of, sm
 
 KEY = 0xA1A2A3A4A5A6A7A8
 OF = KEY_CLASSES["cc"]
-CC = int(OF.mgmt_class)
 OWN, HOST, OTHER = "node01 mlx4_0", "node03 mlx4_0", "node04 mlx4_0"
 
 

@@ -16,10 +16,11 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.key_files import export_key_files, import_key_files, import_opensm_config
 from ibkeys.managers.opensm.process import OpensmProcess
-from ibkeys.mkeys.key_sources import KeySources, load_ring
+from ibkeys.mkeys.key_sources import Keys, load_ring
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import KEY_FILES, KeyFiles, read_key_files, write_key_files
+from ibkeys.store.paths import StorePaths
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import protect_all
 
@@ -222,7 +223,7 @@ def test_the_ring_tries_an_imported_key_that_came_later_and_keeps_the_other(tmp_
         store.promote(store.put_pending(1, 1, 0, KeySetting(A, 2, 60), None))
         store.put_subnet_key(C)
         import_key_files(store, folder(tmp_path / "in", KeyFiles({1: B}), written=60))
-    ring, _ = load_ring(KeySources(keystore=tmp_path / "keys.db"))
+    ring, _ = load_ring(Keys(), StorePaths(tmp_path / "keys.db", None))
     assert (ring.by_guid[1], tuple(ring.spares[1]), ring.fallback) == (B, (A,), C)
-    ring, _ = load_ring(KeySources(keystore=tmp_path / "keys.db", fallback=A))
+    ring, _ = load_ring(Keys(default=A), StorePaths(tmp_path / "keys.db", None))
     assert ring.fallback == A

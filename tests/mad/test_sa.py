@@ -16,8 +16,6 @@ from ibkeys.mad.sa import ACTIVE, RmppType, SaHeader, build_sa, with_rmpp
 from ibkeys.mad.smp import parse
 from tests.segments import split_segments
 
-RECORDS = [NodeRecord, PortInfoRecord, PKeyTableRecord, MCMemberRecord]
-
 
 @pytest.mark.parametrize(
     ("record", "components", "mask"),

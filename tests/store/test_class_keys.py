@@ -13,10 +13,11 @@ from ibkeys.errors import FileFormatError, StoreError, StoreSealed
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.managers.host_facts import key_files_in
 from ibkeys.managers.key_files import import_key_files
-from ibkeys.mkeys.key_sources import KeySources, load_ring
+from ibkeys.mkeys.key_sources import Keys, load_ring
 from ibkeys.store.keystore.class_keys import ClassKeyStore
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sealing import Cost, Passphrase
+from ibkeys.store.paths import StorePaths
 
 A, B = ClassKey(0xA1A2A3A4A5A6A7A8), ClassKey(0xB1B2B3B4B5B6B7B8)
 PORT, OTHER = 0x0002C9030000ABCD, 0x0002C9030000ABCE
@@ -89,7 +90,7 @@ def test_a_directory_without_any_key_file_is_refused(tmp_path: Path) -> None:
     with KeyStore(None) as store, pytest.raises(FileFormatError):
         import_key_files(store, tmp_path)
     with pytest.raises(FileFormatError):
-        load_ring(KeySources(security_keys=tmp_path))
+        load_ring(Keys(security_keys=tmp_path), StorePaths(None, None))
 
 
 def test_the_ring_has_those_of_the_files_before_those_of_the_store(tmp_path: Path) -> None:
@@ -98,7 +99,7 @@ def test_the_ring_has_those_of_the_files_before_those_of_the_store(tmp_path: Pat
         ClassKeyStore(store).put_all_imported("cc", {PORT: B, OTHER: B})
         ClassKeyStore(store).put_all_imported("vs", {PORT: B})
     key_files(tmp_path / "keys")
-    ring, warnings = load_ring(KeySources(security_keys=tmp_path / "keys", keystore=path))
+    ring, warnings = load_ring(Keys(security_keys=tmp_path / "keys"), StorePaths(path, None))
     assert warnings == []
     assert ring.class_keys == {"cc": {PORT: A, OTHER: B}, "n2n": {PORT: B}, "vs": {PORT: B}}
     assert not ring.has_keys

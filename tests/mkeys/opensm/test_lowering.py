@@ -5,12 +5,15 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.change.confirming.confirmation import confirm, is_unconfirmed
+from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.doctor.stores import open_operations
@@ -18,7 +21,7 @@ from ibkeys.errors import NotStored, Refused, StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.hosts import SmHost
-from ibkeys.mkeys.confirming import Confirmation, let_be_confirmed
+from ibkeys.mkeys.confirming import Awaiting
 from ibkeys.mkeys.opensm.course import RunKeys, course
 from ibkeys.mkeys.opensm.planned import plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
@@ -298,8 +301,10 @@ def ended(writer: ChangeWriter, error: BaseException | None = None, answers: boo
         clock[0] += seconds
         return answers
 
-    how = Confirmation(60, lambda: clock[0], wait, said.append, lambda: said.append("waiting"))
-    return let_be_confirmed(writer, 1, error, how), said
+    guardian = cast(Guardian, SimpleNamespace(send=said.append))
+    unused = cast(Any, None)  # the lowering is not made here
+    awaiting = Awaiting(guardian, 60, unused, lambda _: wait, said.append, unused, 1)
+    return awaiting.is_kept(writer, error, wait, lambda: clock[0]), said
 
 
 def test_enter_confirms_and_afterwards_it_is_too_late_to_go_back(bench: Bench) -> None:

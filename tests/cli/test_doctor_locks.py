@@ -8,9 +8,9 @@ from typing import Any, cast
 
 import pytest
 
+from ibkeys.doctor.host import check_locks
 from ibkeys.host.host_lock import LockHere, lock_file, take_lock
 from ibkeys.host.lock_holder import LockHolder
-from ibkeys.managers.lock_checks import check_locks
 from ibkeys.managers.report import HostReport
 from tests.owners import closed
 
@@ -48,7 +48,7 @@ def test_one_that_is_held_is_a_note_and_a_stale_one_a_problem(tmp_path: Path) ->
 def test_one_that_this_user_may_not_read_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     conf = tmp_path / "opensm.conf"
     lock_file(conf).write_bytes(HOLDER.line())
-    monkeypatch.setattr("ibkeys.managers.lock_checks.os.access", lambda path, mode: False)  # root may read everything
+    monkeypatch.setattr("ibkeys.doctor.host.os.access", lambda path, mode: False)  # root may read everything
     [check] = check_locks(host(conf))
     assert (check.ok, check.detail.startswith(f"{lock_file(conf)}: somebody is changing")) == (None, True)
 
