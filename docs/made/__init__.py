@@ -1,5 +1,5 @@
 """What is made from what it describes each time the site is built: the reference pages of the site, and in the tree the
-JSON Schema files, and the lists of fields, the list of commands and the examples in the man pages.
+JSON Schema files, and the lists of fields, of commands and of audit rules and the examples in the man pages.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def in_tree() -> Iterator[tuple[Path, str]]:
     """Yield each file of the tree that has something made, and what it should be."""
     yield from ((SCHEMAS / name, text) for name, text in documents.schemas())
     for page in sorted(MAN_PAGES.glob("*.[1-8]")):
-        yield page, commands.with_commands(documents.with_fields(page.read_text()))
+        yield page, rules.with_rules(commands.with_commands(documents.with_fields(page.read_text())))
 
 
 def _write(path: Path, text: str) -> None:

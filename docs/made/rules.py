@@ -1,10 +1,26 @@
-"""The page of the audit rules: each one as `ibkeys audit --explain` describes it."""
+"""The audit rules: a page with each as `ibkeys audit --explain` describes it, and the list in ibkeys-audit(1)."""
 
 from __future__ import annotations
+
+import re
+from typing import Final
 
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.audit.findings import GROUPS
 from ibkeys.audit.rule import SOURCES, Rule
+
+_LIST: Final = re.compile(r'(\.\\" made from ibkeys/audit/catalogue.py\n)(?:.*\n)*?(\.\\" end\n)')
+
+
+def with_rules(page: str) -> str:
+    """Return the text of a man page with the list of the rules, where it has one."""
+    return _LIST.sub(lambda found: f"{found[1]}{''.join(map(_entry, CATALOGUE))}{found[2]}", page)
+
+
+def _entry(rule: Rule) -> str:
+    severity = rule.severity + (f", in cloud {rule.severity_in('cloud')}" if rule.lower_in_cloud else "")
+    title = (rule.title[0].upper() + rule.title[1:]).replace("-", "\\-")
+    return f".TP\n\\fB{rule.id}\\fR ({severity})\n{title}.\n"
 
 
 def page() -> str:

@@ -34,7 +34,7 @@ def test_json_has_an_entry_for_every_rule_and_the_keys_of_the_contract(cli: Cli)
     ]
     assert (document["schema"], document["profile"], document["policy"]) == ("ibkeys.audit/2", "cloud-secured", None)
     assert [each["rule"] for each in document["results"]] == [rule.id for rule in CATALOGUE]
-    assert sum(document["summary"].values()) == 47
+    assert sum(document["summary"].values()) == len(CATALOGUE)
     assert set(document["summary"]) == {"pass", "fail", "unknown", "n/a", "waived"}
     for each in document["results"]:
         assert {"rule", "title", "severity", "result", "subjects", "remedy"} <= each.keys()

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import pytest
 
+from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.cli import main
 from tests.cli.conftest import run
 from tests.corpus import DATA
@@ -36,6 +37,10 @@ def test_the_answers_are_those_of_the_commands(tmp_path: Path, monkeypatch: pyte
     for command, output in shown():
         done = run(*shlex.split(command))
         assert (done.out, done.err) == (output, "")
+
+
+def test_it_counts_the_rules_of_the_audit() -> None:
+    assert f"Audits it with {len(CATALOGUE)} rules." in README.read_text()
 
 
 def test_each_command_line_can_be_typed_as_it_stands() -> None:
