@@ -35,6 +35,14 @@ _CHEAP = {"keys", "mad", "sim", "store"}
 settings.load_profile("soak" if SOAK else "default")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """Name a file that was asked for and does not exist: in several processes, pytest only says that no test ran."""
+    asked = [config.invocation_params.dir / arg.partition("::")[0] for arg in config.args]
+    absent = [str(path) for path in asked if not path.exists()]
+    if absent:
+        raise pytest.UsageError(f"file or directory not found: {', '.join(absent)}")
+
+
 def pytest_collectstart(collector: pytest.Collector) -> None:
     """Load the profile of a module's room before it is imported: a test takes the one that is loaded then."""
     if SOAK and isinstance(collector, pytest.Module):
