@@ -11,6 +11,8 @@ import termios
 from dataclasses import dataclass
 from pathlib import Path
 
+import pytest
+
 from tests.corpus import DATA
 
 TUTORIAL = DATA.parents[1] / "docs" / "tutorial.md"
@@ -86,5 +88,10 @@ def test_the_tutorial_typed_through_as_written(tmp_path: Path) -> None:
     written = steps()
     outputs = typed([step.command for step in written], tmp_path)
     assert len(outputs) == len(written) > 20
-    wrong = [(step, output) for step, output in zip(written, outputs, strict=True) if not step.is_shown_by(output)]
-    assert not wrong, f"$ {wrong[0][0].command}\nthe tutorial shows:\n{wrong[0][0].shown}\nit wrote:\n{wrong[0][1]}"
+    wrong = [
+        f"$ {step.command}\nthe tutorial shows:\n{step.shown}\nit wrote:\n{output}"
+        for step, output in zip(written, outputs, strict=True)
+        if not step.is_shown_by(output)
+    ]
+    if wrong:
+        pytest.fail("\n".join(wrong), pytrace=False)
