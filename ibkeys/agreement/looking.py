@@ -75,9 +75,9 @@ def wait_for_agreement(look: Callable[[], Agreement], seconds: float, clock: Clo
     """Compare until all sources agree, for at most *seconds*; return the last result."""
     end, pause = clock.now() + seconds, _FIRST_PAUSE
     while True:
-        seen = look()
+        agreement = look()
         left = end - clock.now()
-        if seen.is_reached or left <= 0:
-            return seen
+        if agreement.is_reached or left <= 0:
+            return agreement
         clock.sleep(min(pause, left))
         pause = min(2 * pause, _LONGEST_PAUSE)

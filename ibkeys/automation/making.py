@@ -268,8 +268,8 @@ def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Pr
             except Refused as refusal:
                 if refusal.interlock not in INTERLOCKS or not callable(asked.consent):
                     raise
-                seen = Proposal(command, objections=(Objection(refusal.interlock, refusal.message),))
-                wider = _with(given, asked.agreed(seen), seen)
+                proposal = Proposal(command, objections=(Objection(refusal.interlock, refusal.message),))
+                wider = _with(given, asked.agreed(proposal), proposal)
                 if not wider.covers(refusal.interlock) or wider == given:
                     raise
                 given = wider
@@ -280,10 +280,10 @@ def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Pr
                 problem = next(iter(change.plan.refusals), None)
                 return replace(change.result(is_made=False), objections=objections, notes=notes, problem=problem)
             plan = change.plan
-            seen = Proposal(
+            proposal = Proposal(
                 command, change.method, change.changes(), tuple(plan.objections), tuple(plan.questions), notes
             )
-            wider = _with(given, asked.agreed(seen), seen)
+            wider = _with(given, asked.agreed(proposal), proposal)
             if wider != given:
                 given = wider
                 continue
@@ -300,9 +300,9 @@ def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Pr
             return replace(result, proven=is_proven, notes=(*notes, *result.notes), problem=problem)
 
 
-def _with(given: Consent, answer: Consent, seen: Proposal) -> Consent:
-    """Return *given* with the overrides in *answer* for interlocks that were *seen*, and for no other."""
-    triggered = {each.interlock for each in seen.objections}
+def _with(given: Consent, answer: Consent, proposal: Proposal) -> Consent:
+    """Return *given* with the overrides in *answer* for the interlocks of *proposal*, and for no other."""
+    triggered = {each.interlock for each in proposal.objections}
     force = given.force or (answer.force and "active-sm" in triggered)
     return Consent(force, given.overrides | (answer.overrides & triggered))
 

@@ -46,12 +46,12 @@ def sms_for(
     unknown kind, and the user has not overridden that.
     """
     while True:
-        seen = find_sms(managers, reached, writer.fabric.own_guid, several_masters)
-        for objection in _objections([each.instance for each in seen.opensms]):
+        found_sms = find_sms(managers, reached, writer.fabric.own_guid, several_masters)
+        for objection in _objections([each.instance for each in found_sms.opensms]):
             if not writer.consent.covers(objection.interlock):
                 raise objection.refusal()
-        if not take_host_locks(writer, seen.opensms):
-            return seen
+        if not take_host_locks(writer, found_sms.opensms):
+            return found_sms
 
 
 def _objections(instances: Sequence[Instance]) -> Iterator[Objection]:
@@ -165,12 +165,12 @@ def find_opensms(
     SM is on no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an
     option is not known, FileError if a file cannot be reached, and HostNotReached.
     """
-    seen = sms_for(writer, found, reached, several_masters)
-    if not seen.report.masters:
+    found_sms = sms_for(writer, found, reached, several_masters)
+    if not found_sms.report.masters:
         raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
-    refuse_strangers(seen.sms, seen.report.hosts, otherwise)
+    refuse_strangers(found_sms.sms, found_sms.report.hosts, otherwise)
     opensms, notes = [], list[str]()
-    for sm, running in seen.sms:
+    for sm, running in found_sms.sms:
         assert running is not None  # it is no stranger
         file, doubts = options_file(running, REFUSAL)
         options, uncertain = read(running, file)
@@ -179,5 +179,5 @@ def find_opensms(
     files = {file.key: file for file in merged(each.file for each in opensms)}
     for each in opensms:
         each.file = files[each.file.key]  # of OpenSMs that share a file one sees what the other wrote
-    notes += notes_on_idle_hosts(seen.report.hosts)
-    return OpensmManagers(seen.report, tuple(opensms), [*files.values()], notes)
+    notes += notes_on_idle_hosts(found_sms.report.hosts)
+    return OpensmManagers(found_sms.report, tuple(opensms), [*files.values()], notes)

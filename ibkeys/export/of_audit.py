@@ -18,12 +18,12 @@ def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
     for node in data.fabric.nodes:
         nodes.add(node.type_name)
     yield nodes
-    seen = report.coverage
+    coverage = report.coverage
     yield Family(
         "ibkeys_coverage_ports",
         "Ports by how much of them was read; silent: ports behind which nothing answered.",
         ("reading",),
-        {("read",): seen.read, ("unreadable",): seen.unreadable, ("silent",): seen.silent},
+        {("read",): coverage.read, ("unreadable",): coverage.unreadable, ("silent",): coverage.silent},
     )
 
 

@@ -117,12 +117,12 @@ def plan_enforcement(
     survey = look_at_all(writer, (), by_port_guid=True)
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
-    seen = sms_for(writer, managers_of(survey.topology), reached)
-    site = site_of(writer, reached, seen)
+    found_sms = sms_for(writer, managers_of(survey.topology), reached)
+    site = site_of(writer, reached, found_sms)
     plan = EnforcementPlan(
-        COMMAND, seen=seen, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
+        COMMAND, found_sms=found_sms, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
-    plan.files = _files(seen, plan.notes)
+    plan.files = _files(found_sms, plan.notes)
     if writer.goes_on is not None:
         refuse_elsewhere(writer, writer.goes_on, plan.files)
     plan.new = {file.key: _edited(file, wanted(file)) for file in plan.files}
@@ -138,10 +138,10 @@ def plan_enforcement(
     if plan.pending:
         plan.objections += [
             # First: drift from a policy that OpenSM has not read yet ends when it reads it.
-            *objections_to_unread_policy(writer, seen.master.instance, survey.topology),
+            *objections_to_unread_policy(writer, found_sms.master.instance, survey.topology),
             *objections_to_unread_options(plan.files, partial(is_written_here, writer)),
             *_of_drift(site, survey, enforced),
-            *objections_to_strangers(seen),
+            *objections_to_strangers(found_sms),
             *objections_to_owners(plan.changing),
         ]
     return plan
@@ -245,10 +245,10 @@ def _make(writer: ChangeWriter, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _files(seen: FoundSms, notes: list[str]) -> list[OpensmFile]:
+def _files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
     """Return the options files of the OpenSMs that are reached, that of the master last."""
     files = []
-    for running in seen.opensms:
+    for running in found_sms.opensms:
         settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
         _refuse_command_line(running, settings)
         conf, doubts = options_file(running, _REFUSAL)
@@ -322,11 +322,11 @@ def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objecti
         )
 
 
-def objections_to_strangers(seen: FoundSms) -> Iterator[Objection]:
+def objections_to_strangers(found_sms: FoundSms) -> Iterator[Objection]:
     """Yield ``standby-differs``: an SM that would take over works with its own part_enforce."""
-    strangers = [str(manager.port) for manager, running in seen.others() if running is None]
+    strangers = [str(manager.port) for manager, running in found_sms.others() if running is None]
     if strangers:
-        why = where_it_may_be([each.name for each in seen.report.instances() if each.port_guid is None])
+        why = where_it_may_be([each.name for each in found_sms.report.instances() if each.port_guid is None])
         yield Objection(
             "standby-differs",
             f"the SM at {named(strangers)}: {why}; when it takes over, its own part_enforce applies; reach it with "

@@ -93,7 +93,7 @@ class EnforcementPlan(Plan):
     the ports that identify its subnet.
     """
 
-    seen: FoundSms
+    found_sms: FoundSms
     wait: float
     progress: OnStep
     say: Callable[[str], None]
@@ -168,8 +168,8 @@ class EnforcementPlan(Plan):
         verify = partial(self.files[-1].verify, "nothing more was done")
         return OpensmFiles(
             writer,
-            self.seen.manager,
-            self.seen.master,
+            self.found_sms.manager,
+            self.found_sms.master,
             opensms,
             self.files,
             verify,

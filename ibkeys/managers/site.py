@@ -212,10 +212,10 @@ def find_sms(
     if not several_masters:
         master_in(report)
     machines = {each.machine.name: each.machine for each in reversed(reached)}
-    seen = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
+    by_port_guid = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     sms: list[tuple[Manager, Running | None]] = []
     for manager in report.managers or ():
-        instance = seen.get(manager.guid)
+        instance = by_port_guid.get(manager.guid)
         if manager.state != "not active":
             running = None if instance is None else Running(instance, machines[instance.host], manager)
             sms.append((manager, running))
@@ -290,12 +290,12 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
         )
     silent = [host for host in report.hosts if host.error]
     problems = [f"host {host.name}: {host.error}" for host in silent]
-    seen = [each.name for each in report.instances()]
+    names = [each.name for each in report.instances()]
     untold = [each.name for each in report.instances() if each.port_guid is None]
     by_guid = f"; if it is {named(untold)}, set guid in its options and restart it, to show its port" if untold else ""
     text = (
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
-        f"the OpenSMs that were found ({named(seen) if seen else 'none'})"
+        f"the OpenSMs that were found ({named(names) if names else 'none'})"
         f"{'; ' + '; '.join(problems) if problems else ''}{by_guid}; or run on its host as root, or name it: "
         + given("--sm-host HOST", "hosts=")
     )

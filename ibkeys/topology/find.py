@@ -16,7 +16,7 @@ from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 
 if TYPE_CHECKING:
-    from ibkeys.topology.searched import Searched
+    from ibkeys.topology.searched import SearchableFabric
 
 _NAMED: Final = 8
 """A message names at most so many nodes."""
@@ -35,7 +35,7 @@ class SeveralNodes(AddressError):
         self.candidates = _words_of(port.node for port in ports)
 
 
-def find_aliases(fabric: Searched, guids: Iterable[int]) -> dict[int, tuple[Port, int]]:
+def find_aliases(fabric: SearchableFabric, guids: Iterable[int]) -> dict[int, tuple[Port, int]]:
     """Return those of *guids* that are no port's own and that an end port has as alias GUIDs, as far as GUIDInfo was
     read: each with the first such port and its index in GUIDInfo. Index 0 is the port's own GUID (IBA 14.2.5.5)."""
     ends = list(fabric.end_ports())
@@ -48,7 +48,7 @@ def find_aliases(fabric: Searched, guids: Iterable[int]) -> dict[int, tuple[Port
     return found
 
 
-def find_port(fabric: Searched, address: Address, portnum: int | None) -> Port:
+def find_port(fabric: SearchableFabric, address: Address, portnum: int | None) -> Port:
     """Return the port that *address* and *portnum* mean; without *portnum* port 0 of a switch, else the port with the
     address.
 
@@ -64,7 +64,7 @@ def find_port(fabric: Searched, address: Address, portnum: int | None) -> Port:
     return pick(fabric, ports, portnum, str(address), near)
 
 
-def find_ports(fabric: Searched, address: Address) -> list[Port]:
+def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
     """Return the end ports of the one node that *address* names; none where no node has it.
 
     A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
@@ -95,7 +95,7 @@ def find_ports(fabric: Searched, address: Address) -> list[Port]:
 
 
 def pick(
-    fabric: Searched | None, ports: Sequence[Port], portnum: int | None, what: str, near: Sequence[str] = ()
+    fabric: SearchableFabric | None, ports: Sequence[Port], portnum: int | None, what: str, near: Sequence[str] = ()
 ) -> Port:
     """Return port *portnum* of the node whose end ports *ports* are.
 
@@ -118,7 +118,7 @@ def pick(
     return port
 
 
-def _not_found(fabric: Searched | None) -> str:
+def _not_found(fabric: SearchableFabric | None) -> str:
     """Return in words that a port was not found: that there is none, or that it may be where nothing was read."""
     troubles = fabric.troubles if fabric else []
     unasked = fabric.unasked if fabric else []
@@ -135,7 +135,7 @@ def _not_found(fabric: Searched | None) -> str:
     return f"not found, but {were}, so it may be there: {why.port}: {why.error}"
 
 
-def _on_route(fabric: Searched, path: tuple[int, ...]) -> Iterator[Port]:
+def _on_route(fabric: SearchableFabric, path: tuple[int, ...]) -> Iterator[Port]:
     """Follow *path* along the links of a sweep and yield the end port where it ends."""
     if not fabric.nodes:
         return
@@ -164,7 +164,7 @@ def number_meant(reached: Port, portnum: int | None) -> int:
     return num
 
 
-def _of_host(fabric: Searched, host: str) -> list[Node]:
+def _of_host(fabric: SearchableFabric, host: str) -> list[Node]:
     return [node for node in fabric.nodes if node.description and split_description(node.description)[0] == host]
 
 

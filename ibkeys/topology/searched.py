@@ -9,7 +9,7 @@ from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.troubles import Trouble, Unasked
 
 
-class Searched(Protocol):
+class SearchableFabric(Protocol):
     """The methods of a fabric that a search uses: see `ibkeys.topology.model.Topology`."""
 
     nodes: list[Node]

@@ -217,5 +217,5 @@ def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -
 @pytest.mark.parametrize(("reverts", "pending"), [(ABORT, True), ("", False)])
 def test_one_of_the_other_way_that_did_not_end_is_something_to_do(reverts: str, pending: bool) -> None:
     nothing = cast(Any, None)
-    plan = EnforcementPlan(COMMAND, seen=nothing, wait=1.0, progress=nothing, say=nothing, reverts=reverts)
+    plan = EnforcementPlan(COMMAND, found_sms=nothing, wait=1.0, progress=nothing, say=nothing, reverts=reverts)
     assert plan.pending == pending

@@ -96,13 +96,13 @@ def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topol
     return site_of(writer, reached, sms_for(writer, managers_of(found), reached))
 
 
-def site_of(writer: ChangeWriter, reached: Sequence[ReachedHost], seen: FoundSms) -> OpensmSite:
-    """Return the site of the master that was *seen* on the hosts *reached*. Raises UsageError, FileError and
+def site_of(writer: ChangeWriter, reached: Sequence[ReachedHost], found_sms: FoundSms) -> OpensmSite:
+    """Return the site of the master of *found_sms*, on the hosts *reached*. Raises UsageError, FileError and
     StoreError, as `find_site`."""
-    settings, notes = seen.master.settings(OPTIONS, "what it makes of a policy")
-    options = _options(seen.master.instance, settings)
-    site = OpensmSite(writer, reached, seen.manager, seen.master, options, notes=notes)
-    _find_others(site, seen)
+    settings, notes = found_sms.master.settings(OPTIONS, "what it makes of a policy")
+    options = _options(found_sms.master.instance, settings)
+    site = OpensmSite(writer, reached, found_sms.manager, found_sms.master, options, notes=notes)
+    _find_others(site, found_sms)
     return site
 
 
@@ -127,13 +127,13 @@ def _place_of_policy(running: Running) -> tuple[str, Path]:
     return running.machine.name, running.place_of("policy")[0]
 
 
-def _find_others(site: OpensmSite, seen: FoundSms) -> None:
+def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
     """Note the other SMs in *site*: those whose policy file can be reached, and those whose file cannot."""
-    untold = [each.name for each in seen.report.instances() if each.port_guid is None]
+    untold = [each.name for each in found_sms.report.instances() if each.port_guid is None]
     missing = where_it_may_be(untold)
     known = {_place_of_policy(site.master)}
     standbys, unreached = [], []
-    for manager, running in seen.others():
+    for manager, running in found_sms.others():
         site.others += 1
         state = manager.state or "IsSM is set, SMInfo not answered"
         if running is None:
@@ -147,8 +147,8 @@ def _find_others(site: OpensmSite, seen: FoundSms) -> None:
         if place not in known:
             known.add(place)
             standbys.append(running)
-    unreached += [f"host {host.name}: {host.error}" for host in seen.report.hosts if host.error]
-    site.managers = {f"0x{each.guid:016x}": str(each.port) for each in seen.report.managers or ()}
+    unreached += [f"host {host.name}: {host.error}" for host in found_sms.report.hosts if host.error]
+    site.managers = {f"0x{each.guid:016x}": str(each.port) for each in found_sms.report.managers or ()}
     with Journal.read(site.writer.fabric.stores.journal) as journal:
         unreached += managers_away(journal, site.managers)
     site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)

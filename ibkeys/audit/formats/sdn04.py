@@ -43,19 +43,19 @@ def partitions_document(data: AuditInput, site: DocumentSite, tenancies: Sequenc
     The partitions are those of *tenancies* and all others that are on some port, but for the default one, which every
     fabric has. A partition that no tenant has is listed without one; one that two have is listed twice.
     """
-    seen = _members(data)
+    members = _members(data)
     named = {each.base: each.name for each in data.policy.partitions} if data.policy is not None else {}
     tenants = grouped(tenancies, lambda tenancy: tenancy.partition)
     unread = _unread_tables(data)
     entries = []
-    for partition in sorted({*tenants, *(each for each in seen if each != DEFAULT_PARTITION)}):
+    for partition in sorted({*tenants, *(each for each in members if each != DEFAULT_PARTITION)}):
         for tenancy in tenants.get(partition) or [Tenancy(partition, None)]:
             entries.append(
                 {
                     "name": tenancy.name or named.get(partition) or f"0x{partition:x}",
                     "partition_key": f"0x{partition:x}",
                     "tenant_id": tenancy.tenant,
-                    **_status(seen.get(partition, 0), unread),
+                    **_status(members.get(partition, 0), unread),
                 }
             )
     return {**_head(data, site), "partitions_checked": len(entries), "partitions": entries}

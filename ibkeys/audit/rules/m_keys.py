@@ -205,10 +205,10 @@ def sweep_interval(data: AuditInput) -> int | None:
 def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
     """Fail end ports with an M_Key that is easy to guess (MK007)."""
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
-    seen = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
-    holes_count = _shell_keys_stand_out(seen)
+    traits_by_port = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
+    holes_count = _shell_keys_stand_out(traits_by_port)
     configured = _keys_of_configurations(data, ports)
-    for port, traits in seen.items():
+    for port, traits in traits_by_port.items():
         evidence = port_info(data, port, PortInfo.m_key)
         evidence["M_Key"] = {"traits": list(traits)}
         reasons = [TRAIT_TEXT[trait] for trait in traits if trait != CLEAR_HOLES]
@@ -224,14 +224,14 @@ def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
     verdict.note = "" if ports or verdict.findings else "no port has an M_Key"
 
 
-def _shell_keys_stand_out(seen: Mapping[Port, tuple[str, ...]]) -> int:
+def _shell_keys_stand_out(traits_by_port: Mapping[Port, tuple[str, ...]]) -> int:
     """Return how many different keys look like $RANDOM, 0 when there are no more than by chance: one good key in 16
     looks so.
 
     4 of up to 16 keys; of more keys 5 standard deviations above what chance gives. With 3, one good rotation of 50
     ports in 300 was called guessable.
     """
-    keys = {key_number(port): CLEAR_HOLES in traits for port, traits in seen.items()}
+    keys = {key_number(port): CLEAR_HOLES in traits for port, traits in traits_by_port.items()}
     shaped, total = sum(keys.values()), len(keys)
     by_chance = 3 if total <= 16 else total / 16 + 5 * math.sqrt(total * 15 / 256)
     return shaped if shaped > by_chance else 0

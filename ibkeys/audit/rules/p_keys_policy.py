@@ -190,8 +190,8 @@ def forbidden(data: AuditInput, verdict: RuleVerdict) -> None:
         for each, at, way, others in _by_port(found):
             _say(verdict, each, data.reach.ports[at], Partners(data.reach.ports, others), way)
     unknown = {*data.reach.unread, *data.reach.virtualized}
-    seen = {data.reach.ports[at] for at in numbers_in(concerned)} | unknown
-    verdict.passed = sum(port not in seen for port in data.end_ports)
+    not_passed = {data.reach.ports[at] for at in numbers_in(concerned)} | unknown
+    verdict.passed = sum(port not in not_passed for port in data.end_ports)
 
 
 def _by_port(found: Iterable[Deviating]) -> Iterator[tuple[Deviating, int, ReachedField, int]]:

@@ -52,7 +52,7 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
         rows_of_sms, names = SmKeys(keys).outline(), SmKeys(keys).names()
         subnets = _subnets(where) if rows_of_sms else {}
         sm_keys = [_sm_key(row, shown and shown[2].get(row.ref), subnets.get(names[row.ref])) for row in rows_of_sms]
-        seen = keys.topology_seen()
+        dates = keys.topology_seen()
         document = {
             "keys": rows,
             "subnet_keys": subnet_keys,
@@ -60,7 +60,7 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
             "class_keys": ClassKeyStore(keys).count(),
             "encrypted": keys.is_encrypted,
             "links": len(keys.links()) // 2,
-            "links_seen": {"oldest": seen[0], "newest": seen[1]} if seen else None,
+            "links_seen": {"oldest": dates[0], "newest": dates[1]} if dates else None,
             "lids": len(keys.lids()),
         }
     if not write_document(format, KEYSTORE_LIST, lambda: document, rows):
@@ -131,8 +131,10 @@ def _write_list(document: dict[str, Any], with_keys: bool) -> None:
     for name, count in document["class_keys"].items():
         write(counted(count, KEY_CLASSES[name].key_name))
     ports = len({row["port_guid"] for row in rows})
-    seen = document["links_seen"]
-    links = counted(document["links"], "link") + (f", last seen {seen['oldest']} to {seen['newest']}" if seen else "")
+    dates = document["links_seen"]
+    links = counted(document["links"], "link") + (
+        f", last seen {dates['oldest']} to {dates['newest']}" if dates else ""
+    )
     sealed = "; encrypted" if document["encrypted"] else ""
     write(
         f"{counted(len(rows), 'key')} of {counted(ports, 'port')}, {links}, {counted(document['lids'], 'LID')}{sealed}"

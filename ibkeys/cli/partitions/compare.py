@@ -84,17 +84,17 @@ def compare(
     wanted = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # raises UsageError for --sm-host, which does not go with a snapshot
-        seen = _only(_recorded(where, asked, wanted), chosen)
+        agreement = _only(_recorded(where, asked, wanted), chosen)
     else:
         hosts = hosts_of(where, sm_hosts)
         with open_fabric(where) as fabric, progress_bar(where) as progress:
             client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(asked.policy)
             look = SourcesToRead(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
             if asked.wait is None:
-                seen = _only(look.once(progress), chosen)
+                agreement = _only(look.once(progress), chosen)
             else:
-                seen = wait_for_agreement(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
-    return _show(seen, asked.full, folded, format, chosen)
+                agreement = wait_for_agreement(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
+    return _show(agreement, asked.full, folded, format, chosen)
 
 
 def _compare_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked, listing: Listing, format: str) -> int:
@@ -110,15 +110,15 @@ def _compare_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked, list
     return compare_groups_of_ipoib(where, ufm, sa, asked.policy, asked.members, format)
 
 
-def _only(seen: Agreement, chosen: PortFilter) -> Agreement:
+def _only(agreement: Agreement, chosen: PortFilter) -> Agreement:
     """Return only the values of ports that the filter keeps.
 
     Raises AddressError for a name that the fabric does not have.
     """
     if not chosen.is_given:
-        return seen
-    chosen.look_up(seen.inputs.found)
-    return replace(seen, values=tuple(value for value in seen.values if chosen.keeps(value.port)))
+        return agreement
+    chosen.look_up(agreement.inputs.found)
+    return replace(agreement, values=tuple(value for value in agreement.values if chosen.keeps(value.port)))
 
 
 def _recorded(where: Where, asked: _Asked, policy: Policy | None) -> Agreement:
@@ -139,37 +139,37 @@ def _recorded(where: Where, asked: _Asked, policy: Policy | None) -> Agreement:
 # --- output -----------------------------------------------------------------------------------------------------------
 
 
-def _show(seen: Agreement, full: bool, folded: bool, format: str, chosen: PortFilter) -> int:
+def _show(agreement: Agreement, full: bool, folded: bool, format: str, chosen: PortFilter) -> int:
     from ibkeys.agreement.document import to_json, to_row
 
-    found = seen.inputs.found
+    found = agreement.inputs.found
     say_notes(found)
-    listed = [value for value in seen.values if full or value.verdict.state != "agree"]
+    listed = [value for value in agreement.values if full or value.verdict.state != "agree"]
     errors = errors_of(found, chosen.concerns)
     looked_at = chosen.looked_at(found)
 
     def document() -> dict[str, Any]:
         part = looked_at.to_json() if looked_at is not None else None
-        return {"looked_at": part, **to_json(seen, listed), "errors": errors, "unreached": found.unreached}
+        return {"looked_at": part, **to_json(agreement, listed), "errors": errors, "unreached": found.unreached}
 
     if not write_document(format, COMPARE, document, map(to_row, listed)):
         if looked_at is not None:
             write(str(looked_at))
-        _write_words(seen, listed, folded)
-    _say_what_is_uncertain(seen)
-    return _finish(seen, finish(errors, format))
+        _write_words(agreement, listed, folded)
+    _say_what_is_uncertain(agreement)
+    return _finish(agreement, finish(errors, format))
 
 
-def _write_words(seen: Agreement, listed: Sequence[AgreementValue], folded: bool) -> None:
+def _write_words(agreement: Agreement, listed: Sequence[AgreementValue], folded: bool) -> None:
     from ibkeys.agreement.causes import IN_WORDS
 
     rows = [_row(value) for value in listed]
     if rows:
-        found = seen.inputs.found
+        found = agreement.inputs.found
         write_ports(COMPARED, rows, FoldedNames((port.identity() for port in found.ports()), found), folded)
-    counts = seen.counts()
-    write(f"{len(seen.values)} values compared: " + ", ".join(_counted(state, counts[state]) for state in _STATES))
-    for cause, count in seen.causes().items():
+    counts = agreement.counts()
+    write(f"{len(agreement.values)} values compared: " + ", ".join(_counted(state, counts[state]) for state in _STATES))
+    for cause, count in agreement.causes().items():
         write(clean(f"  {count}: {IN_WORDS[cause]}"))
 
 
@@ -198,9 +198,9 @@ _WHAT: Final[Mapping[What, str]] = {
 _STATES: Final[Mapping[AgreementState, str]] = {"agree": "agree", "differs": "differ", "unknown": "unknown"}
 
 
-def _say_what_is_uncertain(seen: Agreement) -> None:
+def _say_what_is_uncertain(agreement: Agreement) -> None:
     """Write notes about the SM's own file and the SA's answers, and why a column is not known."""
-    inputs = seen.inputs
+    inputs = agreement.inputs
     if inputs.policy is not None:
         say_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
     exits.warn_each(inputs.sm.notes if inputs.sm is not None else (), "note")
@@ -211,17 +211,17 @@ def _say_what_is_uncertain(seen: Agreement) -> None:
             exits.note(f"the SA hides it: {answer.detail}")
         elif answer.outcome == "answered" and answer.detail:
             exits.warn(f"this part of the SA's answer was rejected ({record}): {answer.detail}")
-    if hidden := seen.hidden_ports():
+    if hidden := agreement.hidden_ports():
         ports = counted(hidden, "port")
         exits.note(f"the SA hides the P_Keys of {ports}: OpenSM shows only ports that share a P_Key with the requester")
 
 
-def _finish(seen: Agreement, code: int) -> int:
+def _finish(agreement: Agreement, code: int) -> int:
     """Write errors for facts that could not be found out, and return the exit code. *code*: that of the sweep."""
-    for text in (*seen.inputs.sa_failures, *seen.inputs.hosts_not_reached):
+    for text in (*agreement.inputs.sa_failures, *agreement.inputs.hosts_not_reached):
         exits.warn(text, "error")
         code = exits.NOT_COMPLETED
-    counts = seen.counts()
+    counts = agreement.counts()
     if counts["unknown"]:
         exits.warn(
             f"the result is partial: too little is known about {counts['unknown']} values to compare them", "error"

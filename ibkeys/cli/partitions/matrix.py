@@ -16,7 +16,7 @@ from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, looked_at, missing, write_pairs
+from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, looked_at, missing_data, write_pairs
 from ibkeys.cli.render import table_lines, write_document
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
@@ -184,7 +184,7 @@ def _document(shown: _Shown) -> dict[str, Any]:
         "unknown": unknown,
         "inbound_check": reach.inbound_check,
         "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
-        **missing(shown.found, reach, shown.chosen),
+        **missing_data(shown.found, reach, shown.chosen),
     }
 
 

@@ -37,7 +37,7 @@ def looked_at(part: ChosenPorts | None) -> dict[str, int] | None:
     return part.looked_at.to_json() if part is not None else None
 
 
-def missing(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
+def missing_data(found: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
     """Return the fields of the document about missing data.
 
     These are unread ports, stops on some routes, and links that are not Active.
@@ -69,14 +69,15 @@ def write_pairs(found: Topology, reach: Reach, chosen: set[int], part: ChosenPor
     one_way = named(reach.one_way_pairs(chosen), lambda match: match.gets_there)
     unknown = named(reach.unknown_pairs(chosen), lambda match: None in (match.gets_there, match.gets_back))
     if format == "json":
-        seen = json.dumps(looked_at(part))
-        write_exact(f'{{"schema": "{MATRIX.schema}", "looked_at": {seen}, "pairs": [')
+        part_text = json.dumps(looked_at(part))
+        write_exact(f'{{"schema": "{MATRIX.schema}", "looked_at": {part_text}, "pairs": [')
         write_json_items(map(_document, talking))
         write_exact('], "one_way": [')
         write_json_items(map(_document, one_way))
         write_exact('], "unknown": [')
         write_json_items(map(_document, unknown))
-        write_exact(f'], "inbound_check": "{reach.inbound_check}", ' + json.dumps(missing(found, reach, chosen))[1:])
+        rest = json.dumps(missing_data(found, reach, chosen))[1:]
+        write_exact(f'], "inbound_check": "{reach.inbound_check}", {rest}')
     elif format == "csv":
         write_rows(MATRIX.other_rows, _csv_rows({"both": talking, "a_to_b": one_way, "unknown": unknown}))
     else:

@@ -26,13 +26,13 @@ class SiteDefaults(Mapping[str, Any]):
     """The ``default_map`` of a command's context, which is the site file.
 
     The file is read when click first looks for a value. The options that choose the file (``--site``, ``--backend``,
-    ``--from``) are eager, so that their values are known by then; help and completion look for no value. *reports*: a
-    mistake in the file is kept for `problems_of` instead of raised.
+    ``--from``) are eager, so that their values are known by then; help and completion look for no value.
+    *keeps_mistakes*: a mistake in the file is kept for `problems_of` instead of raised.
     """
 
-    def __init__(self, context: click.Context, reports: bool = False) -> None:
+    def __init__(self, context: click.Context, keeps_mistakes: bool = False) -> None:
         self._context = context
-        self._reports = reports
+        self._keeps_mistakes = keeps_mistakes
 
     def __getitem__(self, parameter: str) -> Any:
         name = BY_PARAMETER.get(parameter)
@@ -44,7 +44,7 @@ class SiteDefaults(Mapping[str, Any]):
                 raise KeyError(parameter)
             return self._value(site, parameter, name)
         except FileFormatError as error:
-            if not self._reports:
+            if not self._keeps_mistakes:
                 raise
             self._context.meta.setdefault(_PROBLEMS, {})[str(error)] = error
             raise KeyError(parameter) from None

@@ -37,28 +37,28 @@ def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | 
     watchers: list[Callable[[PassedMad], None]] = [_print_mad] if traced.verbose else []
     if traced.pcap:
         watchers.append(_capture(stack, Path(traced.pcap), traced.show_keys))
-    return (lambda seen: _all(watchers, seen)) if watchers else None
+    return (lambda passed: _all(watchers, passed)) if watchers else None
 
 
-def _all(watchers: list[Callable[[PassedMad], None]], seen: PassedMad) -> None:
+def _all(watchers: list[Callable[[PassedMad], None]], passed: PassedMad) -> None:
     """Give one MAD to every watcher. A watcher that fails (a closed pipe, a full disk) is dropped.
 
     The server goes on, because its programs would hang without it.
     """
     for watcher in tuple(watchers):
         try:
-            watcher(seen)
+            watcher(passed)
         except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
             watchers.remove(watcher)
             exits.warn(f"what was shown or captured ends here: {error}", "sim")
 
 
-def _print_mad(seen: PassedMad) -> None:
+def _print_mad(passed: PassedMad) -> None:
     from ibkeys.mad.decode import summary
 
-    lids = "" if seen.dlid == 0xFFFF else f" LID {seen.slid} to {seen.dlid}"
-    note = f" ({seen.note})" if seen.note else ""
-    write(exits.clean(f"{seen.client.slot} {'>' if seen.out else '<'} {summary(seen.mad)}{lids}{note}"))
+    lids = "" if passed.dlid == 0xFFFF else f" LID {passed.slid} to {passed.dlid}"
+    note = f" ({passed.note})" if passed.note else ""
+    write(exits.clean(f"{passed.client.slot} {'>' if passed.out else '<'} {summary(passed.mad)}{lids}{note}"))
     exits.flush()
     failure = streams.failure_of(sys.stdout)
     if failure is not None:
@@ -71,11 +71,11 @@ def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[PassedM
     class Capture(PcapFile):
         """A capture file of MADs between any two ports."""
 
-        def seen(self, seen: PassedMad) -> None:
+        def capture_mad(self, passed: PassedMad) -> None:
             """Write one MAD; one that came back without an answer was on the wire only once, and is skipped."""
-            if not seen.note:
-                self._write(seen.mad, seen.slid, seen.dlid, seen.qpn, 0)
+            if not passed.note:
+                self._write(passed.mad, passed.slid, passed.dlid, passed.qpn, 0)
 
     capture = Capture(path, show_keys=show_keys)
     stack.callback(capture.close)
-    return capture.seen
+    return capture.capture_mad

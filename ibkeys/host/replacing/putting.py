@@ -29,9 +29,10 @@ from ibkeys.host.replacing.names import new_name, unfinished
 
 
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
-    """Replace the file that was *seen* by *data* with *metadata*; None removes the file. Raises FileChanged if the file
-    is not as it was seen; the other's version is in place then. Raises FileError for other failures; its
-    ``is_replaced`` says which of both files is in place.
+    """Replace a file by a new one with *data* and *metadata*; *data* None removes it. *seen*: the file as it was read.
+
+    Raises FileChanged if the file is not as it was read: then the version of somebody else is in place. Raises
+    FileError for other failures; its ``is_replaced`` says which version is in place.
     """
     if data is not None:
         with staged(seen, data, metadata, limit) as ready:

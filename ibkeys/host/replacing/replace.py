@@ -54,10 +54,10 @@ def replace(
     *data* None removes it.
 
     The former bytes are in the journal, synced, before anything is written. The file keeps owner, mode, ACL and label.
-    A file that did not exist gets *mode* and *owner* (a user ID), and the group of its folder if that is not this user.
-    *rights*: the permission bits of the new file, existing or not, which give no more rights than the old ones. Until
-    the new file is complete it has mode 0600. The entry stays ``pending``: the caller notes whether the effect was
-    proven.
+    A file that did not exist gets *mode* and *owner* (a user ID); if the owner is not the user of this process, it gets
+    the group of its folder. *rights*: the permission bits of the new file, existing or not, which give no more rights
+    than the old ones. Until the new file is complete it has mode 0600. The entry stays ``pending``: the caller notes
+    whether the effect was proven.
 
     Raises FileChanged if the file is not as it was seen: the version of somebody else is in place. Raises FileError if
     the file cannot be replaced: nothing was written, or ``is_replaced`` says which version is in place. After an error
@@ -99,8 +99,9 @@ def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
 def record(
     operation: RunningOperation, seen: SeenFile, data: bytes | None, contents: FileContents = WITHOUT_KEYS
 ) -> FileEntry:
-    """Record the *seen* file, which is to be replaced by *data*, in the journal, on disk; return the entry. Raises
-    FileError if *contents* could not restore the same bytes from the journal. Raises StoreError, EncodeError.
+    """Record in the journal, synced, that a file will be replaced by *data*, and return the entry. *seen*: the file as
+    it was read. Raises FileError if *contents* could not restore the same bytes from the journal. Raises StoreError,
+    EncodeError.
     """
     return operation.record_file(image_of(seen, data, contents))
 

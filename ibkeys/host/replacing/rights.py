@@ -18,9 +18,9 @@ ACL: Final = "system.posix_acl_access"
 
 
 def why_not(seen: SeenFile, rights: int | None, has_acl: bool) -> str | None:
-    """Return the reason why a new file with just these *rights* cannot replace the *seen* one, None if it can. *rights*
-    None, and a file that does not exist, are no reason. With an ACL the group's bits are its mask, so they do not say
-    who may read the file.
+    """Return the reason why a new file with exactly these *rights* cannot replace the file *seen*, None if it can.
+    There is no reason if *rights* is None or the file does not exist. With an ACL the group's bits are its mask, so
+    they do not say who may read the file.
     """
     if rights is None or seen.found is None:
         return None

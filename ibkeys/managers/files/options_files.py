@@ -99,9 +99,9 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
     """Raise Refused if two OpenSMs that were found have the port of one SM: one of the two would get the keys, and it
     may be the wrong one.
     """
-    seen = [instance for host in hosts for instance in host.instances]
+    instances = [instance for host in hosts for instance in host.instances]
     for manager, _ in managers:
-        same = [instance.name for instance in seen if instance.port_guid == manager.guid]
+        same = [instance.name for instance in instances if instance.port_guid == manager.guid]
         if len(same) > 1:
             raise Refused(
                 f"the SM at {manager.port} was found as {named(same)}: name each host only once, and stop "

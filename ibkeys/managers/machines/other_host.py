@@ -89,7 +89,7 @@ class OtherHost(LookingThere, ProcessesThere):
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
-        """Replace a file as it was *seen* by *data*, or remove it for None.
+        """Replace the contents of a file by *data*, or remove it for None. *seen*: the file as it was read.
 
         Raises FileChanged, FileError, StoreError, EncodeError, and HostNotReached: then the entry is ``pending`` if the
         file may have been replaced, and ``failed`` if it was not.

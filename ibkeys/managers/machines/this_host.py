@@ -74,15 +74,16 @@ class ThisHost(ProcessesHere):
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
-        """Replace a file as it was *seen* by *data*, or remove it for None, and return its entry in the journal.
+        """Replace the contents of a file by *data*, or remove it for None, and return its entry in the journal. *seen*:
+        the file as it was read.
 
-        Before anything is written the file as it was read is in the journal, synced, with the host's name; *contents*:
-        which bytes of a file with keys the journal keeps. Owner, mode, ACL and label stay; *mode* and *owner*, a user
-        ID, are for a file that did not exist: if the owner is not the user of the program there, the file gets the
-        group of its folder. *rights*: the permission bits that the new file gets instead, whether there was one or not;
-        more than the old file has, or a file with an ACL, are refused. Until the new file has its owner its mode is
-        0600. The entry stays ``pending``: the caller records whether the effect of the change was proven; it is
-        ``failed`` if the file was not replaced.
+        Before anything is written *seen* is in the journal, synced, with the host's name; *contents*: which bytes of a
+        file with keys the journal keeps. The file keeps owner, mode, ACL and label. A file that did not exist gets
+        *mode* and *owner* (a user ID); if the owner is not the user of the program on the host, it gets the group of
+        its folder. *rights*: the permission bits of the new file, existing or not, in place of *mode*; more rights than
+        the old file gives, or a file with an ACL, are refused. Until the new file has its owner its mode is 0600. The
+        entry stays ``pending``: the caller records whether the effect of the change was proven; it is ``failed`` if the
+        file was not replaced.
 
         Raises FileChanged if the file is not as it was read; FileError for a reason that prevents the replacement, and
         if a step fails: ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.

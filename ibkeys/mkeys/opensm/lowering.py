@@ -96,7 +96,7 @@ def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
     ports = [handle.port for handle in of_run.found.values()]
     if not _is_above(level_to_fall_to(record), ports, method):
         return None
-    writer.note_master_sm_lids(ports, [seen.port for seen in method.managers.report.managers or ()])
+    writer.note_master_sm_lids(ports, [manager.port for manager in method.managers.report.managers or ()])
     return Lowering(method, last, of_run)
 
 
@@ -110,9 +110,9 @@ class _RunPorts:
     lost: Mapping[int, str]
 
     @classmethod
-    def of(cls, writer: ChangeWriter, kept: Sequence[RunPort], swept: Topology) -> Self:
+    def of(cls, writer: ChangeWriter, kept: Sequence[RunPort], topology: Topology) -> Self:
         begun = [each for each in kept if each.is_begun]
-        reachable = reachable_ports(writer, swept)
+        reachable = reachable_ports(writer, topology)
         found, lost = dict[int, PortHandle](), dict[int, str]()
         for guid in (each.port_guid for each in begun):
             port, reason = reachable.get(guid, (None, "the sweep did not find it"))

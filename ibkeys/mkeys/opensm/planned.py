@@ -318,7 +318,7 @@ def _describe(writer: ChangeWriter, run: PlannedRun, method: OpensmMethod) -> No
     plan, record, managers = run.plan, method.record, method.managers
     jobs = [*run.jobs, *run.already_set]
     plan.changes = [change for job in run.jobs for change in changes_of(job.port, job.old, job.wanted)]
-    writer.note_master_sm_lids([job.port for job in jobs], [seen.port for seen in managers.report.managers or ()])
+    writer.note_master_sm_lids([job.port for job in jobs], [manager.port for manager in managers.report.managers or ()])
     wanted = record.keys.wanted
     if not wanted.key.is_zero:
         plan.objections += objections_to_sa_key(managers) + objections_to_listeners(

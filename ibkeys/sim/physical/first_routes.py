@@ -32,7 +32,7 @@ class FirstRoutes:
             if home == switch.index:
                 table[first : first + count] = egresses
             elif ways := first_hops.get(home):
-                table[first : first + count] = _spread(_ports_of(ways), first, count)
+                table[first : first + count] = _ports_of_lids(_ports_of(ways), first, count)
         return table
 
     @cached_property
@@ -86,8 +86,8 @@ def _ports_of(bits: int) -> bytes:
     return bytes(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
-def _spread(ways: bytes, first: int, count: int) -> bytes:
+def _ports_of_lids(ports: bytes, first: int, count: int) -> bytes:
     """Return the port for each of *count* LIDs from *first* on: that of LID n is number n modulo the number of
     ports."""
-    skipped = first % len(ways)
-    return (ways * ((skipped + count) // len(ways) + 1))[skipped : skipped + count]
+    skipped = first % len(ports)
+    return (ports * ((skipped + count) // len(ports) + 1))[skipped : skipped + count]

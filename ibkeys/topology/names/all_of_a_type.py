@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node
-    from ibkeys.topology.searched import Searched
+    from ibkeys.topology.searched import SearchableFabric
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]
@@ -37,7 +37,7 @@ class Everyone:
     name of a node identifies it.
     """
 
-    def __init__(self, sheet: Mapping[Place, Row], fabric: Searched, is_name: Callable[[Row], bool]) -> None:
+    def __init__(self, sheet: Mapping[Place, Row], fabric: SearchableFabric, is_name: Callable[[Row], bool]) -> None:
         self._sheet = sheet
         self._fabric = fabric
         self._is_name = is_name

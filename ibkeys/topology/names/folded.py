@@ -25,7 +25,7 @@ from ibkeys.topology.names.all_of_a_type import ALL, Everyone, Place, place_of
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
-    from ibkeys.topology.searched import Searched
+    from ibkeys.topology.searched import SearchableFabric
 
 Row = Mapping[str, Any]
 """The keys that every port carries in every document (`Port.identity`), with any others."""
@@ -56,7 +56,7 @@ class FoldedNames:
     counts as repeated, and its links may name switch ports.
     """
 
-    def __init__(self, rows: Iterable[Row], fabric: Searched | None = None) -> None:
+    def __init__(self, rows: Iterable[Row], fabric: SearchableFabric | None = None) -> None:
         self._nodes: dict[str, set[str]] = {}
         self._ports: dict[str, set[int]] = {}
         self._sheet: dict[Place, Row] = {}
@@ -198,7 +198,7 @@ class _Links:
     ``kinds``: switch → kind of neighbour → all of its ports of that kind.
     """
 
-    def __init__(self, fabric: Searched) -> None:
+    def __init__(self, fabric: SearchableFabric) -> None:
         nodes = fabric.nodes
         reported = Counter(node.guid for node in nodes)
         self._known = {node for node in nodes if reported[node.guid] == 1}
