@@ -20,7 +20,7 @@ from ibkeys.hardware.checks import (
     traps,
     virtual_ports,
 )
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 
 
 def _checks_in(*modules: ModuleType) -> Iterator[DeviceCheck]:
@@ -36,10 +36,10 @@ CHECKS: Final[tuple[DeviceCheck, ...]] = (
 )
 
 
-def all_findings(look: FabricReading) -> Iterator[Finding]:
+def all_findings(reading: FabricReading) -> Iterator[Finding]:
     """Make all checks, one after the other. Nothing is changed. Raises exceptions other than IbkeysError."""
     for each in CHECKS:
-        yield made(each, look)
+        yield made(each, reading)
 
 
 def none_made(why: str) -> list[Finding]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from ibkeys.errors import IbkeysError
 
 if TYPE_CHECKING:
-    from ibkeys.hardware.look import FabricReading
+    from ibkeys.hardware.reading import FabricReading
 
 Basis = Literal["standard", "simulator", "guess", "unknown"]
 """The basis of an assumption: the standard or another program; only our simulator; a guess; there is no assumption."""
@@ -102,10 +102,10 @@ def checks_in(names: Mapping[str, object]) -> tuple[DeviceCheck, ...]:
     return tuple(each for each in names.values() if isinstance(each, DeviceCheck))
 
 
-def made(each: DeviceCheck, look: FabricReading) -> Finding:
+def made(each: DeviceCheck, reading: FabricReading) -> Finding:
     """Make one check. An IbkeysError becomes the reason why it was not made."""
     try:
-        answer = each.ask(look)
+        answer = each.ask(reading)
     except IbkeysError as error:
         answer = not_checked(str(error))
     return each.found(answer)

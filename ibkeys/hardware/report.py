@@ -18,7 +18,7 @@ from ibkeys.hardware.archive.known_keys import known_keys
 from ibkeys.hardware.archive.mask import Mask
 from ibkeys.hardware.archive.packing import as_json, write_archive
 from ibkeys.hardware.check import CheckOutcome, Finding
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.version import __version__
@@ -55,11 +55,11 @@ _HASHED: Final = (
 class HardwareReport:
     """The report of one examination.
 
-    ``look``: None where the local port could not be opened. ``host``: doctor's findings about this host, one mapping
+    ``reading``: None where the local port could not be opened. ``host``: doctor's findings about this host, one mapping
     for each check. All output of it is masked.
     """
 
-    look: FabricReading | None
+    reading: FabricReading | None
     findings: Sequence[Finding]
     host: Sequence[Mapping[str, Any]] = ()
     hashed: bool = False
@@ -72,8 +72,8 @@ class HardwareReport:
     @cached_property
     def mask(self) -> Mask:
         """The mask for all documents: another mask would make other hashes. Raises StoreError as `known_keys`."""
-        keys = known_keys(self.look) if self.look is not None else KeyForms(())
-        return Mask(keys, self.hashed, _names(self.look))
+        keys = known_keys(self.reading) if self.reading is not None else KeyForms(())
+        return Mask(keys, self.hashed, _names(self.reading))
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
@@ -92,7 +92,7 @@ class HardwareReport:
             "schema": SCHEMA,
             "ibkeys": __version__,
             "taken": datetime.now(UTC).date().isoformat(),
-            "simulated": self.look is not None and self.look.fabric.is_simulated,
+            "simulated": self.reading is not None and self.reading.fabric.is_simulated,
             "hashed": self.hashed,
             "keys_looked_for": mask.keys.count,
             "short_keys": mask.keys.short,
@@ -109,7 +109,7 @@ class HardwareReport:
         write_archive(path, contents, mask.keys)
 
     def _fabric(self) -> dict[str, Any]:
-        found = self.look.fabric.swept if self.look is not None else None
+        found = self.reading.fabric.swept if self.reading is not None else None
         if found is None:
             return {"nodes": None, "notes": []}
         return {"nodes": [_node(node) for node in found.nodes], "notes": list(found.notes)}
@@ -155,14 +155,14 @@ def _port(port: Port) -> dict[str, Any]:
     }
 
 
-def _names(look: FabricReading | None) -> Iterator[str]:
+def _names(reading: FabricReading | None) -> Iterator[str]:
     """Yield the possible names of nodes, of this host, and of its user."""
     host = socket.gethostname()
     yield from (host, host.split(".")[0], str(Path.home()))
     with suppress(KeyError, OSError):  # a user without a name
         yield from {getpass.getuser()} - {_ROOT}
-    if look is None:
+    if reading is None:
         return
-    yield from look.fabric.node_names.values()
-    for node in look.fabric.swept.nodes if look.fabric.swept is not None else ():
+    yield from reading.fabric.node_names.values()
+    for node in reading.fabric.swept.nodes if reading.fabric.swept is not None else ():
         yield node.description or ""

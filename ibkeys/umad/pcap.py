@@ -52,7 +52,7 @@ class PcapFile:
         self._lid = local_lid
         self._show_keys = show_keys
         self._clock = clock
-        with self._told():
+        with self._as_one_error():
             self._file: BinaryIO = files.create_output(path)
             self._file.write(_FILE_HEADER)
 
@@ -68,7 +68,7 @@ class PcapFile:
 
     def close(self) -> None:
         """Flush and close the file. Safe to call twice."""
-        with self._told():
+        with self._as_one_error():
             self._file.close()
 
     def _write(self, raw: bytes, source: int, destination: int, qpn: int, sl: int) -> None:
@@ -79,10 +79,10 @@ class PcapFile:
         record = erf_of(frame, ticks)
         microseconds = (ticks & 0xFFFFFFFF) * 1_000_000 >> 32
         header = struct.pack("<IIII", ticks >> 32, microseconds, len(record), len(record))
-        with self._told():
+        with self._as_one_error():
             self._file.write(header + record)
 
-    def _told(self) -> AbstractContextManager[None]:
+    def _as_one_error(self) -> AbstractContextManager[None]:
         return files.told_as(StoreError, f"{self._path}: cannot write the capture")
 
 

@@ -1,4 +1,4 @@
-"""A look at a simulated fabric, and what an archive of it holds."""
+"""A reading of a simulated fabric, and what an archive of it holds."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from typing import Any
 import ibkeys
 from ibkeys.hardware.catalogue import all_findings
 from ibkeys.hardware.check import CheckAnswer
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.hardware.report import HardwareReport
 from ibkeys.keys.smkey import SMKey
 from ibkeys.scripting import Fabric
@@ -20,25 +20,25 @@ from tests import documents
 
 
 def look_at(fabric: Fabric, sm_key: int | None = None) -> FabricReading:
-    """Return a look through an open simulated port."""
+    """Return a reading through an open simulated port."""
     umad: Any = fabric.umad
     return FabricReading(fabric, lambda: (umad.local_ca(),), SMKey(sm_key) if sm_key is not None else None)
 
 
-def open_far(look: FabricReading) -> Callable[[LocalPort], UmadPort]:
-    """Return what opens another port of the host that *look* is on."""
-    umad: Any = look.fabric.umad
+def open_far(reading: FabricReading) -> Callable[[LocalPort], UmadPort]:
+    """Return what opens another port of the host that *reading* is on."""
+    umad: Any = reading.fabric.umad
     return lambda port: ibkeys.open_port(umad.subnet, ibkeys.Local(None, port.port, umad.home.node.guid))
 
 
-def answers(look: FabricReading) -> dict[str, CheckAnswer]:
+def answers(reading: FabricReading) -> dict[str, CheckAnswer]:
     """Make all checks; return what they found, by id."""
-    return {finding.id: finding.answer for finding in all_findings(look)}
+    return {finding.id: finding.answer for finding in all_findings(reading)}
 
 
-def archived(look: FabricReading, path: Path, hashed: bool = False) -> dict[str, bytes]:
+def archived(reading: FabricReading, path: Path, hashed: bool = False) -> dict[str, bytes]:
     """Make a report of all checks, write it to *path*, and return the files in it."""
-    return written(HardwareReport(look, list(all_findings(look)), hashed=hashed), path)
+    return written(HardwareReport(reading, list(all_findings(reading)), hashed=hashed), path)
 
 
 def written(report: HardwareReport, path: Path) -> dict[str, bytes]:

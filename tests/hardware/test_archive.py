@@ -95,8 +95,8 @@ def test_every_kind_of_key_that_is_known_is_looked_for(tmp_path: Path, kind: str
     net.node("node03 mlx4_0").description_bytes = f"old {SECRET:x} name".encode()
     store = tmp_path / "keys.db"
     with tool(net, timeout=0.1, keystore=store) as fabric:
-        look = look_at(fabric, SECRET if kind == "SM_Key" else None)
-        assert len(look.found.nodes) == 8
+        reading = look_at(fabric, SECRET if kind == "SM_Key" else None)
+        assert len(reading.found.nodes) == 8
         ring = fabric.ring
         if kind == "M_Key of a port":
             ring.by_guid[0x1234] = MKey(SECRET)
@@ -109,7 +109,7 @@ def test_every_kind_of_key_that_is_known_is_looked_for(tmp_path: Path, kind: str
         elif kind == "former key of the store":
             with KeyStore(store) as opened:
                 opened.abandon(opened.put_pending(1, 2, 1, KeySetting(MKey(SECRET), 0, 0), None))
-        found = written(HardwareReport(look, none_made("not of interest")), tmp_path / "r.tar.gz")
+        found = written(HardwareReport(reading, none_made("not of interest")), tmp_path / "r.tar.gz")
     assert held(found, [SECRET]) == []
     assert KEY in [node["node_desc"] for node in json.loads(found["fabric.json"])["nodes"]]
 

@@ -88,22 +88,22 @@ def test_an_sa_that_shows_keys_to_everybody_is_a_difference_without_the_keys(
 ) -> None:
     site = Site(tmp_path)
     with site.open() as fabric:
-        look = look_at(fabric)
+        reading = look_at(fabric)
         trusted = fabric.sa(DEFAULT_SA_KEY)
         monkeypatch.setattr(fabric, "sa", lambda *_: trusted)
-        found = answers(look)
+        found = answers(reading)
     assert found["sa.hides-m-keys"].outcome == "differs"
     keys = {port.m_key for port in site.ports()}
-    assert keys <= look.shown_keys
+    assert keys <= reading.shown_keys
     assert not [key for key in keys for answer in found.values() if KeyForms([key]).in_text(repr(answer))]
 
 
 def test_a_p_key_table_that_sysfs_has_otherwise_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> None:
     with tool(subnet("two-switch"), timeout=0.1) as fabric:
-        look = look_at(fabric)
+        reading = look_at(fabric)
         other = dataclasses.replace(fabric.local(), pkeys=(0xFFFF, 0x8001))
         monkeypatch.setattr(fabric, "local", lambda: other)
-        found = answers(look)
+        found = answers(reading)
     assert found["umad.p-key-table"].outcome == "differs"
     assert found["umad.p-key-table"].values["indexes"] == [1]
 
@@ -124,7 +124,7 @@ def test_what_index_0_of_virtual_ports_says_is_compared_with_the_port(
     net = subnet("two-switch")
     virtualize(net, "node01 mlx4_0")
     with tool(net, timeout=0.1) as fabric:
-        look = look_at(fabric)
+        reading = look_at(fabric)
         own = net.port("node01 mlx4_0", 1)
         said = {
             VPortInfo: VPortInfo(bytes(64)).replace(vport_guid=own.guid if right else 1),
@@ -135,7 +135,7 @@ def test_what_index_0_of_virtual_ports_says_is_compared_with_the_port(
         monkeypatch.setattr(
             PortHandle, "get", lambda self, kind, *rest: said[kind].raw if kind in said else ask(self, kind, *rest)
         )
-        found = answers(look)
+        found = answers(reading)
     assert {found[f"virtual-ports.{name}"].outcome for name in ("index-0", "node", "states")} == {outcome}
 
 
@@ -151,10 +151,10 @@ def test_reserved_bits_are_named_by_their_byte_and_not_by_their_value() -> None:
 def test_lost_answers_are_counted() -> None:
     net = subnet("two-switch")
     with tool(net, timeout=0.1) as fabric:
-        look = look_at(fabric)
-        assert look.found
+        reading = look_at(fabric)
+        assert reading.found
         spy(fabric, refuse=lambda outgoing: 22 if not is_set(outgoing) and outgoing.mad[16:18] == b"\0\x11" else 0)
-        found = answers(look)
+        found = answers(reading)
     assert found["timing.at-once"].values["lost"] == 32
 
 
@@ -190,7 +190,7 @@ def test_nodes_that_a_sweep_could_not_read_are_no_difference_of_the_sa() -> None
 def test_the_key_that_the_sa_shows_to_whom_it_trusts_is_looked_for(tmp_path: Path) -> None:
     site = Site(tmp_path)
     with site.open() as fabric:
-        look = look_at(fabric, sm_key=DEFAULT_SA_KEY)
+        reading = look_at(fabric, sm_key=DEFAULT_SA_KEY)
         [each] = [each for each in CHECKS if each.id == "sa.own-record"]
-        assert each.ask(look).outcome == "same"
-    assert site.net.port("node01 mlx4_0", 1).m_key in look.shown_keys
+        assert each.ask(reading).outcome == "same"
+    assert site.net.port("node01 mlx4_0", 1).m_key in reading.shown_keys

@@ -14,10 +14,10 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.loopback.ports import far_port, named_ports
 from ibkeys.hardware.loopback.putting_back import COMMAND
 from ibkeys.hardware.loopback.writes import Loopback
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.const import Method
 from ibkeys.scripting import Fabric
 from ibkeys.sim.subnet import Subnet
@@ -140,11 +140,11 @@ def test_a_killed_run_is_not_put_back_on_other_ports(bench: Bench) -> None:
     with pytest.raises(Killed):
         bench.run(before=killed_at(0, after=True))
     with bench.open() as fabric:
-        look = look_at(fabric)
-        near, far = named_ports(PORTS, look.cas())
+        reading = look_at(fabric)
+        near, far = named_ports(PORTS, reading.cas())
         with ChangeWriter(fabric, COMMAND) as writer:
-            prove = partial(far_port, look, near, far, open_far(look))
-            loopback = Loopback(look, writer, prove, frozenset({1, 2}))
+            prove = partial(far_port, reading, near, far, open_far(reading))
+            loopback = Loopback(reading, writer, prove, frozenset({1, 2}))
             with pytest.raises(Refused, match="not one of these two"):
                 list(loopback.findings())
 
@@ -247,14 +247,14 @@ def test_two_ports_of_one_host_may_be_on_one_cable(bench: Bench) -> None:
 
 
 def refused(
-    bench: Bench, text: str, kind: type[IbkeysError], change: Callable[[FabricReading], None] = lambda look: None
+    bench: Bench, text: str, kind: type[IbkeysError], change: Callable[[FabricReading], None] = lambda reading: None
 ) -> str:
     """Return why *text* is refused; nothing may have been set."""
     with bench.open() as fabric:
-        sent, look = spy(fabric), look_at(fabric)
-        change(look)
+        sent, reading = spy(fabric), look_at(fabric)
+        change(reading)
         with pytest.raises(kind) as error:
-            far_port(look, *named_ports(text, look.cas()), open_far(look))
+            far_port(reading, *named_ports(text, reading.cas()), open_far(reading))
         assert not sets(sent)
         return str(error.value)
 
@@ -284,10 +284,10 @@ def test_another_host_in_the_place_of_the_second_port_is_not_written(bench: Benc
     other.guid, other.lid = bench.far.guid, bench.far.lid
     bench.net.unplug(HOST, 2)
 
-    def still_active(look: FabricReading) -> None:
-        [ca] = look.cas()
+    def still_active(reading: FabricReading) -> None:
+        [ca] = reading.cas()
         active = dataclasses.replace(ca, ports=tuple(dataclasses.replace(port, state=4) for port in ca.ports))
-        look.cas = lambda: (active,)
+        reading.cas = lambda: (active,)
 
     assert "another port answers" in refused(bench, PORTS, Refused, still_active)
 
@@ -305,12 +305,12 @@ def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
         return ibkeys.open_port(bench.net, ibkeys.Local(None, elsewhere.number, elsewhere.node.guid))
 
     with bench.open() as fabric:
-        sent, look = spy(fabric), look_at(fabric)
-        assert look.found
+        sent, reading = spy(fabric), look_at(fabric)
+        assert reading.found
         if says_its_guid:
             elsewhere.guid = bench.far.guid
         with pytest.raises(Refused, match=why):
-            far_port(look, *named_ports(PORTS, look.cas()), open_elsewhere)
+            far_port(reading, *named_ports(PORTS, reading.cas()), open_elsewhere)
         assert not sets(sent)
 
 
@@ -326,10 +326,10 @@ def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
     ],
 )
 def test_a_second_port_that_is_unfit_is_not_written(bench: Bench, changed: dict[str, Any], why: str) -> None:
-    def change(look: FabricReading) -> None:
-        [ca] = look.cas()
+    def change(reading: FabricReading) -> None:
+        [ca] = reading.cas()
         first, second, *rest = ca.ports
         other = dataclasses.replace(ca, ports=(first, dataclasses.replace(second, **changed), *rest))
-        look.cas = lambda: (other,)
+        reading.cas = lambda: (other,)
 
     assert why in refused(bench, PORTS, Refused, change)

@@ -155,8 +155,8 @@ def test_no_program_is_run_where_its_gets_would_be_counted(programs: Callable[..
     fabric = Site(tmp_path).open()
     fabric.is_simulated = False
     with fabric:
-        look = look_at(fabric)
-        texts = [made(each, look).answer.text for each in infiniband_diags.CHECKS]
+        reading = look_at(fabric)
+        texts = [made(each, reading).answer.text for each in infiniband_diags.CHECKS]
     assert all("M_Key at level 2 or 3" in text for text in texts)
     assert not list((tmp_path / "bin").glob("*.words"))
 
@@ -171,8 +171,8 @@ def test_only_what_asks_other_nodes_waits_for_theirs(programs: Callable[..., Non
     fabric = tool(net, timeout=0.1)
     fabric.is_simulated = False
     with fabric:
-        look = look_at(fabric)
+        reading = look_at(fabric)
         asked = [each for each in infiniband_diags.CHECKS if "query" not in each.id or "nodeinfo" in each.id]
-        found = {each.id: made(each, look).answer for each in asked}
+        found = {each.id: made(each, reading).answer for each in asked}
     assert found["smpquery.nodeinfo"].outcome == "same"
     assert "did not answer" in found["ibnetdiscover.fabric"].text

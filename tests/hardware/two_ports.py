@@ -48,13 +48,13 @@ class Bench:
         self, consent: Consent | None = None, before: Callable[[Fabric], object] = lambda fabric: None
     ) -> dict[str, CheckAnswer]:
         with self.open() as fabric:
-            look = look_at(fabric)
-            near, far = named_ports(PORTS, look.cas())
-            prove = partial(far_port, look, near, far, open_far(look))
+            reading = look_at(fabric)
+            near, far = named_ports(PORTS, reading.cas())
+            prove = partial(far_port, reading, near, far, open_far(reading))
             assert prove().port.port_guid == self.far.guid
             before(fabric)
             with ChangeWriter(fabric, COMMAND, consent) as writer:
-                loopback = Loopback(look, writer, prove, frozenset({near.port_guid, far.port_guid}))
+                loopback = Loopback(reading, writer, prove, frozenset({near.port_guid, far.port_guid}))
                 return {finding.id: finding.answer for finding in loopback.findings()}
 
     def left(self) -> int:

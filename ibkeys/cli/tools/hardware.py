@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.live import LiveFabric
     from ibkeys.hardware.check import Finding
-    from ibkeys.hardware.look import FabricReading
+    from ibkeys.hardware.reading import FabricReading
     from ibkeys.hardware.report import HardwareReport
     from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
     from ibkeys.umad.simulated import SimulatedPort
@@ -204,16 +204,16 @@ def _look_at(
 ) -> tuple[HardwareReport, Writes]:
     """Ask for consent to the writes if there are any, make all checks, then the writes."""
     from ibkeys.hardware.catalogue import all_findings
-    from ibkeys.hardware.look import FabricReading
+    from ibkeys.hardware.reading import FabricReading
     from ibkeys.hardware.report import HardwareReport
 
-    look = FabricReading(fabric, _cas_of(fabric), sm_key_of(wanted.where))
+    reading = FabricReading(fabric, _cas_of(fabric), sm_key_of(wanted.where))
     if not wanted.write_loopback:  # with --write-loopback another port may be open than the one that doctor has checked
-        look.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
-    prove_far = _agree_on_writes(look, wanted.consent, wanted.write_loopback) if wanted.write_loopback else None
-    findings = list(all_findings(look))
-    writes = _make_writes(look, prove_far, wanted.consent) if prove_far is not None else NO_WRITES
-    return HardwareReport(look, [*findings, *writes.findings], host, wanted.hash_guids), writes
+        reading.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
+    prove_far = _agree_on_writes(reading, wanted.consent, wanted.write_loopback) if wanted.write_loopback else None
+    findings = list(all_findings(reading))
+    writes = _make_writes(reading, prove_far, wanted.consent) if prove_far is not None else NO_WRITES
+    return HardwareReport(reading, [*findings, *writes.findings], host, wanted.hash_guids), writes
 
 
 def _cas_of(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
@@ -243,15 +243,15 @@ def _simulated_port(fabric: LiveFabric) -> SimulatedPort:
     return port
 
 
-def _agree_on_writes(look: FabricReading, consent: Changing, text: str) -> Callable[[], PortHandle]:
+def _agree_on_writes(reading: FabricReading, consent: Changing, text: str) -> Callable[[], PortHandle]:
     """Prove that the second port in *text* belongs to this host, and ask the user, except in a dry run.
 
     Returns the proof as a function, because each write repeats it. Raises UsageError and Refused.
     """
     from ibkeys.hardware.loopback.ports import far_port, named_ports
 
-    near, far = named_ports(text, look.cas())
-    prove_far = partial(far_port, look, near, far, _opens(look.fabric))
+    near, far = named_ports(text, reading.cas())
+    prove_far = partial(far_port, reading, near, far, _opens(reading.fabric))
     prove_far()
     if not consent.dry_run:
         exits.require_stdout()
@@ -259,7 +259,7 @@ def _agree_on_writes(look: FabricReading, consent: Changing, text: str) -> Calla
     return prove_far
 
 
-def _make_writes(look: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
+def _make_writes(reading: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
     """Make the writes; warn if one could not be restored."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND
@@ -268,9 +268,9 @@ def _make_writes(look: FabricReading, prove_far: Callable[[], PortHandle], conse
     if consent.dry_run:
         why = not_checked(f"dry run: it would be {_WHAT}")
         return Writes([Finding("write.all", "standard", "each write is read back and restored", why)])
-    own = frozenset({look.local.port_guid, prove_far().port.port_guid})
-    with writer_of(look.fabric, COMMAND, consent) as writer:
-        loopback = Loopback(look, writer, prove_far, own)
+    own = frozenset({reading.local.port_guid, prove_far().port.port_guid})
+    with writer_of(reading.fabric, COMMAND, consent) as writer:
+        loopback = Loopback(reading, writer, prove_far, own)
         findings = list(loopback.findings())
     if loopback.stands:
         exits.warn(

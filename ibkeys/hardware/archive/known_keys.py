@@ -6,27 +6,27 @@ from collections.abc import Iterator
 
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.hardware.archive.key_forms import KeyForms
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.store.keystore.class_keys import ClassKeyStore
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys
 from ibkeys.store.private_files import is_there
 
 
-def known_keys(look: FabricReading) -> KeyForms:
+def known_keys(reading: FabricReading) -> KeyForms:
     """Return the forms of all keys: of options, key files and key store, and of the answers of ports and the SA.
 
     Raises StoreError where the key store cannot be read.
     """
-    return KeyForms({*look.shown_keys, *_of_ring(look), *_of_store(look.fabric), *_of_sweep(look.fabric)})
+    return KeyForms({*reading.shown_keys, *_of_ring(reading), *_of_store(reading.fabric), *_of_sweep(reading.fabric)})
 
 
-def _of_ring(look: FabricReading) -> Iterator[int]:
-    ring = look.fabric.ring
+def _of_ring(reading: FabricReading) -> Iterator[int]:
+    ring = reading.fabric.ring
     spares = (key for keys in ring.spares.values() for key in keys)
     of_classes = (key for keys in ring.class_keys.values() for key in keys.values())
     m_keys = (ring.fallback, *ring.by_guid.values(), *ring.learned.values(), *spares)
-    for key in (*m_keys, ring.for_all, look.sm_key, *of_classes):
+    for key in (*m_keys, ring.for_all, reading.sm_key, *of_classes):
         if key is not None:
             yield key.reveal()
 

@@ -30,7 +30,7 @@ def check_place(path: Path) -> None:
     An existing file is replaced only if it is an earlier report: a mistyped name must not destroy a policy or a key
     store.
     """
-    with _told(path):
+    with _as_one_error(path):
         files.check_output(path)
         _refuse_other_file(path)
         if not path.parent.is_dir():
@@ -47,7 +47,7 @@ def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> 
     then unchanged.
     """
     checked = {name: _LEFT_OUT if keys.in_bytes(data) else data for name, data in contents.items()}
-    with _told(path):
+    with _as_one_error(path):
         _refuse_other_file(path)
         files.replace_file(path, _packed(checked))
 
@@ -84,5 +84,5 @@ def _packed(contents: Mapping[str, bytes]) -> bytes:
     return packed.getvalue()
 
 
-def _told(path: Path) -> AbstractContextManager[None]:
+def _as_one_error(path: Path) -> AbstractContextManager[None]:
     return files.told_as(FileError, f"{path}: the report cannot be written")

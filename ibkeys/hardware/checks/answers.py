@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.attributes import Attribute, PKeyTable
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, MadStatus
 
@@ -19,12 +19,12 @@ class _Reserved(Attribute):
     attribute_id = 0x00FE
 
 
-def _asked(look: FabricReading) -> Iterator[tuple[str, PortHandle]]:
+def _asked(reading: FabricReading) -> Iterator[tuple[str, PortHandle]]:
     """Yield the local port, and the switch next to it."""
-    yield "local port", look.handle
-    peer = look.neighbour
+    yield "local port", reading.handle
+    peer = reading.neighbour
     if peer is not None and peer.node.is_switch and peer.end_port.info is not None:
-        yield "next switch", look.fabric.handle(peer.end_port)
+        yield "next switch", reading.fabric.handle(peer.end_port)
 
 
 def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> str:
@@ -41,17 +41,17 @@ def _status(handle: PortHandle, attribute: type[Attribute], modifier: int) -> st
 
 
 @check("answers.unknown-attribute", "simulator", "Get of an attribute that an agent does not have: status 0x000c")
-def unknown_attribute(look: FabricReading) -> CheckAnswer:
+def unknown_attribute(reading: FabricReading) -> CheckAnswer:
     """Query a reserved attribute."""
-    statuses = {who: _status(handle, _Reserved, 0) for who, handle in _asked(look)}
+    statuses = {who: _status(handle, _Reserved, 0) for who, handle in _asked(reading)}
     return _judged(statuses, f"0x{MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:04x}")
 
 
 @check("answers.block-past-end", "simulator", "Get of a P_KeyTable block past the end: status 0x001c")
-def block_past_end(look: FabricReading) -> CheckAnswer:
+def block_past_end(reading: FabricReading) -> CheckAnswer:
     """Query the first block that the table does not have."""
     statuses = {}
-    for who, handle in _asked(look):
+    for who, handle in _asked(reading):
         capacity = handle.read_capacity()
         statuses[who] = _status(handle, PKeyTable, -(-capacity // P_KEYS_PER_BLOCK))
     return _judged(statuses, f"0x{MadStatus.INVALID_FIELD:04x}")

@@ -8,7 +8,7 @@ from typing import Final
 
 from ibkeys.classkeys.reading import ClassKeyReading
 from ibkeys.hardware.check import CheckAnswer, DeviceCheck, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.classes.gmp import KEY_CLASSES, KeyClass
 from ibkeys.topology.nodes import Port
 
@@ -24,14 +24,16 @@ def _check(of: KeyClass) -> DeviceCheck:
     return DeviceCheck(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], partial(_asked, of))
 
 
-def _asked(of: KeyClass, look: FabricReading) -> CheckAnswer:
+def _asked(of: KeyClass, reading: FabricReading) -> CheckAnswer:
     """Query the local port and the port at the other end of the cable."""
-    ports = dict(_ports(look))
-    questions = look.fabric.class_key_questions(ports.values(), [of])
-    readings = look.fabric.ask_class_keys(questions)
-    look.shown_keys.update(reading.settings.key for reading in readings if reading.settings is not None)
+    ports = dict(_ports(reading))
+    questions = reading.fabric.class_key_questions(ports.values(), [of])
+    readings = reading.fabric.ask_class_keys(questions)
+    reading.shown_keys.update(each.settings.key for each in readings if each.settings is not None)
     states = {
-        who: _in_words(reading) for who, reading in zip(ports, readings, strict=True) if reading.state != "not-asked"
+        who: _in_words(key_reading)
+        for who, key_reading in zip(ports, readings, strict=True)
+        if key_reading.state != "not-asked"
     }
     if not states:
         why = questions[0].why_not if questions else "no port to ask was found"
@@ -39,18 +41,18 @@ def _asked(of: KeyClass, look: FabricReading) -> CheckAnswer:
     return seen(", ".join(f"{who}: {text}" for who, text in states.items()), states=states)
 
 
-def _ports(look: FabricReading) -> Iterator[tuple[str, Port]]:
-    if look.swept_port is not None:
-        yield "local port", look.swept_port
-    if look.neighbour is not None:
-        yield "neighbour", look.neighbour.end_port
+def _ports(reading: FabricReading) -> Iterator[tuple[str, Port]]:
+    if reading.swept_port is not None:
+        yield "local port", reading.swept_port
+    if reading.neighbour is not None:
+        yield "neighbour", reading.neighbour.end_port
 
 
-def _in_words(reading: ClassKeyReading) -> str:
-    settings = reading.settings
+def _in_words(key_reading: ClassKeyReading) -> str:
+    settings = key_reading.settings
     if settings is None:
-        return reading.state
-    return f"{reading.state}, protect {settings.protect_bit}, lease {settings.lease_period} s"
+        return key_reading.state
+    return f"{key_reading.state}, protect {settings.protect_bit}, lease {settings.lease_period} s"
 
 
 CHECKS: Final = tuple(map(_check, KEY_CLASSES.values()))

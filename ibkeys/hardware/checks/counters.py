@@ -5,15 +5,15 @@ from __future__ import annotations
 from ibkeys.discovery.port_counters import enforcing_ports
 from ibkeys.errors import IbkeysError
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo
 from ibkeys.printable import counted
 
 
 @check("counters.violations", "unknown", "how many ports have counted violations is recorded")
-def violations(look: FabricReading) -> CheckAnswer:
+def violations(reading: FabricReading) -> CheckAnswer:
     """Return the ports with a violation counter that is not 0, or at its highest value."""
-    infos = look.port_infos
+    infos = reading.port_infos
     values = {row.attr: sum(bool(row.decode(info.raw)) for info in infos) for row in VIOLATION_COUNTERS}
     full = {row.attr: sum(row.decode(info.raw) == row.max for info in infos) for row in VIOLATION_COUNTERS}
     text = ", ".join(f"{PortInfo.rows[name].name} at {number}" for name, number in values.items())
@@ -21,24 +21,24 @@ def violations(look: FabricReading) -> CheckAnswer:
 
 
 @check("counters.agent", "standard", "the performance agent of the local port answers PortCounters by class version 1")
-def agent(look: FabricReading) -> CheckAnswer:
+def agent(reading: FabricReading) -> CheckAnswer:
     """Get PortCounters of the local port, by its own LID."""
-    own = look.swept_port
+    own = reading.swept_port
     if own is None or not own.lid:
         return not_checked("the local port has no LID, and the agent is asked by LID")
-    [(_, reading)] = look.fabric.read_port_counters([own])
-    if isinstance(reading, IbkeysError):
-        return as_assumed(False, str(reading))
-    return as_assumed(True, "it answers", link_downed=reading.link_downed_counter)
+    [(_, counters)] = reading.fabric.read_port_counters([own])
+    if isinstance(counters, IbkeysError):
+        return as_assumed(False, str(counters))
+    return as_assumed(True, "it answers", link_downed=counters.link_downed_counter)
 
 
 @check("counters.constraint-errors", "standard", "switch ports that enforce partitions have their constraint errors")
-def constraint_errors(look: FabricReading) -> CheckAnswer:
+def constraint_errors(reading: FabricReading) -> CheckAnswer:
     """Get PortXmitConstraintErrors and PortRcvConstraintErrors of ports that enforce."""
-    wanted = enforcing_ports(look.found.ports())
+    wanted = enforcing_ports(reading.found.ports())
     if not wanted:
         return not_checked("no switch port enforces partitions")
-    read = look.fabric.read_constraint_errors(wanted)
+    read = reading.fabric.read_constraint_errors(wanted)
     failed = [errors.error for errors in read.values() if errors.error is not None]
     dropped = sum(bool(errors.received or errors.transmitted) for errors in read.values())
     text = f"{counted(len(wanted), 'port')}, {len(failed)} without an answer, {dropped} with dropped packets"

@@ -10,7 +10,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, Method
@@ -24,7 +24,7 @@ _ATTEMPT_MS: Final = 500
 
 
 @check("host.system", "unknown", "kernel, umad ABI and programs are recorded")
-def system(look: FabricReading) -> CheckAnswer:
+def system(reading: FabricReading) -> CheckAnswer:
     """Return the system; nothing that identifies the host."""
     try:
         abi = files.read_text(_ABI, files.SECRET).strip()
@@ -32,11 +32,11 @@ def system(look: FabricReading) -> CheckAnswer:
         abi = "not readable"
     kernel, machine = os.uname().release, platform.machine()
     text = f"Linux {kernel} {machine}, Python {platform.python_version()}, ibkeys {__version__}, umad ABI {abi}"
-    return seen(text, simulated=look.fabric.is_simulated)
+    return seen(text, simulated=reading.fabric.is_simulated)
 
 
 @check("host.adapters", "unknown", "adapters, their firmware and the state of their ports are recorded")
-def adapters(look: FabricReading) -> CheckAnswer:
+def adapters(reading: FabricReading) -> CheckAnswer:
     """Return the data of libibumad about every adapter of this host."""
     found = [
         {
@@ -48,7 +48,7 @@ def adapters(look: FabricReading) -> CheckAnswer:
                 for port in ca.ports
             ],
         }
-        for ca in look.cas()
+        for ca in reading.cas()
     ]
     if not found:
         return not_checked("libibumad lists no adapter")
@@ -56,11 +56,11 @@ def adapters(look: FabricReading) -> CheckAnswer:
 
 
 @check("umad.own-port", "standard", "libibumad has the GUID, LID and SM LID that the port itself says")
-def own_port(look: FabricReading) -> CheckAnswer:
+def own_port(reading: FabricReading) -> CheckAnswer:
     """Compare port GUID, LID and MasterSMLID in sysfs with NodeInfo and PortInfo."""
-    local, info = look.local, look.own
+    local, info = reading.local, reading.own
     pairs = {
-        "port GUID": (local.port_guid, look.handle.port.port_guid),
+        "port GUID": (local.port_guid, reading.handle.port.port_guid),
         "LID": (local.base_lid, info.lid),
         "SM LID": (local.sm_lid, info.master_sm_lid),
         "LMC": (local.lmc, info.lmc),
@@ -70,26 +70,26 @@ def own_port(look: FabricReading) -> CheckAnswer:
 
 
 @check("umad.p-key-table", "standard", "the P_Key table of sysfs is the one that the port answers")
-def p_key_table(look: FabricReading) -> CheckAnswer:
+def p_key_table(reading: FabricReading) -> CheckAnswer:
     """Compare the kernel's copy of the P_Key table with the port's own."""
-    kernel, port = look.fabric.local().pkeys, [int(key) for key in look.handle.read_p_keys()]
+    kernel, port = reading.fabric.local().pkeys, [int(key) for key in reading.handle.read_p_keys()]
     wrong = [index for index, (a, b) in enumerate(zip_longest(kernel, port, fillvalue=0)) if a != b]
     text = f"{len(port)} entries, {len(kernel)} in sysfs"
     return as_assumed(not wrong, text + (f"; {len(wrong)} differ" if wrong else ""), indexes=wrong[:32])
 
 
 @check("umad.timeout", "standard", "a Get that nobody answers comes back with errno 110 when its time is over")
-def timeout(look: FabricReading) -> CheckAnswer:
+def timeout(reading: FabricReading) -> CheckAnswer:
     """Send one Get(NodeInfo) to a LID that no port has, and wait for the kernel's report."""
     # subnet managers assign LIDs from the lowest
-    if any(port.lid == MAX_UNICAST_LID for port in look.end_ports):
+    if any(port.lid == MAX_UNICAST_LID for port in reading.end_ports):
         return not_checked(f"LID {MAX_UNICAST_LID} is in use")
-    umad = look.fabric.umad
+    umad = reading.fabric.umad
     mad = build_smp(Method.GET, NodeInfo.attribute_id, transaction_id=0x7EA11)
     started = umad.now()
     if failures := umad.send([Outgoing(mad, MAX_UNICAST_LID, _ATTEMPT_MS)]):
         return as_assumed(False, f"the kernel refused to send it: errno {failures[0].errno}")
-    came = _wait(look, mad, started + 4 * _ATTEMPT_MS / 1000)
+    came = _wait(reading, mad, started + 4 * _ATTEMPT_MS / 1000)
     if came is None:
         return as_assumed(False, f"nothing came back in {4 * _ATTEMPT_MS} ms")
     took = round(1000 * (umad.now() - started))
@@ -98,8 +98,8 @@ def timeout(look: FabricReading) -> CheckAnswer:
     return as_assumed(is_so, text, errno=came.status, ms=took)
 
 
-def _wait(look: FabricReading, mad: bytes, end: float) -> Incoming | None:
-    umad = look.fabric.umad
+def _wait(reading: FabricReading, mad: bytes, end: float) -> Incoming | None:
+    umad = reading.fabric.umad
     while (left := end - umad.now()) > 0:
         for came in umad.recv(left):
             if came.mad[at.TID] == mad[at.TID]:

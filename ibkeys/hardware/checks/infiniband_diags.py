@@ -22,7 +22,7 @@ from ibkeys.dumps.saquery import read_saquery
 from ibkeys.dumps.smpquery import read_smpquery
 from ibkeys.errors import FileFormatError, IbkeysError, Unreachable
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, checks_in, not_checked
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.host.run_program import run_with_reason
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.performance import PortCounters
@@ -39,10 +39,10 @@ _T = TypeVar("_T")
 
 
 @check("smpquery.nodeinfo", "standard", "smpquery nodeinfo of the local port says what ibkeys reads")
-def nodeinfo(look: FabricReading) -> CheckAnswer:
+def nodeinfo(reading: FabricReading) -> CheckAnswer:
     """Compare NodeInfo, field by field."""
-    dump = _ask(look, ["smpquery", "nodeinfo", str(look.local.base_lid)], read_smpquery)
-    own = NodeInfo(look.handle.get(NodeInfo))
+    dump = _ask(reading, ["smpquery", "nodeinfo", str(reading.local.base_lid)], read_smpquery)
+    own = NodeInfo(reading.handle.get(NodeInfo))
     if not dump.nodes:
         return not_checked("smpquery printed no NodeInfo")
     node = dump.nodes[0]
@@ -53,44 +53,44 @@ def nodeinfo(look: FabricReading) -> CheckAnswer:
 
 
 @check("smpquery.portinfo", "standard", "smpquery portinfo of the local port says what ibkeys reads")
-def portinfo(look: FabricReading) -> CheckAnswer:
+def portinfo(reading: FabricReading) -> CheckAnswer:
     """Compare PortInfo: all fields that both print and that do not change."""
-    command = ["smpquery", "portinfo", str(look.local.base_lid), str(look.local.port)]
-    return _port_info(look, _ask(look, command, read_smpquery))
+    command = ["smpquery", "portinfo", str(reading.local.base_lid), str(reading.local.port)]
+    return _port_info(reading, _ask(reading, command, read_smpquery))
 
 
 @check("smpquery.pkeys", "standard", "smpquery pkeys of the local port prints the table that ibkeys reads")
-def pkeys(look: FabricReading) -> CheckAnswer:
+def pkeys(reading: FabricReading) -> CheckAnswer:
     """Compare the P_Key table, entry by entry."""
-    owner = PortFacts(None, look.local.port, at_lid=look.local.base_lid)
-    command = ["smpquery", "pkeys", str(look.local.base_lid), str(look.local.port)]
-    _ask(look, command, lambda path, limit: read_smpquery(path, limit, owner))
+    owner = PortFacts(None, reading.local.port, at_lid=reading.local.base_lid)
+    command = ["smpquery", "pkeys", str(reading.local.base_lid), str(reading.local.port)]
+    _ask(reading, command, lambda path, limit: read_smpquery(path, limit, owner))
     table = owner.table or b""
     theirs = [int.from_bytes(table[at : at + 2]) for at in range(0, len(table), 2)]
-    mine = [int(key) for key in look.handle.read_p_keys()]
+    mine = [int(key) for key in reading.handle.read_p_keys()]
     wrong = [index for index, (a, b) in enumerate(zip(mine, theirs, strict=False)) if a != b]
     text = f"{len(mine)} entries, {len(theirs)} by smpquery; {len(wrong)} differ"
     return as_assumed(len(mine) == len(theirs) and not wrong, text, indexes=wrong[:32])
 
 
 @check("saquery.own-record", "standard", "saquery PIR of the local port says what ibkeys reads of the SA")
-def own_record(look: FabricReading) -> CheckAnswer:
+def own_record(reading: FabricReading) -> CheckAnswer:
     """Compare PortInfoRecord of the local port."""
-    lid = look.own.lid
-    dump = _ask(look, ["saquery", "PIR", f"{lid}/{look.local.port}"], read_saquery)
-    record = look.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=look.local.port)
-    return _port_info(look, dump, record.port_info)
+    lid = reading.own.lid
+    dump = _ask(reading, ["saquery", "PIR", f"{lid}/{reading.local.port}"], read_saquery)
+    record = reading.fabric.sa().get(PortInfoRecord, endport_lid=lid, port_num=reading.local.port)
+    return _port_info(reading, dump, record.port_info)
 
 
 @check("ibnetdiscover.fabric", "standard", "ibnetdiscover finds the nodes and links that ibkeys finds")
-def fabric(look: FabricReading) -> CheckAnswer:
+def fabric(reading: FabricReading) -> CheckAnswer:
     """Compare nodes by GUID, and links by their ends."""
-    dump = _ask(look, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
-    theirs, mine = {node.guid for node in dump.nodes}, {node.guid for node in look.found.nodes}
+    dump = _ask(reading, ["ibnetdiscover"], read_netdiscover, asks_fabric=True)
+    theirs, mine = {node.guid for node in dump.nodes}, {node.guid for node in reading.found.nodes}
     their_links = {frozenset(link) for link in dump.links or ()}
     my_links = {
         frozenset(((port.node.guid, port.num), (port.peer.node.guid, port.peer.num)))
-        for port in look.found.ports()
+        for port in reading.found.ports()
         if port.peer is not None
     }
     ends: Collection[frozenset[LinkEnd]] = their_links ^ my_links
@@ -99,23 +99,23 @@ def fabric(look: FabricReading) -> CheckAnswer:
 
 
 @check("perfquery.counters", "standard", "perfquery reads counters between those that ibkeys reads before and after it")
-def counters(look: FabricReading) -> CheckAnswer:
+def counters(reading: FabricReading) -> CheckAnswer:
     """Compare PortCounters of the local port: they continue to count, so they are read three times."""
-    before = _own_counters(look)
-    theirs = _ask(look, ["perfquery", str(look.local.base_lid), str(look.local.port)], _read_counters)
-    after = _own_counters(look)
+    before = _own_counters(reading)
+    theirs = _ask(reading, ["perfquery", str(reading.local.base_lid), str(reading.local.port)], _read_counters)
+    after = _own_counters(reading)
     by_name = {row.name: row.attr for row in PortCounters.rows.values()}
     shared = {name: by_name[name] for name in theirs if name in by_name and not name.endswith(("Select", "Select2"))}
     wrong = [name for name, attr in shared.items() if not getattr(before, attr) <= theirs[name] <= getattr(after, attr)]
-    return _told(shared, wrong)
+    return _compared(shared, wrong)
 
 
-def _own_counters(look: FabricReading) -> PortCounters:
-    port = look.at_lid(look.own.lid).port  # the counters are queried by LID
-    [(_, reading)] = look.fabric.read_port_counters([port])
-    if isinstance(reading, IbkeysError):
-        raise reading
-    return reading
+def _own_counters(reading: FabricReading) -> PortCounters:
+    port = reading.at_lid(reading.own.lid).port  # the counters are queried by LID
+    [(_, counters)] = reading.fabric.read_port_counters([port])
+    if isinstance(counters, IbkeysError):
+        raise counters
+    return counters
 
 
 def _read_counters(path: Path, limit: int) -> dict[str, int]:
@@ -124,11 +124,11 @@ def _read_counters(path: Path, limit: int) -> dict[str, int]:
     return {pair[0]: int(pair[1]) for pair in pairs if pair is not None and _COUNTER.fullmatch(pair[1])}
 
 
-def _port_info(look: FabricReading, dump: DumpFacts, mine: PortInfo | None = None) -> CheckAnswer:
+def _port_info(reading: FabricReading, dump: DumpFacts, mine: PortInfo | None = None) -> CheckAnswer:
     ports = [port for port in dump.ports if port.info is not None]
     if not ports or ports[0].info is None:
         return not_checked("no PortInfo was printed")
-    own, theirs = mine or look.handle.read_port_info(), PortInfo(ports[0].info)
+    own, theirs = mine or reading.handle.read_port_info(), PortInfo(ports[0].info)
     names = [name for name in PortInfo.rows if name not in ports[0].lacks and name not in _MOVING]
     return _fields(
         {name: getattr(own, name) for name in names}, {name: getattr(theirs, name) for name in names}, PortInfo
@@ -137,10 +137,10 @@ def _port_info(look: FabricReading, dump: DumpFacts, mine: PortInfo | None = Non
 
 def _fields(mine: dict[str, Any], theirs: dict[str, Any], layout: type[NodeInfo] | type[PortInfo]) -> CheckAnswer:
     shared = {layout.rows[name].name: name for name in theirs}
-    return _told(shared, [title for title, name in shared.items() if mine[name] != theirs[name]])
+    return _compared(shared, [title for title, name in shared.items() if mine[name] != theirs[name]])
 
 
-def _told(shared: Collection[str], wrong: list[str]) -> CheckAnswer:
+def _compared(shared: Collection[str], wrong: list[str]) -> CheckAnswer:
     if not shared:
         return not_checked("nothing was printed that both have")
     text = f"{len(shared)} values" + (f", of which differ: {', '.join(wrong)}" if wrong else "")
@@ -148,19 +148,19 @@ def _told(shared: Collection[str], wrong: list[str]) -> CheckAnswer:
 
 
 def _ask(
-    look: FabricReading, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False
+    reading: FabricReading, command: Sequence[str], read: Callable[[Path, int], _T], *, asks_fabric: bool = False
 ) -> _T:
     """Run *command*, with the options for our port, and return the result of *read* for the file with its output.
 
     *asks_fabric*: it sends SMPs to other nodes too. Raises Unreachable when it may not or cannot be run, or fails, in
     words for the report; FileFormatError when its output is not understood; the errors of reading the local port.
     """
-    if why := _why_not(look, asks_fabric):
+    if why := _why_not(reading, asks_fabric):
         raise Unreachable(why)
     program = command[0]
     if shutil.which(program) is None:
         raise Unreachable(f"{program} is not installed (infiniband-diags)")
-    where = ["-C", look.local.ca_name, "-P", str(look.local.port)]
+    where = ["-C", reading.local.ca_name, "-P", str(reading.local.port)]
     ran = run_with_reason([program, *where, *command[1:]], _SECONDS)
     if ran.printed is None:
         raise Unreachable(f"{program} failed: {clean(ran.why)}")
@@ -175,13 +175,13 @@ def _ask(
             raise FileFormatError(error.fault, program, error.line, error.column) from None
 
 
-def _why_not(look: FabricReading, asks_fabric: bool) -> str:
+def _why_not(reading: FabricReading, asks_fabric: bool) -> str:
     """Return why no program is run at all; "" if it may."""
-    if look.fabric.is_simulated:
+    if reading.fabric.is_simulated:
         return "a subnet that is simulated in this process: no other program can reach it"
-    if look.own_is_protected:
+    if reading.own_is_protected:
         return "the local port has an M_Key at level 2 or 3, and its Gets would be counted there: no key is given to it"
-    return look.why_alone() if asks_fabric else ""
+    return reading.why_alone() if asks_fabric else ""
 
 
 CHECKS: Final = checks_in(globals())

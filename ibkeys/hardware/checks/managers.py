@@ -6,7 +6,7 @@ from typing import Final
 
 from ibkeys.errors import MadStatusError
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, differs, not_checked, same, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.mad.attributes import PortInfo, SMInfo
 from ibkeys.mad.const import SaStatus, SMState
@@ -22,21 +22,21 @@ between two of its sweeps."""
 
 
 @check("sm.master", "standard", "an SM answers at MasterSMLID and says that it is master")
-def master(look: FabricReading) -> CheckAnswer:
+def master(reading: FabricReading) -> CheckAnswer:
     """Get SMInfo of the master; the key is left out."""
-    lid = look.own.master_sm_lid
+    lid = reading.own.master_sm_lid
     if not lid:
         return not_checked("no subnet manager has configured the local port (MasterSMLID 0)")
-    info = SMInfo(look.at_lid(lid).get(SMInfo))
-    look.shown_keys.add(info.sm_key)
+    info = SMInfo(reading.at_lid(lid).get(SMInfo))
+    reading.shown_keys.add(info.sm_key)
     text = f"{sm_state_name(info.sm_state)}, priority {info.priority}, SM_Key {'shown' if info.sm_key else 'not shown'}"
     return as_assumed(info.sm_state == SMState.MASTER, text, sm_lid=lid)
 
 
 @check("sa.there", "standard", "the SA answers ClassPortInfo without an SM_Key")
-def there(look: FabricReading) -> CheckAnswer:
+def there(reading: FabricReading) -> CheckAnswer:
     """Get ClassPortInfo of the SA."""
-    info = look.fabric.sa().class_port_info()
+    info = reading.fabric.sa().class_port_info()
     return same(
         f"class version {info.class_version}, CapabilityMask 0x{info.capability_mask:04x}, "
         f"CapabilityMask2 0x{info.capability_mask2:07x}",
@@ -45,56 +45,56 @@ def there(look: FabricReading) -> CheckAnswer:
 
 
 @check("sa.own-record", "standard", "PortInfoRecord of the local port says what the port says")
-def own_record(look: FabricReading) -> CheckAnswer:
+def own_record(reading: FabricReading) -> CheckAnswer:
     """Compare the local port's PortInfo with its record at the SA, in the fields that do not change by themselves."""
-    own = look.own
-    record = look.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=look.local.port)
+    own = reading.own
+    record = reading.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=reading.local.port)
     in_record: PortInfo = record.port_info
-    look.shown_keys.add(in_record.m_key)
+    reading.shown_keys.add(in_record.m_key)
     wrong = [PortInfo.rows[name].name for name in _STEADY if getattr(in_record, name) != getattr(own, name)]
     return as_assumed(not wrong, f"differ: {', '.join(wrong)}" if wrong else f"{len(_STEADY)} fields", differing=wrong)
 
 
 @check("sa.hides-m-keys", "standard", "without an SM_Key the SA shows no M_Key")
-def hides_m_keys(look: FabricReading) -> CheckAnswer:
+def hides_m_keys(reading: FabricReading) -> CheckAnswer:
     """Get PortInfoRecords of all ports without a key. Only their number is kept."""
-    records = look.fabric.sa(NO_SM_KEY).get_table(PortInfoRecord)
+    records = reading.fabric.sa(NO_SM_KEY).get_table(PortInfoRecord)
     keys = [record.port_info.m_key for record in records if record.port_info.m_key]
-    look.shown_keys.update(keys)
-    if not keys and all(port.m_key_state == "zero" for port in look.end_ports):
+    reading.shown_keys.update(keys)
+    if not keys and all(port.m_key_state == "zero" for port in reading.end_ports):
         return not_checked(f"{len(records)} records without an M_Key, and no port of the sweep has an M_Key")
     return as_assumed(not keys, f"{len(records)} records, {len(keys)} of them with an M_Key", shown=len(keys))
 
 
 @check("sa.p-key-records", "standard", "without an SM_Key the SA refuses P_KeyTableRecords with status 0x0200")
-def p_key_records(look: FabricReading) -> CheckAnswer:
+def p_key_records(reading: FabricReading) -> CheckAnswer:
     """Get P_KeyTableRecords without a key: OpenSM refuses; the check shows whether another SM does."""
     try:
-        records = look.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=look.own.lid)
+        records = reading.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=reading.own.lid)
     except MadStatusError as error:
         return as_assumed(error.status == SaStatus.REQUEST_INVALID, f"status 0x{error.status:04x}")
     return differs(f"{len(records)} records")
 
 
 @check("sa.long-answer", "standard", "NodeRecords of all nodes arrive whole, and are the nodes of the sweep")
-def long_answer(look: FabricReading) -> CheckAnswer:
+def long_answer(reading: FabricReading) -> CheckAnswer:
     """Compare a table of many segments (RMPP) with the sweep. Ports that share no P_Key with this one are not in it.
 
     Nodes that the sweep could not read are no difference.
     """
-    records = look.fabric.sa().get_table(NodeRecord)
+    records = reading.fabric.sa().get_table(NodeRecord)
     told = {record.node_info.node_guid for record in records}
-    found = {node.guid for node in look.found.nodes}
+    found = {node.guid for node in reading.found.nodes}
     text = f"{len(records)} records; {len(found - told)} nodes only in the sweep, {len(told - found)} only in the SA"
-    if found < told and (look.found.troubles or look.found.unasked):
+    if found < told and (reading.found.troubles or reading.found.unasked):
         return seen(text, records=len(records))
     return as_assumed(told == found, text, records=len(records))
 
 
 @check("sa.trusts", "unknown", "whether the SM_Key that was given shows P_Key tables is recorded")
-def trusts(look: FabricReading) -> CheckAnswer:
+def trusts(reading: FabricReading) -> CheckAnswer:
     """Repeat the query with the SM_Key, if one was given."""
-    if look.sm_key is None or look.sm_key.is_zero:
+    if reading.sm_key is None or reading.sm_key.is_zero:
         return not_checked("no SM_Key was given: --smkey @FILE")
-    records = look.sa.get_table(PKeyTableRecord, lid=look.own.lid)
+    records = reading.sa.get_table(PKeyTableRecord, lid=reading.own.lid)
     return seen(f"{len(records)} records of the local port", records=len(records))

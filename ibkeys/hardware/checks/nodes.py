@@ -9,7 +9,7 @@ from operator import and_, or_
 from typing import Final
 
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.keys.pkey import PARTITION_MASK
 from ibkeys.mad.attributes import NodeInfo, PortInfo, SpeedsAboveNdr
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask
@@ -19,46 +19,46 @@ from ibkeys.printable import counted
 _MOST: Final = 8
 
 
-def _told(counts: Counter[str]) -> str:
+def _counts_text(counts: Counter[str]) -> str:
     """Return ``12 x 128, 2 x 64``, the most frequent first."""
     shown = [f"{number} x {what}" for what, number in counts.most_common(_MOST)]
     return ", ".join(shown) + (f" and {len(counts) - _MOST} more" if len(counts) > _MOST else "")
 
 
 @check("nodes.all-answer", "simulator", "every node that a cable leads to answers everything that a sweep asks")
-def all_answer(look: FabricReading) -> CheckAnswer:
+def all_answer(reading: FabricReading) -> CheckAnswer:
     """Return the attributes that the sweep could not read, counted by attribute and kind."""
-    found = look.found
+    found = reading.found
     counts = Counter(f"{trouble.attribute or 'field'} {trouble.reading}" for trouble in found.troubles)
-    text = f"{counted(len(found.nodes), 'node')}; not read: {_told(counts) or 'nothing'}"
+    text = f"{counted(len(found.nodes), 'node')}; not read: {_counts_text(counts) or 'nothing'}"
     return as_assumed(not counts, text, unread=dict(counts), nodes=len(found.nodes))
 
 
 @check("nodes.kinds", "unknown", "vendor, device and size of each kind of node are recorded")
-def kinds(look: FabricReading) -> CheckAnswer:
+def kinds(reading: FabricReading) -> CheckAnswer:
     """Return the kinds of devices in the sweep, with their numbers."""
     counts: Counter[str] = Counter()
-    for node in look.found.nodes:
+    for node in reading.found.nodes:
         info = node.node_info
         counts[
             f"{node.type_name} 0x{info.vendor_id:06x}:0x{info.device_id:04x} with {counted(node.num_ports, 'port')}"
         ] += 1
-    return seen(_told(counts), kinds=dict(counts))
+    return seen(_counts_text(counts), kinds=dict(counts))
 
 
 @check("nodes.p-key-capacity", "standard", "PartitionCap is not 0, and of a CA a multiple of 32")
-def p_key_capacity(look: FabricReading) -> CheckAnswer:
+def p_key_capacity(reading: FabricReading) -> CheckAnswer:
     """Return PartitionCap by type of node."""
-    caps = [(node.type_name, node.node_info.partition_cap) for node in look.found.nodes]
+    caps = [(node.type_name, node.node_info.partition_cap) for node in reading.found.nodes]
     counts = Counter(f"{kind} {cap}" for kind, cap in caps)
     is_so = all(cap and not (kind == "ca" and cap % P_KEYS_PER_BLOCK) for kind, cap in caps)
-    return as_assumed(is_so, _told(counts), capacities=dict(counts))
+    return as_assumed(is_so, _counts_text(counts), capacities=dict(counts))
 
 
 @check("nodes.enforcement", "simulator", "every switch can enforce partitions, inbound and outbound")
-def enforcement(look: FabricReading) -> CheckAnswer:
+def enforcement(reading: FabricReading) -> CheckAnswer:
     """Return the capabilities of partition enforcement in SwitchInfo."""
-    infos = [node.switch_info for node in look.found.nodes if node.is_switch]
+    infos = [node.switch_info for node in reading.found.nodes if node.is_switch]
     known = [info for info in infos if info is not None]
     if not known:
         return not_checked("no switch, or SwitchInfo was not read")
@@ -71,7 +71,7 @@ def enforcement(look: FabricReading) -> CheckAnswer:
         info.partition_enforcement_cap and info.inbound_enforcement_cap and info.outbound_enforcement_cap
         for info in known
     )
-    return as_assumed(is_so, _told(counts), switches=dict(counts))
+    return as_assumed(is_so, _counts_text(counts), switches=dict(counts))
 
 
 def _yes(bit: int) -> str:
@@ -79,9 +79,9 @@ def _yes(bit: int) -> str:
 
 
 @check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
-def index_0(look: FabricReading) -> CheckAnswer:
+def index_0(reading: FabricReading) -> CheckAnswer:
     """Return the first entry of every table that was read."""
-    tables = [port.p_keys for port in look.end_ports if port.p_keys]
+    tables = [port.p_keys for port in reading.end_ports if port.p_keys]
     if not tables:
         return not_checked("no P_Key table was read")
     others = sum(int(table[0]) & PARTITION_MASK != PARTITION_MASK for table in tables)
@@ -89,9 +89,9 @@ def index_0(look: FabricReading) -> CheckAnswer:
 
 
 @check("nodes.capabilities", "unknown", "bits of CapabilityMask of all end ports, and of some, are recorded")
-def capabilities(look: FabricReading) -> CheckAnswer:
+def capabilities(reading: FabricReading) -> CheckAnswer:
     """Return CapabilityMask over all end ports, without the bit IsSM."""
-    masks = [info.capability_mask & ~CapabilityMask.IS_SM for info in look.port_infos]
+    masks = [info.capability_mask & ~CapabilityMask.IS_SM for info in reading.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
     every, some = reduce(and_, masks), reduce(or_, masks)
@@ -99,19 +99,21 @@ def capabilities(look: FabricReading) -> CheckAnswer:
 
 
 @check("nodes.m-key-state", "unknown", "how many ports show an M_Key, hide it or have none, by level, is recorded")
-def m_key_state(look: FabricReading) -> CheckAnswer:
+def m_key_state(reading: FabricReading) -> CheckAnswer:
     """Return the M_Key states and levels of ports, without a key."""
     counts = Counter(
-        f"{port.m_key_state} at level {port.port_info.m_key_protect_bits}" for port in look.end_ports if port.port_info
+        f"{port.m_key_state} at level {port.port_info.m_key_protect_bits}"
+        for port in reading.end_ports
+        if port.port_info
     )
-    return seen(_told(counts), states=dict(counts)) if counts else not_checked("no PortInfo was read")
+    return seen(_counts_text(counts), states=dict(counts)) if counts else not_checked("no PortInfo was read")
 
 
 @check("nodes.reserved-bits", "standard", "bits of NodeInfo and PortInfo that the tables of ibkeys do not name are 0")
-def reserved_bits(look: FabricReading) -> CheckAnswer:
+def reserved_bits(reading: FabricReading) -> CheckAnswer:
     """Return the bytes in which bits are set that belong to no known field; their values are not kept."""
-    nodes = [node.node_info.raw for node in look.found.nodes]
-    ports = [port.info for port in look.found.ports() if port.info is not None]
+    nodes = [node.node_info.raw for node in reading.found.nodes]
+    ports = [port.info for port in reading.found.ports() if port.info is not None]
     bytes_ = {"NodeInfo": _unnamed(nodes, NodeInfo), "PortInfo": _unnamed(ports, PortInfo, SpeedsAboveNdr)}
     text = "; ".join(f"{name}: byte {', '.join(map(str, places))}" for name, places in bytes_.items() if places)
     return as_assumed(not text, text or "all of them are 0", bytes=bytes_)
@@ -129,8 +131,8 @@ def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
 
 
 @check("nodes.descriptions", "standard", "NodeDescription is printable text")
-def descriptions(look: FabricReading) -> CheckAnswer:
+def descriptions(reading: FabricReading) -> CheckAnswer:
     """Return how many names hold characters that must not be sent to a terminal."""
-    names = [node.description or "" for node in look.found.nodes]
+    names = [node.description or "" for node in reading.found.nodes]
     odd = sum(not name.isprintable() for name in names)
     return as_assumed(not odd, f"{counted(len(names), 'name')}, {odd} with control characters", odd=odd)

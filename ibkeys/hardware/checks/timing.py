@@ -8,7 +8,7 @@ from ibkeys.client.scheduler import PER_NODE
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.mad.const import Method
 
@@ -16,9 +16,9 @@ _GETS: Final = 20
 _ROUNDS: Final = 8
 
 
-def _measured(look: FabricReading, handle: PortHandle) -> CheckAnswer:
+def _measured(reading: FabricReading, handle: PortHandle) -> CheckAnswer:
     """Get NodeInfo several times, one after the other, and return how long each took."""
-    now = look.fabric.umad.now
+    now = reading.fabric.umad.now
     took = []
     for _ in range(_GETS):
         started = now()
@@ -30,30 +30,30 @@ def _measured(look: FabricReading, handle: PortHandle) -> CheckAnswer:
 
 
 @check("timing.local-port", "unknown", "the time of a Get from the local port is recorded")
-def local_port(look: FabricReading) -> CheckAnswer:
+def local_port(reading: FabricReading) -> CheckAnswer:
     """Measure the local port."""
-    return _measured(look, look.handle)
+    return _measured(reading, reading.handle)
 
 
 @check("timing.neighbour", "unknown", "the time of a Get from the port at the other end of the cable is recorded")
-def neighbour(look: FabricReading) -> CheckAnswer:
+def neighbour(reading: FabricReading) -> CheckAnswer:
     """Measure the node at the other end of the cable."""
-    handle = _neighbour(look)
-    return _measured(look, handle) if handle is not None else not_checked("no node was found there")
+    handle = _neighbour(reading)
+    return _measured(reading, handle) if handle is not None else not_checked("no node was found there")
 
 
-def _neighbour(look: FabricReading) -> PortHandle | None:
-    peer = look.neighbour
-    return look.fabric.handle(peer.end_port) if peer is not None else None
+def _neighbour(reading: FabricReading) -> PortHandle | None:
+    peer = reading.neighbour
+    return reading.fabric.handle(peer.end_port) if peer is not None else None
 
 
 @check("timing.at-once", "simulator", f"a node answers {PER_NODE} SMPs that are in flight at once, and loses none")
-def at_once(look: FabricReading) -> CheckAnswer:
+def at_once(reading: FabricReading) -> CheckAnswer:
     """Send the neighbour as many Gets at a time as a sweep does, without retries."""
-    handle = _neighbour(look)
+    handle = _neighbour(reading)
     if handle is None:
         return not_checked("no node was found at the other end of the cable")
-    client, lost = look.fabric.client, 0
+    client, lost = reading.fabric.client, 0
     for _ in range(_ROUNDS):
         # a name of its own for each: a Get that is lost must not delay the others
         gets = [
@@ -65,12 +65,12 @@ def at_once(look: FabricReading) -> CheckAnswer:
 
 
 @check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
-def sweep(look: FabricReading) -> CheckAnswer:
+def sweep(reading: FabricReading) -> CheckAnswer:
     """Return the cost of the sweep."""
-    found, counts = look.found, look.fabric.client.statistics
-    seconds = round(look.sweep_seconds, 3)
+    found, counts = reading.found, reading.fabric.client.statistics
+    seconds = round(reading.sweep_seconds, 3)
     text = (
-        f"{len(found.nodes)} nodes in {seconds} s; of the whole look {counts.sent} SMPs, {counts.timeouts} timeouts, "
+        f"{len(found.nodes)} nodes in {seconds} s; in all {counts.sent} SMPs, {counts.timeouts} timeouts, "
         f"{counts.strays} late or foreign answers, at most {counts.widest} in flight"
     )
     return seen(text, seconds=seconds, smps=counts.sent, timeouts=counts.timeouts, strays=counts.strays)

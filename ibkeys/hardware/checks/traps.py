@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from ibkeys.errors import MadStatusError
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.const import CapabilityMask
 from ibkeys.mad.notice import Notice
 from ibkeys.printable import counted
 
 
 @check("traps.supported", "simulator", "every end port says IsTrapSupported")
-def supported(look: FabricReading) -> CheckAnswer:
+def supported(reading: FabricReading) -> CheckAnswer:
     """Return the bits of CapabilityMask that concern traps."""
-    masks = [info.capability_mask for info in look.port_infos]
+    masks = [info.capability_mask for info in reading.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
     without = sum(not mask & CapabilityMask.IS_TRAP_SUPPORTED for mask in masks)
@@ -27,10 +27,10 @@ def supported(look: FabricReading) -> CheckAnswer:
 
 
 @check("traps.waiting", "unknown", "what the local port answers to Get(Notice) is recorded")
-def waiting(look: FabricReading) -> CheckAnswer:
+def waiting(reading: FabricReading) -> CheckAnswer:
     """Return whether a trap waits there, by its number."""
     try:
-        notice = Notice(look.handle.get(Notice))
+        notice = Notice(reading.handle.get(Notice))
     except MadStatusError as error:
         return seen(f"status 0x{error.status:04x}")
     if not any(notice.raw):

@@ -7,26 +7,26 @@ from typing import TypeVar
 
 from ibkeys.errors import MadStatusError
 from ibkeys.hardware.check import CheckAnswer, as_assumed, check, not_checked, seen
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.attributes import Attribute, NodeInfo
 from ibkeys.mad.virtualization import VirtualizationInfo, VNodeInfo, VPortInfo, VPortState
 
 
-def _info(look: FabricReading) -> VirtualizationInfo | None:
+def _info(reading: FabricReading) -> VirtualizationInfo | None:
     """Return VirtualizationInfo of the local port, None where it has none."""
-    look.handle.read_port_info()
-    if not look.handle.port.can_have_virtual_ports:
+    reading.handle.read_port_info()
+    if not reading.handle.port.can_have_virtual_ports:
         return None
     try:
-        return VirtualizationInfo(look.handle.get(VirtualizationInfo))
+        return VirtualizationInfo(reading.handle.get(VirtualizationInfo))
     except MadStatusError:
         return None
 
 
 @check("virtual-ports.local", "unknown", "VirtualizationInfo of the local port is recorded")
-def local(look: FabricReading) -> CheckAnswer:
+def local(reading: FabricReading) -> CheckAnswer:
     """Return whether the local port has virtual ports, and how many."""
-    info = _info(look)
+    info = _info(reading)
     if info is None:
         return not_checked("the local port does not say that it has virtual ports")
     return seen(
@@ -36,41 +36,43 @@ def local(look: FabricReading) -> CheckAnswer:
 
 
 @check("virtual-ports.index-0", "guess", "VPortInfo with AttributeModifier 0 is that of the port itself")
-def index_0(look: FabricReading) -> CheckAnswer:
+def index_0(reading: FabricReading) -> CheckAnswer:
     """Compare its GUID with that of the port."""
-    return _first(look, VPortInfo, lambda port: port.vport_guid == look.local.port_guid, "GUID of the port")
+    return _first(reading, VPortInfo, lambda port: port.vport_guid == reading.local.port_guid, "GUID of the port")
 
 
 @check("virtual-ports.node", "guess", "VNodeInfo with AttributeModifier 0 is that of the node itself")
-def node(look: FabricReading) -> CheckAnswer:
+def node(reading: FabricReading) -> CheckAnswer:
     """Compare its GUID with that of the node."""
     return _first(
-        look,
+        reading,
         VNodeInfo,
-        lambda info: info.vnode_guid == NodeInfo(look.handle.get(NodeInfo)).node_guid,
+        lambda info: info.vnode_guid == NodeInfo(reading.handle.get(NodeInfo)).node_guid,
         "GUID of the node",
     )
 
 
 @check("virtual-ports.states", "guess", "VPortState with AttributeModifier 0 has the states from index 0 on")
-def states(look: FabricReading) -> CheckAnswer:
+def states(reading: FabricReading) -> CheckAnswer:
     """Return whether the first virtual port is active, as the port is."""
-    return _first(look, VPortState, lambda block: block.vport_states[0] == look.own.port_state, "state of the port")
+    return _first(
+        reading, VPortState, lambda block: block.vport_states[0] == reading.own.port_state, "state of the port"
+    )
 
 
 _A = TypeVar("_A", bound=Attribute)
 
 
-def _first(look: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> CheckAnswer:
+def _first(reading: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> CheckAnswer:
     """Query *attribute* with AttributeModifier 0, and return whether it is about the port itself.
 
     *what*: the value by which this is recognized.
     """
-    info = _info(look)
+    info = _info(reading)
     if info is None or not info.virtualization_enable:
         return not_checked("the local port has no virtual ports")
     try:
-        answer = attribute(look.handle.get(attribute, 0))
+        answer = attribute(reading.handle.get(attribute, 0))
     except MadStatusError as error:
         return as_assumed(False, f"status 0x{error.status:04x}")
     fits = is_own(answer)

@@ -15,7 +15,7 @@ from ibkeys.client.address import LOCAL, DirectedAddress
 from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
-from ibkeys.hardware.look import FabricReading
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.mad.attributes import NodeInfo
 from ibkeys.printable import counted
 from ibkeys.topology.nodes import Port
@@ -74,45 +74,45 @@ def _unfit(port: LocalPort) -> str:
 
 
 def far_port(
-    look: FabricReading, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]
+    reading: FabricReading, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]
 ) -> PortHandle:
     """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port.
 
     *open_far*: opens the device of *far*. Raises Refused if the fabric does not show exactly this port; the errors of a
     sweep.
     """
-    if (look.local.ca_name, look.local.port) != (near.ca_name, near.port):
+    if (reading.local.ca_name, reading.local.port) != (near.ca_name, near.port):
         raise Refused(
-            f"the fabric was opened at {look.local.ca_name}/{look.local.port}, not at the first port", NOT_OWN
+            f"the fabric was opened at {reading.local.ca_name}/{reading.local.port}, not at the first port", NOT_OWN
         )
     where = f"{far.ca_name}/{far.port}"
-    found = [port for port in look.found.end_ports() if port.guid == far.port_guid]
-    same_lid = [port for port in look.found.end_ports() if port.lid == far.base_lid]
+    found = [port for port in reading.found.end_ports() if port.guid == far.port_guid]
+    same_lid = [port for port in reading.found.end_ports() if port.lid == far.base_lid]
     if len(found) != 1 or same_lid != found or not far.base_lid:
         raise _refused(
             f"{where} is not the only port that the fabric shows with its GUID and its LID "
-            f"({len(found)} have the GUID, {len(same_lid)} the LID){_not_asked(look)}"
+            f"({len(found)} have the GUID, {len(same_lid)} the LID){_not_asked(reading)}"
         )
     port = found[0]
-    if doubt := look.fabric.doubt_of(port):
+    if doubt := reading.fabric.doubt_of(port):
         raise _refused(f"{where}: {doubt}")
-    handle = look.fabric.handle(port)
+    handle = reading.fabric.handle(port)
     arrival = NodeInfo(handle.get(NodeInfo))
     identity = arrival.node_guid, arrival.port_guid, arrival.local_port_num
-    [node_guid] = [ca.node_guid for ca in look.cas() if ca.name == far.ca_name]
+    [node_guid] = [ca.node_guid for ca in reading.cas() if ca.name == far.ca_name]
     if identity != (node_guid, far.port_guid, far.port):
         raise _refused(f"on {handle.route} another port answers than {where} of this host")
     if isinstance(handle.route, DirectedAddress) and not handle.route.path:
         raise _refused("the route to the second port does not leave this host")
-    if why := _is_elsewhere(look, far, port, open_far):
+    if why := _is_elsewhere(reading, far, port, open_far):
         raise _refused(f"{where}: {why}")
     return handle
 
 
-def _not_asked(look: FabricReading) -> str:
+def _not_asked(reading: FabricReading) -> str:
     """Return the message that a port may be missing because the sweep did not query some nodes, with the remedy; else
     ""."""
-    if not (unasked := look.found.unasked):
+    if not (unasked := reading.found.unasked):
         return ""
     return (
         f"; behind {counted(len(unasked), 'port')} the sweep asked nobody, because a protected port may be there: "
@@ -120,12 +120,12 @@ def _not_asked(look: FabricReading) -> str:
     )
 
 
-def _is_elsewhere(look: FabricReading, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
+def _is_elsewhere(reading: FabricReading, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
     """Return why *port* of the sweep is not the place where *far* is plugged in, by its own device; "" if it is."""
     peer = port.peer
     if peer is None:
         return "the sweep does not say which port its cable leads to"
-    with OpenPort(open_far(far), timing=look.fabric.client.timing) as own:
+    with OpenPort(open_far(far), timing=reading.fabric.client.timing) as own:
         here = NodeInfo(own.get(NodeInfo, 0, LOCAL, port.m_key))
         there = NodeInfo(own.get(NodeInfo, 0, DirectedAddress((far.port,)), peer.end_port.m_key))
     if here.port_guid != far.port_guid:

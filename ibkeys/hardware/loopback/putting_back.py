@@ -15,8 +15,8 @@ from ibkeys.apply.undo import plan_undo
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.fabric.handle import PortHandle
-from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.loopback.ports import NOT_OWN
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mkeys.set import KeyPlan, plan_mkey_set
@@ -50,13 +50,13 @@ def not_put_back(journal: Journal) -> list[OverwrittenPorts]:
     return found
 
 
-def put_back(look: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]) -> list[int]:
+def put_back(reading: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]) -> list[int]:
     """Restore every write that was not restored yet, and return the operations.
 
     Raises Refused for a port that is not one of *own_guids*, and the errors of the change.
     """
     done, own = [], set(own_guids)
-    with Journal.read(look.fabric.stores.journal) as journal:
+    with Journal.read(reading.fabric.stores.journal) as journal:
         standing = not_put_back(journal)
     for written in standing:
         if not {image.port_guid for image in written.images} <= own:
@@ -66,23 +66,23 @@ def put_back(look: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]
                 NOT_OWN,
             )
         if any(image.key_name is not None for image in written.images):
-            _put_key_back(look, writer, written)
+            _put_key_back(reading, writer, written)
         else:
             writer.apply(plan_undo(writer, written.record.id))
         done.append(written.record.id)
     return done
 
 
-def _put_key_back(look: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
+def _put_key_back(reading: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
     """Remove the M_Key, and restore level and lease. Only ports without a key get one: see `writes.py`.
 
     A key that another program has set since then is not removed.
     """
     image = written.images[0]
     before = PortInfo(image.before)
-    port = _handle_of(look, image.port_guid)
-    if not _has_ours(look, port, image):
-        _mark_as_undone(look, writer, written)
+    port = _handle_of(reading, image.port_guid)
+    if not _has_ours(reading, port, image):
+        _mark_as_undone(reading, writer, written)
         return
     plan = plan_mkey_set(writer, port, NO_MKEY, before.m_key_protect_bits, before.m_key_lease_period)
     undoing = _Undoing(
@@ -97,31 +97,31 @@ def _put_key_back(look: FabricReading, writer: ChangeWriter, written: Overwritte
     if undoing.pending:
         writer.apply(undoing)
     else:
-        _mark_as_undone(look, writer, written)
+        _mark_as_undone(reading, writer, written)
 
 
-def _has_ours(look: FabricReading, port: PortHandle, image: Image) -> bool:
+def _has_ours(reading: FabricReading, port: PortHandle, image: Image) -> bool:
     """Return whether *port* has the M_Key that was written. Raises the errors of reading it."""
-    stores = look.fabric.stores
+    stores = reading.fabric.stores
     if image.key_name is None or stores.keystore is None:
         return False
     with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as store:
         return port.read_port_info().m_key == store.named(image.key_name).m_key.reveal()
 
 
-def _mark_as_undone(look: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
+def _mark_as_undone(reading: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
     """Mark the operation as undone, because its Set never arrived, or another program has written since."""
-    with Journal(look.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
+    with Journal(reading.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
         pass
 
 
-def _handle_of(look: FabricReading, port_guid: int) -> PortHandle:
+def _handle_of(reading: FabricReading, port_guid: int) -> PortHandle:
     """Return a handle on the end port with *port_guid* in the sweep. Raises Refused if there is none, or more than
     one."""
-    found = [port for port in look.found.end_ports() if port.guid == port_guid]
+    found = [port for port in reading.found.end_ports() if port.guid == port_guid]
     if len(found) != 1:
         raise Refused(f"GUID 0x{port_guid:016x}: {len(found)} ports of the fabric have it, not one", NOT_OWN)
-    return look.fabric.handle(found[0])
+    return reading.fabric.handle(found[0])
 
 
 @dataclass(slots=True)

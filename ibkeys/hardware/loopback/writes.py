@@ -19,8 +19,8 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, NotStored, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.check import CheckAnswer, DeviceCheck, Finding, differs, not_checked, same
-from ibkeys.hardware.look import FabricReading
 from ibkeys.hardware.loopback.putting_back import put_back
+from ibkeys.hardware.reading import FabricReading
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import counted_violations
@@ -39,7 +39,7 @@ class Loopback:
     proof.
     """
 
-    look: FabricReading
+    reading: FabricReading
     writer: ChangeWriter
     prove: Callable[[], PortHandle]
     own_guids: frozenset[int]
@@ -53,7 +53,7 @@ class Loopback:
         Raises the errors of restoring them, and those of ``prove`` before it.
         """
         self.prove()
-        earlier = put_back(self.look, self.writer, self.own_guids)
+        earlier = put_back(self.reading, self.writer, self.own_guids)
         if earlier:
             text = f"operation {', '.join(map(str, earlier))} of the journal was put back"
             yield Finding("write.earlier", "standard", "a run that was cut off is put back", same(text))
@@ -75,25 +75,25 @@ class Loopback:
             self.refusals += 1
             return not_checked(f"the second port was not proven again: {error}")
         try:
-            return each.ask(self.look)
+            return each.ask(self.reading)
         except IbkeysError as error:
             if isinstance(error, Refused) and not self.stands:
                 self.refusals += 1
                 way = Objection(error.interlock, "").how_to_override
-                return not_checked(f"{_told(error)}; to do it anyway: {way}")
-            return differs(_told(error))
+                return not_checked(f"{_cause_text(error)}; to do it anyway: {way}")
+            return differs(_cause_text(error))
 
-    def _p_key(self, look: FabricReading) -> CheckAnswer:
+    def _p_key(self, reading: FabricReading) -> CheckAnswer:
         """Set the P_Key of a partition without members, at the last free entry, and restore the table."""
         before = self.far.read_p_keys()
         index = max((index for index, key in enumerate(before) if index and not int(key)), default=None)
         if index is None:
             return not_checked("no entry of the P_Key table is free")
-        key = PKey(_unused(look))
+        key = PKey(_unused(reading))
         plan = plan_set(self.writer, self.far, {index: key})
         return self._write(plan, self.far.read_p_keys, before, {"index": index, "capacity": len(before)})
 
-    def _m_key(self, look: FabricReading) -> CheckAnswer:
+    def _m_key(self, reading: FabricReading) -> CheckAnswer:
         """Give the port an M_Key, level 0 and lease 0, and remove it."""
         info = self.far.read_port_info()
         if self.far.port.end_port.m_key_state != "zero":
@@ -125,12 +125,12 @@ class Loopback:
         nothing more."""
         try:
             self.prove()
-            put_back(self.look, self.writer, self.own_guids)
+            put_back(self.reading, self.writer, self.own_guids)
         except BaseException:
             self.stands = True
             raise
 
-    def _counters(self, look: FabricReading) -> CheckAnswer:
+    def _counters(self, reading: FabricReading) -> CheckAnswer:
         """Reset the counters that are not 0. Their values are in the journal, and cannot be restored."""
         info = self.far.read_port_info()
         counted = counted_violations(info)
@@ -142,14 +142,14 @@ class Loopback:
         return same("reset, and read as 0; counters cannot be restored", before=counted)
 
 
-def _told(error: IbkeysError) -> str:
+def _cause_text(error: IbkeysError) -> str:
     """Return the text about *error* for a report, which is published: only the kind if the message has P_Keys."""
     if isinstance(error, Refused):
         return f"refused by interlock {error.interlock}"
     return "a fresh read does not show what was set" if isinstance(error, NotStored) else str(error)
 
 
-def _unused(look: FabricReading) -> int:
+def _unused(reading: FabricReading) -> int:
     """Return a limited P_Key of a partition that no port of the sweep is in."""
-    used = {int(key) & PARTITION_MASK for port in look.found.ports() for key in port.p_keys or () if key != EMPTY}
+    used = {int(key) & PARTITION_MASK for port in reading.found.ports() for key in port.p_keys or () if key != EMPTY}
     return next(number for number in range(_HIGHEST, 0, -1) if number not in used)

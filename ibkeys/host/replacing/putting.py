@@ -75,7 +75,7 @@ class Put:
         """Write the new file beside the old one, and check again that the old one is as it was seen. Raises FileError,
         FileChanged.
         """
-        with self._told("replaced"):
+        with self._as_file_error("replaced"):
             self.descriptor = new_file.create(self.folder, unfinished(self.beside))
             new_file.fill(self.descriptor, data, metadata)
             os.rename(unfinished(self.beside), self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
@@ -84,7 +84,7 @@ class Put:
 
     def take_place(self) -> None:
         """Put the new file in place of the one that was seen. Raises FileChanged, FileError as `put`."""
-        with self._told("replaced"):
+        with self._as_file_error("replaced"):
             self.refuse_changed()
             self._take_place()
             os.fsync(self.folder)
@@ -101,11 +101,11 @@ class Put:
 
     def remove(self) -> None:
         """Remove the old file. Raises FileError, FileChanged."""
-        with self._told("removed"):
+        with self._as_file_error("removed"):
             self._remove()
 
     @contextmanager
-    def _told(self, what: str) -> Iterator[None]:
+    def _as_file_error(self, what: str) -> Iterator[None]:
         try:
             yield
         except OSError as error:
