@@ -82,7 +82,7 @@ def choose_method(
                 looked.append(not_reached(error))
         prepare(reached)
         found = writer.sweep_for_choice(wanted, progress)
-        looked += [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
+        looked += [look_at_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
     return choose(facts_of(found, looked, fabric.own_guid))
 
 

@@ -55,7 +55,7 @@ class _ReadBack(ABC):
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         """Task: get the attribute, compare it with the bytes that were sent, and return the SetProof. If they agree, a
         lost reply or a Status does not matter."""
-        target, answer = self.target, each.answer
+        target, answer = self.target, each.set_error
         route, node, key = target.handle.route, target.port.node, target.m_key
         try:
             stored: bytes = yield client.request(Method.GET, self.attribute, self.modifier, route, node=node, m_key=key)

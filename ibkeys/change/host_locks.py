@@ -71,7 +71,7 @@ def _remove_left(reached: ReachedHost, own: LockHolder, last_open: str) -> Itera
     """Remove the locks of the journal of *own* on one host, and yield what failed. *last_open*: the latest time at
     which an open operation was begun or resumed. Raises HostNotReached."""
     machine = reached.machine
-    report = look_at_host(machine.files, reached.host.named, own_socket())
+    report = look_at_host(machine.files, reached.host.entry, own_socket())
     if report.error:
         yield _not_removed(f"{machine.name}: {report.error}")
     places = {path for each in report.instances for path in Running(each, machine, None).lock_places()}

@@ -65,8 +65,8 @@ class Edit(Protocol):
         alternative."""
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: read the attribute after the Set; return the `SetProof`. ``each.answer``: the error that answered the
-        Set."""
+        """Task: read the attribute after the Set; return the `SetProof`. ``each.set_error``: the error that answered
+        the Set."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # PortInfo has its M_Key in it
@@ -75,9 +75,9 @@ class PendingSet:
 
     ``before``: the attribute as it was read; ``after``: the bytes to send; ``read_at``: the time of the read, in
     seconds. ``entries``: its records in the journal, of which the last one counts. ``sent``: how often the Set was
-    sent. ``answer``: the error that answered the Set, such as NoReply; None for success. ``error``: why the change is
-    not made; None when it is proven, or was never begun. ``is_silent``: the port did not answer after its Set, so it is
-    unknown whether the change is made. ``has_failed``: it did not answer, or failed, at least once;
+    sent. ``set_error``: the error that answered the Set, such as NoReply; None for success. ``error``: why the change
+    is not made; None when it is proven, or was never begun. ``is_silent``: the port did not answer after its Set, so it
+    is unknown whether the change is made. ``has_failed``: it did not answer, or failed, at least once;
     ``was_asked_again``: it was silent after its Set, and is asked again.
     """
 
@@ -87,7 +87,7 @@ class PendingSet:
     read_at: float = 0.0
     entries: list[JournalEntry] = field(default_factory=list)
     sent: int = 0
-    answer: IbkeysError | None = None
+    set_error: IbkeysError | None = None
     error: IbkeysError | None = None
     is_silent: bool = False
     has_failed: bool = False

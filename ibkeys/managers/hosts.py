@@ -9,17 +9,16 @@ from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.elsewhere.ssh import SshHost, environment
-from ibkeys.managers.instance import NOTHING_NAMED, Named
+from ibkeys.managers.instance import NO_ENTRY, HostEntry
 from ibkeys.managers.report import HostReport, look_at_host, not_reached
 
 
 @dataclass(frozen=True, slots=True)
 class SmHost:
-    """One host. ``ssh``: how it is reached; None for this one. ``named``: the unit and files that the user named
-    there."""
+    """One host. ``ssh``: how it is reached; None for this one. ``entry``: its entry in ``sm.toml``."""
 
     ssh: SshHost | None = None
-    named: Named = NOTHING_NAMED
+    entry: HostEntry = NO_ENTRY
 
     @property
     def name(self) -> str:
@@ -36,11 +35,11 @@ def look_at_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]
     reports = []
     for host in hosts:
         if host.ssh is None:
-            reports.append(look_at_host(THIS_HOST, host.named, socket))
+            reports.append(look_at_host(THIS_HOST, host.entry, socket))
             continue
         try:
             with RemoteFiles(host.ssh.name, host.ssh.command(), environment()) as files:
-                reports.append(look_at_host(files, host.named, socket))
+                reports.append(look_at_host(files, host.entry, socket))
         except HostNotReached as error:
             reports.append(not_reached(error))
     return reports

@@ -135,9 +135,9 @@ class Instance:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """The settings of a host in ``sm.toml``: the unit whose OpenSM is meant, and files that are not to be searched
-    for."""
+class HostEntry:
+    """The entry of a host in ``sm.toml``. ``unit``: the systemd unit of the OpenSM that is meant; ``options`` and
+    ``policy``: the paths of its files, which are then not searched for. None: not given."""
 
     unit: str | None = None
     options: Path | None = None
@@ -215,11 +215,11 @@ _JUDGED: Final[dict[str, int]] = {"options": files.SETTINGS, "policy": files.LAR
 """Files that OpenSM reads again while it runs, and how large they may be."""
 
 
-NOTHING_NAMED: Final = Named()
+NO_ENTRY: Final = HostEntry()
 
 
 def describe(
-    process: OpensmProcess, host: HostFiles, named: Named = NOTHING_NAMED, shares_dumps: bool = False
+    process: OpensmProcess, host: HostFiles, entry: HostEntry = NO_ENTRY, shares_dumps: bool = False
 ) -> Instance:
     """Return one OpenSM with the facts that can be read of it. *host*: the host that it runs on. *shares_dumps*:
     another OpenSM writes into its dump directory too, so nothing there tells when its own sweeps ended. Raises
@@ -228,12 +228,12 @@ def describe(
     Source: opensm main.c, osm_subnet.c.
     """
     look = _Look(host, process)
-    first = _options_file(look, named)  # names the dump directory, which tells when a sweep last ended
+    first = _options_file(look, entry)  # names the dump directory, which tells when a sweep last ended
     options = _options(look, first)
     dumps = _named_by(look, "dumps", options, "dump_files_dir")
     look.last_sweep = None if shares_dumps else _last_sweep(look, dumps)
-    options_file = _options_file(look, named) if look.last_sweep is not None else first
-    policy = _policy(look, options, named)
+    options_file = _options_file(look, entry) if look.last_sweep is not None else first
+    policy = _policy(look, options, entry)
     cache, keys = _cache_file(look, "cache"), _cache_file(look, "keys", MKEY_FILE)
     found = [options_file, policy, _named_by(look, "log", options, "log_file"), _output(look), dumps, cache, keys]
     return Instance(
@@ -265,9 +265,9 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
     return replace(policy, errors=errors, warnings=warnings)
 
 
-def _options_file(look: _Look, named: Named) -> InstanceFile:
-    if named.options is not None:
-        return look.file("options", str(named.options), "sm.toml", True)
+def _options_file(look: _Look, entry: HostEntry) -> InstanceFile:
+    if entry.options is not None:
+        return look.file("options", str(entry.options), "sm.toml", True)
     text = look.process.command.last("config")
     if text is not None:
         return look.file("options", text, "command line", True)
@@ -291,9 +291,9 @@ def _options(look: _Look, file: InstanceFile) -> EffectiveOptions:
     return EffectiveOptions(look.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
 
 
-def _policy(look: _Look, options: EffectiveOptions, named: Named) -> InstanceFile:
-    if named.policy is not None:
-        return look.file("policy", str(named.policy), "sm.toml", True)
+def _policy(look: _Look, options: EffectiveOptions, entry: HostEntry) -> InstanceFile:
+    if entry.policy is not None:
+        return look.file("policy", str(entry.policy), "sm.toml", True)
     found = _named_by(look, "policy", options, "partition_config_file")
     if found.source == "default" and found.is_there is False:  # a distribution may keep it beside its options file
         for folder in (path.parent for path in OPENSM_CONFIGS):

@@ -15,7 +15,7 @@ from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.mad.const import SMState
-from ibkeys.managers.instance import NO_PROGRAM, NOTHING_NAMED, Instance, Named
+from ibkeys.managers.instance import NO_ENTRY, NO_PROGRAM, HostEntry, Instance
 from ibkeys.managers.opensm.effective_options import as_written
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.reading import CHANGED, WORDS
@@ -38,7 +38,7 @@ class MasterPolicy:
     notes: tuple[str, ...]
 
 
-def policy_of_master(fabric: LiveFabric, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST) -> MasterPolicy:
+def policy_of_master(fabric: LiveFabric, entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST) -> MasterPolicy:
     """Return the policy of the OpenSM on this host that is master of *fabric*.
 
     Raises UsageError if no OpenSM of this host is the master, or which one is cannot be determined, and FileFormatError
@@ -46,7 +46,7 @@ def policy_of_master(fabric: LiveFabric, named: Named = NOTHING_NAMED, host: Hos
     """
     if fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
-    report, left_out = _look(host, named)
+    report, left_out = _look(host, entry)
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
@@ -62,22 +62,22 @@ def policy_of_master(fabric: LiveFabric, named: Named = NOTHING_NAMED, host: Hos
 
 
 def policy_of_only_one(
-    named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST, require_accepted: bool = True
+    entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST, require_accepted: bool = True
 ) -> MasterPolicy:
     """Return the policy of the only OpenSM of this host, without asking a fabric.
 
     *require_accepted* False: it may be a policy that OpenSM would refuse. Raises as `policy_of_master`.
     """
-    report, left_out = _look(host, named)
+    report, left_out = _look(host, entry)
     if len(report.instances) > 1:
         raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_BY_HAND}")
     return _policy_of(report.instances[0], require_accepted, left_out)
 
 
-def _look(host: HostFiles, named: Named) -> tuple[HostReport, tuple[Instance, ...]]:
+def _look(host: HostFiles, entry: HostEntry) -> tuple[HostReport, tuple[Instance, ...]]:
     """Return the report of the host, and its OpenSMs; processes with only the name opensm are left out if a real one is
     found."""
-    report = look_at_host(host, named, own_socket())
+    report = look_at_host(host, entry, own_socket())
     if not report.instances:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"
         raise UsageError(f"no OpenSM was found on this host{sure}: {_BY_HAND}")

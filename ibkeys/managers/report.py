@@ -13,7 +13,7 @@ from typing import Final
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import HostFiles
 from ibkeys.managers.host_ports import HostPort, host_ports
-from ibkeys.managers.instance import NOTHING_NAMED, Instance, InstanceFile, Named, describe
+from ibkeys.managers.instance import NO_ENTRY, HostEntry, Instance, InstanceFile, describe
 from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.managers.opensm.on_this_host import is_of_subnet
 from ibkeys.managers.opensm.process import OpensmProcess, opensm_processes
@@ -61,7 +61,7 @@ class SmReport:
         return found[0] if len(guids) == len(found) == 1 else None
 
 
-def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = "") -> HostReport:
+def look_at_host(host: HostFiles, entry: HostEntry = NO_ENTRY, socket: str = "") -> HostReport:
     """Return the OpenSMs of one host and its ports. *socket*: that of the simulator whose subnet is meant, "" for none.
 
     An error of another host is not raised: if it does not answer, or answers something invalid, the report has the
@@ -71,15 +71,15 @@ def look_at_host(host: HostFiles, named: Named = NOTHING_NAMED, socket: str = ""
         found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=host)
         if host.name and len(found) > MOST_OPENSMS:
             return HostReport(host.name, error=f"it says that more than {MOST_OPENSMS} OpenSMs run there")
-        meant = [each for each in found if is_of_subnet(each, socket) and _is_named(each, named)]
-        report = HostReport(host.name, tuple(describe(process, host, named) for process in meant))
+        meant = [each for each in found if is_of_subnet(each, socket) and _is_meant(each, entry)]
+        report = HostReport(host.name, tuple(describe(process, host, entry) for process in meant))
         shared = {
             each.process.pid
             for one, other, same in shared_files(report)
             if any(file.role == "dumps" for file in same)
             for each in (one, other)
         }
-        instances = (describe(process, host, named, process.pid in shared) for process in meant)
+        instances = (describe(process, host, entry, process.pid in shared) for process in meant)
         return HostReport(host.name, tuple(instances) if shared else report.instances, host_ports(host))
     except HostNotReached as error:
         return not_reached(error)
@@ -95,8 +95,8 @@ def not_reached(error: HostNotReached) -> HostReport:
     return HostReport(error.host, error=error.why)
 
 
-def _is_named(process: OpensmProcess, named: Named) -> bool:
-    return named.unit is None or process.unit in (named.unit, f"{named.unit}.service")
+def _is_meant(process: OpensmProcess, entry: HostEntry) -> bool:
+    return entry.unit is None or process.unit in (entry.unit, f"{entry.unit}.service")
 
 
 def join(

@@ -28,7 +28,7 @@ from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
-from ibkeys.managers.instance import NOTHING_NAMED, Named
+from ibkeys.managers.instance import NO_ENTRY, HostEntry
 from ibkeys.store.private_files import os_error
 
 DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
@@ -41,7 +41,7 @@ _TOP: Final[dict[str, type]] = {"ssh_config": str, "here": dict, "host": list}
 class SmSettings:
     """The contents of ``sm.toml``. ``here``: the settings of this host. ``hosts``: the other hosts."""
 
-    here: Named = NOTHING_NAMED
+    here: HostEntry = NO_ENTRY
     hosts: tuple[SmHost, ...] = ()
     ssh_config: str | None = None
 
@@ -58,7 +58,7 @@ class SmSettings:
         for name in dict.fromkeys(names or known):
             host = known.get(name)
             of_file = host is not None and host.ssh is not None and host.ssh.sudo
-            chosen.append(SmHost(SshHost(name, sudo or of_file, config), host.named if host else NOTHING_NAMED))
+            chosen.append(SmHost(SshHost(name, sudo or of_file, config), host.entry if host else NO_ENTRY))
         return chosen
 
 
@@ -108,13 +108,13 @@ def _host(number: int, entry: Any) -> SmHost:
     return SmHost(SshHost(entry["name"], entry.get("sudo", False)), named)
 
 
-def _named(where: str, entry: Any) -> Named:
+def _named(where: str, entry: Any) -> HostEntry:
     _check(where, entry, _NAMED)
     for name in ("options", "policy"):
         if name in entry and not Path(entry[name]).is_absolute():
             raise UsageError(f"{where}: {name} must be an absolute path")
     options, policy = (Path(entry[name]) if name in entry else None for name in ("options", "policy"))
-    return Named(entry.get("unit"), options, policy)
+    return HostEntry(entry.get("unit"), options, policy)
 
 
 def _check(where: str, entry: Any, kinds: Mapping[str, type]) -> None:

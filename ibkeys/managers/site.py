@@ -207,7 +207,7 @@ def find_sms(
     *own_guid*: the GUID of the port that the sweep started from. Unless *several_masters*, which permits several or
     none, it raises as `master_in`.
     """
-    looked = [look_at_host(each.machine.files, each.host.named, own_socket()) for each in reached]
+    looked = [look_at_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
     report = join(managers, looked, [own_guid])
     if not several_masters:
         master_in(report)

@@ -123,10 +123,10 @@ class KeyEdit:
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
         """Task: find out which of its two keys the port has, and return the `SetProof`."""
         self.has = None
-        replied = each.answer is None
+        replied = each.set_error is None
         answer = yield from self._who_answers(client, replied)
         if answer is None:
-            why = () if replied else (" (", str(each.answer), ")")
+            why = () if replied else (" (", str(each.set_error), ")")
             text = f"{self.who}after the Set it answers neither to the new nor to the old M_Key"
             return SetProof(NoReply(PortText.joined(text, *why, f"; {self.advice}")), is_silent=True)
         info, key = answer
@@ -136,7 +136,7 @@ class KeyEdit:
         return self._judge(each, info, key)
 
     def _judge(self, each: PendingSet, info: PortInfo, key: MKey) -> SetProof:
-        error, wrong = each.answer, wrong_fields(info, self.wanted.fields())
+        error, wrong = each.set_error, wrong_fields(info, self.wanted.fields())
         if key == self.wanted.key and not wrong:
             self.has = "wanted"
             self.replies_lost += isinstance(error, NoReply)

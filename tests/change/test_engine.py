@@ -231,7 +231,7 @@ class StoppingAtRefusal(Heard):
         self.pending = pending
 
     def check(self) -> None:
-        if any(isinstance(each.answer, MadStatusError) for each in self.pending):
+        if any(isinstance(each.set_error, MadStatusError) for each in self.pending):
             raise KeyboardInterrupt("by SIGTERM")
 
 

@@ -89,7 +89,7 @@ def test_a_connection_that_dies_takes_nothing_along_but_the_new_policy(fabric: S
             guard = host.guard(3)
             guard.start(host.look(policy), running)
             held = Held(guard.pid)
-            guard.written(NEW.encode())
+            guard.announce(NEW.encode())
             host.replace(operation, host.look(policy), NEW.encode()).done()
             host.signal(running)
             until(fabric, True)
@@ -108,7 +108,7 @@ def test_another_connection_confirms(fabric: Served, server: Sshd) -> None:
             guard = host.guard(600)
             token = guard.start(host.look(policy), process_of(host, process))
             held = Held(guard.pid)
-            guard.waiting()
+            guard.start_time_limit()
         with open_machine(smhost(server)) as host:
             assert host.confirm_guard(token)
             held.ended()

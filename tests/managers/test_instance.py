@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.managers.instance import NOTHING_NAMED, Instance, Named, describe
+from ibkeys.managers.instance import NO_ENTRY, HostEntry, Instance, describe
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.opensm.process import opensm_processes
 from tests.managers.hosts import KEY, STARTED, MadeUpHost
@@ -27,7 +27,7 @@ def host_with(*arguments: str, conf: str | None = "", changed: float = STARTED -
     return host
 
 
-def seen(host: MadeUpHost, named: Named = NOTHING_NAMED) -> Instance:
+def seen(host: MadeUpHost, named: HostEntry = NO_ENTRY) -> Instance:
     [process] = opensm_processes(Path("/proc"), host=host)
     return describe(process, host, named)
 
@@ -106,7 +106,7 @@ def test_two_default_files_of_two_distributions_are_not_chosen_between() -> None
 def test_files_that_the_user_names_are_taken() -> None:
     host = host_with()
     host.file("/x/o.conf", "sm_priority 4\n", changed=STARTED - 5)
-    instance = seen(host, Named(options=Path("/x/o.conf"), policy=Path("/x/p.conf")))
+    instance = seen(host, HostEntry(options=Path("/x/o.conf"), policy=Path("/x/p.conf")))
     assert path_of(instance, "options") == ("/x/o.conf", "sm.toml", True)
     assert path_of(instance, "policy") == ("/x/p.conf", "sm.toml", True)
     assert instance.options.setting("sm_priority").value == 4
@@ -301,7 +301,7 @@ def test_the_problems_of_a_policy_that_a_process_of_another_user_names_show_none
     shown = [each.located("x") for each in (*policy.errors, *policy.warnings)]
     assert all("$6$" not in each and "root" not in each and "hash" not in each for each in shown), shown
     assert min(policy.errors).line == 1
-    named = seen(host, Named(policy=Path("/etc/hashes"))).policy
+    named = seen(host, HostEntry(policy=Path("/etc/hashes"))).policy
     assert named is not None
     assert [each.message for each in named.errors] != [each.message for each in policy.errors]
     host.entries["/proc/7"].uid = 0

@@ -12,7 +12,7 @@ from ibkeys.discovery.wanted import Wanted
 from ibkeys.managers.dangers.catalogue import all_dangers
 from ibkeys.managers.document import to_json
 from ibkeys.managers.host_ports import HostPort, host_ports
-from ibkeys.managers.instance import Named
+from ibkeys.managers.instance import HostEntry
 from ibkeys.managers.report import SmReport, join, look_at_host
 from ibkeys.managers.subnet_managers import Manager, managers_of
 from tests import documents
@@ -73,7 +73,7 @@ def test_only_the_unit_that_is_named_is_looked_at() -> None:
     host = MadeUpHost()
     host.opensm(7, unit="opensm@0x1.service")
     host.opensm(8, unit="opensm@0x2.service")
-    assert [each.process.pid for each in look_at_host(host, Named(unit="opensm@0x2")).instances] == [8]
+    assert [each.process.pid for each in look_at_host(host, HostEntry(unit="opensm@0x2")).instances] == [8]
 
 
 def test_an_opensm_of_another_simulated_subnet_is_left_out() -> None:

@@ -13,7 +13,7 @@ from ibkeys.errors import FileFormatError, IbkeysError, UsageError
 from ibkeys.host.file_access import read_file_fact
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
-from ibkeys.managers.instance import Named
+from ibkeys.managers.instance import HostEntry
 from ibkeys.managers.settings import SmSettings, read_settings
 
 TEXT = """
@@ -40,9 +40,9 @@ def settings(tmp_path: Path, text: str, mode: int = 0o644) -> SmSettings:
 
 def test_all_of_it(tmp_path: Path) -> None:
     read = settings(tmp_path, TEXT)
-    named = Named(None, Path("/o"), Path("/p"))
+    named = HostEntry(None, Path("/o"), Path("/p"))
     assert read.chosen((), False, None) == [
-        SmHost(None, Named("opensm@0x1")),
+        SmHost(None, HostEntry("opensm@0x1")),
         SmHost(SshHost("root@sm2", True, str(tmp_path / "c")), named),
         SmHost(SshHost("sm3", False, str(tmp_path / "c"))),
     ]
@@ -53,7 +53,7 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     read = settings(tmp_path, TEXT)
     _, other, known = read.chosen(("sm4", "root@sm2", "sm4"), False, "/mine")
     assert other == SmHost(SshHost("sm4", False, "/mine"))
-    assert (known.ssh, known.named.policy) == (SshHost("root@sm2", True, "/mine"), Path("/p"))
+    assert (known.ssh, known.entry.policy) == (SshHost("root@sm2", True, "/mine"), Path("/p"))
     assert [host.ssh.sudo for host in read.chosen((), True, None) if host.ssh] == [True, True]
     with pytest.raises(UsageError):
         read.chosen(("-x",), False, None)

@@ -84,16 +84,16 @@ class NamedGuard:
         self.token = TOKEN
         return self.token
 
-    def written(self, data: bytes) -> None:
+    def announce(self, data: bytes) -> None:
         self._note(f"written {len(data)} bytes")
 
-    def alive(self) -> None:
+    def keep_alive(self) -> None:
         """It has no time of its own."""
 
-    def waiting(self) -> None:
+    def start_time_limit(self) -> None:
         self._note("waiting")
 
-    def over(self) -> bool:
+    def end(self) -> bool:
         self._note("over")
         return True
 

@@ -333,7 +333,7 @@ class MadeUpSite:
     ) -> KeyChange:
         """Plan a change and make it. *is_new*, *goes_on*: see `plan_change` and `ChangeWriter`."""
         by_name = {host.name: host for host in self.hosts}
-        monkeypatch.setattr(site, "look_at_host", lambda files, named, socket: by_name[files.name].report())
+        monkeypatch.setattr(site, "look_at_host", lambda files, entry, socket: by_name[files.name].report())
         monkeypatch.setattr("ibkeys.managers.files.listeners.SYSLOG", self.folder / "no-such-file")
         reached = [ReachedHost(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
         stores = {"keystore": self.stores / "keys.db", "journal": self.stores / "journal.db", "retries": 0}

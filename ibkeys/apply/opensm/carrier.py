@@ -131,7 +131,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     def let_time_run(self) -> list[str]:
         """Start the time limit of the guards; return their problems, in words."""
-        return self._guards.waiting()
+        return self._guards.start_time_limit()
 
     def disarm(self, confirmed: bool) -> list[str]:
         """End the guards; return their problems, in words."""

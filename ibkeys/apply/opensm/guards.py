@@ -38,24 +38,24 @@ class Guards:
                 self.tokens.append({"host": file.machine.name, "token": guard.start(file.seen, process)})
                 self.by_file[file.key] = guard
 
-    def written(self, contents: Mapping[FileKey, bytes | None]) -> None:
+    def announce(self, contents: Mapping[FileKey, bytes | None]) -> None:
         """Send each guard the bytes that are about to be written to its file. Raises HostRefused, HostNotReached."""
         for key, guard in self.by_file.items():
             data = contents.get(key)
             if data is not None:
-                guard.written(data)
+                guard.announce(data)
 
-    def alive(self) -> None:
+    def keep_alive(self) -> None:
         """Tell each guard that this process is alive. Raises HostRefused, HostNotReached."""
         for guard in self.by_file.values():
-            guard.alive()
+            guard.keep_alive()
 
-    def waiting(self) -> list[str]:
+    def start_time_limit(self) -> list[str]:
         """Start the time limit of the guards; return their problems, in words."""
         problems = []
         for guard in self.by_file.values():
             try:
-                guard.waiting()
+                guard.start_time_limit()
             except IbkeysError as error:
                 problems.append(f"{error}; the guard on that host rolls back if it is not contacted in time")
         return problems
@@ -66,7 +66,7 @@ class Guards:
         problems = []
         for (host, path), guard in self.by_file.items():
             try:
-                is_late = not (guard.confirm() if confirmed else guard.over())
+                is_late = not (guard.confirm() if confirmed else guard.end())
             except IbkeysError as error:
                 problems.append(f"{path} on {host}: the guard there could not be reached ({error}); check the file")
                 continue

@@ -32,7 +32,7 @@ class PolicyFiles(OpensmFiles):
 
     def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
         """Tell the guards the new contents, then write them as `OpensmFiles.write` does."""
-        self.guards.written({file.key: new for file, new in contents})
+        self.guards.announce({file.key: new for file, new in contents})
         return OpensmFiles.write(self, contents, operation)
 
 

@@ -80,7 +80,7 @@ class OpensmSite:
 
         def asked_to_stop() -> None:
             check()
-            guards.alive()
+            guards.keep_alive()
 
         master = self.master
         verify = master.verify_options

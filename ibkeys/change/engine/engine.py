@@ -144,7 +144,7 @@ class Engine:
             if id(each.target.port.node) in answering and not self.is_stopped:
                 tasks.append(self._change(each))
             else:
-                self._end(each, each.answer)
+                self._end(each, each.set_error)
         return tasks
 
     def _ask_again(self) -> None:
@@ -256,7 +256,7 @@ class Engine:
             yield from self._steps.refresh(each)
         except IbkeysError as error:
             if was_not_asked(error, each):
-                each.answer = error
+                each.set_error = error
                 self._unsent.append(each)
             else:
                 self._end(each, error)
@@ -282,7 +282,7 @@ class Engine:
             self._in_change -= 1
             self._note_failure(each)
             return
-        if isinstance(each.answer, MadStatusError) and proof.error is not None and proof.changed_nothing:
+        if isinstance(each.set_error, MadStatusError) and proof.error is not None and proof.changed_nothing:
             image = each.edit.fallback(each.after)
             if image is not None:
                 each.after = image

@@ -72,12 +72,13 @@ class PortSteps:
     def set_and_prove(self, each: PendingSet) -> Task:
         """Task: set and prove; set again only where a read proved that the Set never arrived, and the edit allows it.
 
-        Return the `SetProof`; None if the Set was not sent. ``each.answer``: the error that answered the Set, or None.
+        Return the `SetProof`; None if the Set was not sent. ``each.set_error``: the error that answered the Set, or
+        None.
         """
         proof = SetProof()
         for _ in range(each.edit.at_most):
-            each.answer = yield from self._set(each)
-            if isinstance(each.answer, NoReply) and not each.answer.attempts:
+            each.set_error = yield from self._set(each)
+            if isinstance(each.set_error, NoReply) and not each.set_error.attempts:
                 return None  # no attempt was made, because its node had missed another SMP
             each.sent += 1
             proof = yield from each.edit.prove(self._client, each)

@@ -11,18 +11,18 @@ from pathlib import Path
 from ibkeys.change.consent import Objection
 from ibkeys.host.file_access import is_same_file
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.managers.instance import NOTHING_NAMED, Named
+from ibkeys.managers.instance import NO_ENTRY, HostEntry
 from ibkeys.managers.managed_files import manager_of
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.report import look_at_host
 
 
 def objections_to_edit(
-    path: Path, data: bytes | None, named: Named = NOTHING_NAMED, host: HostFiles = THIS_HOST
+    path: Path, data: bytes | None, entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST
 ) -> Iterator[Objection]:
     """Yield ``active-sm`` if a running OpenSM of *host* has the file at *path* as its policy, ``file-managed`` if
     another program makes the file. *data*: the present bytes of the file, None if there is no file."""
-    for instance in look_at_host(host, named, own_socket()).instances:
+    for instance in look_at_host(host, entry, own_socket()).instances:
         used = instance.files["policy"].path
         if used is not None and is_same_file(used, path):
             yield Objection(

@@ -31,12 +31,13 @@ class RemoteGuard:
     """A process on another host that restores a policy file if the new one is not confirmed in time. It needs no
     connection.
 
-    The order: `start` once, before anything is written; `written` with each text, before that text is written;
-    `waiting` when all is written; then `confirm`, or `over` after rolling back. If neither follows, the guard restores
-    the former file ``_seconds`` after `waiting`. Without `waiting` these seconds count from the end of the connection,
-    or from when the guard had no keep-alive for too long, because a dead network may go unnoticed.
+    The order: `start` once, before anything is written; `announce` with each text, before that text is written;
+    `start_time_limit` when all is written; then `confirm`, or `end` after rolling back. If neither follows, the guard
+    restores the former file ``_seconds`` after `start_time_limit`. Without `start_time_limit` these seconds count from
+    the end of the connection, or from when the guard had no keep-alive for too long, because a dead network may go
+    unnoticed.
 
-    It replaces only texts that `written` named: bytes of another program stay, and former bytes stay too. Then it
+    It replaces only texts that were announced: bytes of another program stay, and former bytes stay too. Then it
     signals OpenSM, and removes its directory. Every method raises HostNotReached.
 
     ``token``: the name by which another process of ibkeys reaches the guard (`Machine.confirm_guard`), "" before
@@ -74,23 +75,23 @@ class RemoteGuard:
         self.token = token
         return token
 
-    def written(self, data: bytes) -> None:
-        """Name a text that is about to be written, which the guard may replace by the former one. Raises
+    def announce(self, data: bytes) -> None:
+        """Announce bytes that are about to be written: the guard may replace them by the former ones. Raises
         HostRefused."""
         self._say("note", sum_of(data))
 
-    def alive(self) -> None:
-        """Send a keep-alive. Call this at least every `QUIET_SECONDS` until `waiting` is called.
+    def keep_alive(self) -> None:
+        """Send a keep-alive. Call this at least every `QUIET_SECONDS` until `start_time_limit` is called.
 
         Every other question to the same host counts as a keep-alive, except those that go through ``files``.
         """
         self._say("alive")
 
-    def waiting(self) -> None:
+    def start_time_limit(self) -> None:
         """Start the time within which the change must be confirmed. Raises HostRefused if the guard has gone."""
         self._say("waiting")
 
-    def over(self) -> bool:
+    def end(self) -> bool:
         """End the guard after this process restored everything. Return False if it is rolling back already, or has done
         so."""
         return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
@@ -98,7 +99,7 @@ class RemoteGuard:
     def confirm(self) -> bool:
         """End the guard and keep the change. Return False if it is rolling back already, or has done so: then it was
         too late."""
-        return self.over()
+        return self.end()
 
     def _say(self, question: str, *words: str) -> None:
         if not self.token:

@@ -93,7 +93,7 @@ def options_files(reached: Sequence[ReachedHost], own_guid: int) -> list[OpensmF
 def _instances(reached: Sequence[ReachedHost], own_guid: int) -> Iterator[tuple[ReachedHost, Instance, bool]]:
     """Yield each OpenSM of these hosts, and whether it certainly belongs to the subnet of the local port."""
     for each in reached:
-        host = look_at_host(each.machine.files, each.host.named, own_socket())
+        host = look_at_host(each.machine.files, each.host.entry, own_socket())
         host = with_ports(host, {}, () if host.name else [own_guid])
         for instance in host.instances:
             yield each, instance, not _may_be_of_another_subnet(host, instance, own_guid)

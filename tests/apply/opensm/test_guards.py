@@ -39,19 +39,19 @@ class MadeUpGuard:
         self.former, self.token = seen.data, TOKEN
         return TOKEN
 
-    def written(self, data: bytes) -> None:
+    def announce(self, data: bytes) -> None:
         self.contents.add(data)
 
-    def alive(self) -> None:
+    def keep_alive(self) -> None:
         """The process is there."""
 
-    waiting = alive
+    start_time_limit = keep_alive
 
-    def over(self) -> bool:
+    def end(self) -> bool:
         self.is_alive = False
         return True
 
-    confirm = over
+    confirm = end
 
     def let_time_pass(self) -> None:
         if self.is_alive and self.host.file.data in self.contents:
@@ -72,7 +72,7 @@ def guards(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> list[MadeUpGuard]:
     def end(kept: Mapping[str, Any]) -> list[str]:
         for each in kept.get(KEPT_GUARDS, ()):
             assert each["token"] == TOKEN
-            started[-1].over()
+            started[-1].end()
         return []
 
     monkeypatch.setattr(host, "guard", guard)

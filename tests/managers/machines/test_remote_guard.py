@@ -57,7 +57,7 @@ def wrote(
 ) -> tuple[RemoteGuard, Held]:
     """Write `NEW` under a guard that goes back after so many *seconds*."""
     guard, held = began(host, file, process, seconds)
-    guard.written(NEW)
+    guard.announce(NEW)
     put(host, journal, file, NEW)
     return guard, held
 
@@ -65,7 +65,7 @@ def wrote(
 def nobody_confirms(host: OtherHost, journal: Journal, file: Path, process: OpensmProcess) -> None:
     """Write `NEW` under a guard, and wait until that has gone back."""
     guard, held = wrote(host, journal, file, process, 0)
-    guard.waiting()
+    guard.start_time_limit()
     held.ended()
 
 
@@ -79,20 +79,20 @@ def test_when_the_time_is_over_the_former_file_is_there_and_opensm_knows(
     with opensm() as (process, running), there.machine() as host:
         guard, held = began(host, file, process, 0)
         for text in (NEW, NEWER):
-            guard.written(text)
+            guard.announce(text)
             put(host, journal, file, text)
-            guard.alive()
-        guard.waiting()
+            guard.keep_alive()
+        guard.start_time_limit()
         held.ended()
         assert (file.read_bytes(), file.stat().st_mode & 0o777) == (OLD, 0o640)
         assert heard(running) == b"hup\n"
         assert is_clean(there, file)
         assert not guard.confirm(), "it is too late"
-        assert not guard.over()
+        assert not guard.end()
         with pytest.raises(HostRefused, match="not there any more"):
-            guard.waiting()
+            guard.start_time_limit()
         with pytest.raises(HostRefused, match="not there any more"):
-            guard.written(NEW)
+            guard.announce(NEW)
 
 
 def test_nobody_else_can_look_into_its_directory(there: There, file: Path) -> None:
@@ -101,11 +101,11 @@ def test_nobody_else_can_look_into_its_directory(there: There, file: Path) -> No
         [room] = there.rooms.iterdir()
         assert (room.name, room.stat().st_mode & 0o777) == (guard.token, 0o700)
         assert all(not each.stat().st_mode & 0o077 for each in room.iterdir())
-        assert guard.over()
+        assert guard.end()
         held.ended()
 
 
-@pytest.mark.parametrize("way", ["confirm", "over", "another connection"])
+@pytest.mark.parametrize("way", ["confirm", "end", "another connection"])
 @pytest.mark.parametrize("is_waiting", [True, False])
 def test_who_confirms_in_time_keeps_what_was_written(
     there: There, file: Path, journal: Journal, way: str, is_waiting: bool
@@ -113,7 +113,7 @@ def test_who_confirms_in_time_keeps_what_was_written(
     with opensm() as (process, _), there.machine() as host:
         guard, held = wrote(host, journal, file, process, 1000)
         if is_waiting:
-            guard.waiting()
+            guard.start_time_limit()
         if way == "another connection":
             with there.machine() as other:
                 assert other.confirm_guard(guard.token)
@@ -138,7 +138,7 @@ def test_a_connection_that_dies_without_a_word_is_gone_back_from(
         with there.machine() as host:
             guard, held = wrote(host, journal, file, process, 1 if is_waiting else 0)
             if is_waiting:
-                guard.waiting()
+                guard.start_time_limit()
             host.writer.conversation.channel.process.kill()
         held.ended()
         assert file.read_bytes() == OLD
@@ -157,7 +157,7 @@ def test_a_network_so_dead_that_nobody_notices_is_gone_back_from(there: There, f
         assert file.read_bytes() == OLD
         assert heard(running) == b"hup\n"
         with pytest.raises(HostRefused):
-            guard.waiting()
+            guard.start_time_limit()
 
 
 @pytest.mark.parametrize(
@@ -177,7 +177,7 @@ def test_what_is_not_ours_stays_as_it_is(
         guard, held = wrote(host, journal, file, process, 0)
         change(file)
         inode = file.stat().st_ino if file.exists() else None
-        guard.waiting()
+        guard.start_time_limit()
         held.ended()
         assert (file.read_bytes() if file.exists() else None) == left
         assert (file.stat().st_ino if file.exists() else None) == inode
@@ -208,9 +208,9 @@ def test_a_file_that_was_not_there_is_removed_again(there: There, file: Path, jo
 def test_a_file_that_lost_rights_does_not_get_them_back(there: There, file: Path, journal: Journal) -> None:
     with opensm() as (process, _), there.machine() as host, journal.operation("apply") as operation:
         guard, held = began(host, file, process, 0)
-        guard.written(NEW)
+        guard.announce(NEW)
         host.replace(operation, host.look(file), NEW, rights=0o600)
-        guard.waiting()
+        guard.start_time_limit()
         held.ended()
         assert (file.read_bytes(), file.stat().st_mode & 0o777) == (OLD, 0o600)
 
@@ -245,7 +245,7 @@ def test_a_file_system_that_is_full_is_tried_again(there: There, file: Path, jou
         tries = there.tools / "tries"
         there.tool("sleep", "exit 0")
         there.tool("mv", f'echo >>{tries}; [ "$(wc -l <{tries})" -gt 5 ] && exec /bin/mv "$@"; exit 1')
-        guard.waiting()
+        guard.start_time_limit()
         held.ended()
     assert (file.read_bytes(), len(tries.read_text())) == (OLD, 6)
     assert is_clean(there, file)
@@ -264,14 +264,14 @@ def test_a_host_without_what_it_needs_starts_none(there: There, file: Path) -> N
 def test_what_was_not_begun_cannot_be_told(there: There, file: Path) -> None:
     with opensm() as (process, _), there.machine() as host:
         guard = host.guard(1000)
-        assert (guard.token, guard.over(), guard.confirm()) == ("", False, False)
-        for say in (guard.waiting, guard.alive, lambda: guard.written(NEW)):
+        assert (guard.token, guard.end(), guard.confirm()) == ("", False, False)
+        for say in (guard.start_time_limit, guard.keep_alive, lambda: guard.announce(NEW)):
             with pytest.raises(HostRefused, match="was not started"):
                 say()
         guard.start(host.look(file), process)
         with pytest.raises(HostRefused, match="already running"):
             guard.start(host.look(file), process)
-        assert guard.over()
+        assert guard.end()
 
 
 @pytest.mark.parametrize(
@@ -297,8 +297,8 @@ def test_a_confirmation_whose_answer_was_lost_can_be_asked_for_again(there: Ther
     with opensm() as (process, _):
         with there.machine() as host:
             guard, held = began(host, file, process, 1000)
-            guard.written(NEW)
-            guard.waiting()
+            guard.announce(NEW)
+            guard.start_time_limit()
             held.ended()
             with pytest.raises(HostNotReached):
                 guard.confirm()

@@ -51,7 +51,7 @@ def opensm(folder: Path, port: int | None, text: str) -> Instance:
 def found(monkeypatch: pytest.MonkeyPatch, *instances: Instance, name: str = "") -> list[tuple[Path, set[MKey]]]:
     """Return the folders and keys that are read of one host with these OpenSMs and the ports OWN and OTHER."""
     ports = () if name else (HostPort("mlx4_0", 1, OWN, True), HostPort("mlx4_0", 2, OTHER, True))
-    monkeypatch.setattr(at_hand, "look_at_host", lambda files, named, socket: HostReport(name, instances, ports))
+    monkeypatch.setattr(at_hand, "look_at_host", lambda files, entry, socket: HostReport(name, instances, ports))
     host = SmHost(SshHost(name)) if name else SmHost()
     return [(file.cache, set(file.keys.values())) for file in read_key_files([ReachedHost(host, cast(Any, THIS))], OWN)]
 
