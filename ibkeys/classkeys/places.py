@@ -86,7 +86,7 @@ class _Swept:
         return None if near is None or self._needs_no_place(here) else (near, far)
 
     def _needs_no_place(self, here: Port) -> bool:
-        """Return whether it is the local port, or the user trusts the GUID of every port."""
+        """Return whether *here* is the local port, or the user trusts the GUID of every port."""
         return self._ring.trust_topology or here.agent_path == ()
 
     def _why_not_there(self, here: Port, near: LinkEnd, far: LinkEnd) -> str:

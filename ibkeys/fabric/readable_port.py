@@ -40,7 +40,7 @@ class ReadablePort(Protocol):
 
     @property
     def lid(self) -> int | None:
-        """The base LID, as it was last read; of an external port that of port 0. None when not read."""
+        """The base LID as it was last read; an external port has that of port 0. None if it was not read."""
         return self.port.lid
 
     @property

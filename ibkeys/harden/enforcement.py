@@ -69,7 +69,8 @@ class PartEnforceStep(HardeningStep):
     title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether it, or its undoing, was begun on these hosts and this subnet, and has not ended."""
+        """Return whether an earlier run of this step, or its undo, was begun on these hosts and this subnet and has not
+        ended."""
         return is_left_on(writer, {each.name for each in asked.hosts})
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:

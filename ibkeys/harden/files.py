@@ -46,7 +46,7 @@ class FileStep(HardeningStep):
     serves = _KEY_STEPS
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether it is the last one, and an earlier one was interrupted."""
+        """Return whether this is the last of the steps for files, and an earlier run of one of them was interrupted."""
         return bool(self.words) and is_any_cut_off(writer.fabric.stores.journal, [self.command])
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:

@@ -94,7 +94,8 @@ class HardeningStep(ABC):
         return True
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether it is made without a finding: an earlier run is not finished, or the user requests it."""
+        """Return whether the step is made without a finding: an earlier run is not finished, or the user requests
+        it."""
         return False
 
     @abstractmethod

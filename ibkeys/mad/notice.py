@@ -51,7 +51,7 @@ class Notice(Attribute):
         return Notice(self.raw[:DETAILS_AT] + details.raw[DETAILS_AT:])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
-        """Return the fields and ``data_details``; of an unknown trap the details are ``{"raw": hex}``."""
+        """Return the fields and ``data_details``; for an unknown trap the details are ``{"raw": hex}``."""
         details = self.details
         shown = details.to_json(show_keys) if details else {"raw": self.raw[DETAILS_AT:].hex()}
         return {**super().to_json(show_keys), "data_details": shown}

@@ -64,8 +64,8 @@ def is_active(mad: bytes) -> bool:
 
 
 def with_own_header(mad: bytes) -> bytes:
-    """Return a program's MAD with the RMPP header of the kernel; of the program's own header only the flag Active
-    counts.
+    """Return a program's MAD with the RMPP header that the kernel writes. It takes only the flag Active from the
+    program's own header.
 
     Source: ib_umad_write, alloc_send_rmpp_list.
     """

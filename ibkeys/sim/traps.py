@@ -211,5 +211,5 @@ class _Waiting:
     repeated: bool = False
 
     def is_over(self, now: float) -> bool:
-        """Return whether it was sent often or long enough."""
+        """Return whether the trap was repeated often or long enough."""
         return self.left == 0 or (now >= self.until and self.repeated)

@@ -201,12 +201,12 @@ class Port:
 
     @property
     def port_guid(self) -> int:
-        """The port GUID; of an external port that of port 0. 0 when not known."""
+        """The port GUID; an external port has that of port 0. 0 if it is not known."""
         return self.end_port.guid
 
     @property
     def lid(self) -> int | None:
-        """The base LID; of an external port that of port 0. None when it could not be read."""
+        """The base LID; an external port has that of port 0. None if it could not be read."""
         owner = self.end_port
         return int.from_bytes(owner.info[_LID]) if owner.info is not None else owner.stated_lid
 

@@ -206,7 +206,8 @@ def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting)
 
 
 def _states_of(port: PortHandle) -> list[Port]:
-    """Return the ports of a handle's node with their PortInfo; of a switch only those up to the first Active port."""
+    """Return the ports of a handle's node with their PortInfo. Of the ports of a switch, those after the first Active
+    one are left out."""
     node = port.port.node
     if not node.is_switch:
         return [port.port]

@@ -148,7 +148,7 @@ def _write_section(title: str, lines: Sequence[str], folded: bool) -> None:
 
 
 def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
-    """Write *lines*; of a folded report only the first `LISTED`."""
+    """Write *lines*, or only the first `LISTED` of them in a folded report."""
     most = LISTED if folded else len(lines)
     for line in first_lines(lines, most, "and {} more (all of them: --each)".format):
         write(indent + line)

@@ -200,7 +200,7 @@ def _row(change: MemberChange, ports: Mapping[int, Port]) -> dict[str, Any]:
 
 
 def _identity(guid: int, ports: Mapping[int, Port]) -> dict[str, Any]:
-    """Return the identity of a port; of a port that was not found only its GUID."""
+    """Return the identity of a port, or only the GUID of a port that was not found."""
     if guid in ports:
         return ports[guid].identity()
     return {**dict.fromkeys(IDENTITY), "port_guid": f"0x{guid:016x}" if guid else None}

@@ -94,8 +94,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     """Write the lines into the opensm.conf *path*; return whether that changed it. A missing file is created. The new
     file is written beside the old one, synced, and renamed into place; owner and mode stay, but group and others lose
     their rights, because it has a key now. A symbolic link, and a file with a second name, are refused: the other name
-    would keep the old lines. Raises FileFormatError (also for a file that is not regular), StoreError. Raises
-    FileFormatError (also for what is not a regular file), StoreError.
+    would keep the old lines. Raises FileFormatError (also for a file that is not regular), StoreError.
     """
     before, after, status = _before_and_after(path, wanted)
     try:

@@ -237,7 +237,7 @@ def grh_from(sent: bytes, gid: int) -> bytes:
 
 
 def received(agent: int, address: Address, mad: bytes) -> bytes:
-    """Return the record of a received MAD; of a long one the first segment."""
+    """Return the record of a received MAD, or of the first segment of a long one."""
     return received_header(agent, address, len(mad)) + mad[:INLINE]
 
 
