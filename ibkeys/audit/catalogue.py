@@ -68,5 +68,5 @@ def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable
     unwanted = {rule_named(text) for text in skip}
     chosen = tuple(rule for rule in CATALOGUE if (rule in wanted or not wanted) and rule not in unwanted)
     if not chosen:
-        raise UsageError("--check, --group and --skip leave no rule to check")
+        raise UsageError("no rule is left to check: all that were chosen are skipped")
     return chosen

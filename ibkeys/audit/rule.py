@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, fields
 from typing import Any, Final, Literal
 
+from ibkeys.arguments import given
 from ibkeys.audit.findings import GROUPS, Profile, Severity
 from ibkeys.audit.inputs import AuditInput, PKeyTableFacts, number
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
@@ -174,12 +175,19 @@ Judge = Callable[[AuditInput, RuleVerdict], RuleVerdict | None]
 """A function that adds its findings to the verdict that was begun, or returns another verdict in its place."""
 Need = Literal["policy", "baseline", "store", "host"]
 """The input that a rule compares with: a field of `AuditInput` that is None where it was not given."""
-_LACKING: Final[Mapping[Need, str]] = {
-    "policy": "no policy to compare with (--policy)",
-    "baseline": "no baseline to compare with (--baseline)",
-    "store": "no key store to compare with (--keystore)",
-    "host": "this host was not examined: the fabric is simulated, or the snapshot is from another host",
+_LACKING: Final[Mapping[Need, tuple[str, str]]] = {
+    "policy": ("policy", "--policy"),
+    "baseline": ("baseline", "--baseline"),
+    "store": ("key store", "--keystore"),
 }
+"""Input → its name, and the option that gives it."""
+
+
+def _lacks(need: Need) -> str:
+    if need == "host":
+        return "this host was not examined: the fabric is simulated, or the snapshot is from another host"
+    name, option = _LACKING[need]
+    return f"no {name} to compare with ({given(option)})"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -256,7 +264,7 @@ class rule(RuleFacts):
 
         def check(data: AuditInput) -> RuleVerdict:
             if self.needs is not None and getattr(data, self.needs) is None:
-                return RuleVerdict(data, note=_LACKING[self.needs], unknown_as_a_whole=self.needs != "host")
+                return RuleVerdict(data, note=_lacks(self.needs), unknown_as_a_whole=self.needs != "host")
             begun = RuleVerdict.over_fabric(data) if self.over_fabric else RuleVerdict(data)
             verdict = judge(data, begun)
             if verdict is not None:

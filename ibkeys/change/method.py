@@ -206,8 +206,8 @@ class MethodChoice:
     def refuse_untyped(self) -> Refused:
         """Return the refusal for a command that could not ask whether this method is meant."""
         text = (
-            "with --yes or without a terminal the method has to be typed, or fixed as via in the site file: now it "
-            f"would be `--via {self.require()}`: {self.found}"
+            "where no question can be asked the method has to be typed, or fixed as via in the site file: now it "
+            f"would be {given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.found}"
         )
         return Refused(text, METHOD).unchanged()
 

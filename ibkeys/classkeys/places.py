@@ -105,8 +105,8 @@ class _Swept:
             if not here.node.is_switch:
                 why += " (`ibkeys keystore list --settle` records ports that moved)"
         return (
-            f"{why}; if that is its place, put this link into the file neighbors in the directory of --security-keys, "
-            f"or use {given('--trust-topology')}"
+            f"{why}; if that is its place, put this link into the file neighbors in the directory of "
+            f"{given('--security-keys')}, or use {given('--trust-topology')}"
         )
 
     def _doubt_of_near(self, near: Port) -> str:

@@ -66,9 +66,9 @@ class Limits:
             name, equals, text = word.partition("=")
             field = fields.get(name)
             if field is None or not equals:
-                raise UsageError(f"--limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
+                raise UsageError(f"limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
             if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
-                raise UsageError(f"--limit {word!r}: {text!r} is not a decimal number")
+                raise UsageError(f"limit {word!r}: {text!r} is not a decimal number")
             values[field.name] = int(text)
         return cls(**values)  # type: ignore[arg-type]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
+from ibkeys.arguments import given
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
@@ -36,7 +37,7 @@ def check_local_port(fabric: LiveFabric, host_knows: Callable[[], Sequence[str]]
 
 def _own_key_advice(fabric: LiveFabric) -> str:
     if fabric.ring.key_of(fabric.own_guid).is_zero:
-        return "if its M_Key is set, give it: --keystore, --security-keys, or -y"
+        return f"if its M_Key is set, give it: {given('-y, --keystore or --security-keys')}"
     return (
         "it was queried with the available M_Key, so it probably has a different one: ibkeys keystore import of the "
         "subnet manager's files, or ibkeys mkey-recover"

@@ -101,12 +101,12 @@ def _state(record: OperationRecord) -> str:
 
 
 def _left_by_a_report(path: Path) -> Iterator[ProbeResult]:
-    """Yield a check for writes of --write-loopback that were interrupted and not restored."""
+    """Yield a check for test writes that were interrupted and not restored."""
     with Journal.read(path) as journal:
         left = not_put_back(journal)
     if left:
         numbers = ", ".join(str(written.record.id) for written in left)
-        advice = "run doctor --report with --write-loopback and the same two ports: it puts them back first"
+        advice = "`ibkeys doctor --report FILE --write-loopback PORTS` with the same two ports puts them back first"
         yield ProbeResult("loopback writes", False, f"operation {numbers} of the journal was not put back", advice)
 
 

@@ -50,9 +50,9 @@ class _Reader:
     def read(self) -> DumpFacts:
         magic, version, nodes, ports, start, _ = self._take(_HEADER)
         if magic != MAGIC:
-            raise self._error("is not a file of ibnetdiscover --cache (wrong magic number)", 0)
+            raise self._error("is not a file of `ibnetdiscover --cache` (wrong magic number)", 0)
         if version != _VERSION:
-            raise self._error(f"is of version {version} of ibnetdiscover --cache; version {_VERSION} is known", 4)
+            raise self._error(f"is of version {version} of `ibnetdiscover --cache`; version {_VERSION} is known", 4)
         self.facts.start = start or None
         for _ in range(nodes):
             self._node()

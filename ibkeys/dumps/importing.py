@@ -45,7 +45,7 @@ def import_files(paths: Sequence[Path], fingerprints: Fingerprints, tables: Sequ
     """
     owners = {each.path: parse_owner(each.owner) for each in tables}
     if len(owners) < len(tables):
-        raise UsageError("--pkeys-of: the same file is named twice")
+        raise UsageError("the same file is named twice as the P_Key table of a port")
     every = list(dict.fromkeys([*paths, *owners]))
     if not every:
         raise UsageError("no file to import")
@@ -76,14 +76,14 @@ def parse_owner(text: str) -> PortFacts:
     """Return the port that ``LID``, ``LID:PORT``, ``GUID`` or ``GUID:PORT`` names. Raises UsageError."""
     address, _, number = text.rpartition(":") if text.count(":") == 1 else (text, "", "0")
     if not (number.isascii() and number.isdigit() and int(number) <= MAX_PORT) or not address:
-        raise UsageError(f"--pkeys-of {clean(text)!r}: write LID, LID:PORT, GUID or GUID:PORT")
+        raise UsageError(f"the port {clean(text)!r} of a P_Key table: write LID, LID:PORT, GUID or GUID:PORT")
     if is_spelled_as_guid(address):
         try:
             return PortFacts(None, int(number), at_guid=parse_guid(address))
         except EncodeError as error:
-            raise UsageError(f"--pkeys-of: {error}") from None
+            raise UsageError(f"the port {clean(text)!r} of a P_Key table: {error}") from None
     if not (address.isascii() and address.isdigit() and 0 < int(address[:9]) <= MAX_UNICAST_LID):
-        raise UsageError(f"--pkeys-of {clean(text)!r}: {clean(address)!r} is neither a LID nor a GUID")
+        raise UsageError(f"the port {clean(text)!r} of a P_Key table: {clean(address)!r} is neither a LID nor a GUID")
     return PortFacts(None, int(number), at_lid=int(address[:9]))
 
 

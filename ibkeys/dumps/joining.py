@@ -216,7 +216,7 @@ class _Joiner:
                 self.joined.why.setdefault(
                     key,
                     f"{self.names[place]} has blocks of its P_Key table, but no file says how many entries it has "
-                    "(ibnetdiscover --cache, ibdiagnet2.db_csv and smpquery nodeinfo and switchinfo do)",
+                    "(`ibnetdiscover --cache`, ibdiagnet2.db_csv and smpquery nodeinfo and switchinfo do)",
                 )
                 continue
             wanted = range(-(-capacity // P_KEYS_PER_BLOCK))

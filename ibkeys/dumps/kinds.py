@@ -72,8 +72,8 @@ def read_file(path: Path, kind: DumpKind, owner: PortFacts | None) -> DumpFacts:
     if owner is None:
         return kind.read(path, kind.limit)
     if kind is not SMPQUERY:
-        raise FileFormatError("--pkeys-of needs the output of smpquery pkeys; this file is something else", str(path))
+        raise FileFormatError("is no output of smpquery pkeys, so it has no P_Key table of the port named", str(path))
     facts = smpquery.read_smpquery(path, kind.limit, owner)
     if owner.table is None:
-        raise FileFormatError("has no P_Key table of smpquery pkeys, which --pkeys-of needs", str(path))
+        raise FileFormatError("has no P_Key table of smpquery pkeys for the port that was named", str(path))
     return facts

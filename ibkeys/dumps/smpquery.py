@@ -122,8 +122,8 @@ class _Reader:
             raise line.error("this P_Key table has fewer entries than its last line says: it is cut off")
         if self.owner is None:
             raise line.error(
-                "a P_Key table does not say which port it belongs to: name the port with --pkeys-of PORT "
-                "FILE, one file each"
+                "a P_Key table does not say which port it belongs to: import each one with its port, "
+                "`ibkeys import --pkeys-of PORT FILE`"
             )
         owner, self.owner = self.owner, None
         owner.table, owner.line = keys[: 2 * capacity], line.number

@@ -52,15 +52,15 @@ def parse_listen(text: str) -> Listen:
     if host.startswith("[") and host.endswith("]"):
         host = host[1:-1]
     elif ":" in host:
-        raise UsageError(f"--listen {text}: write an IPv6 address in brackets: [::1]:9936")
+        raise UsageError(f"address {text}: write an IPv6 address in brackets: [::1]:9936")
     if not (number.isascii() and number.isdigit() and int(number) <= 0xFFFF):
-        raise UsageError(f"--listen {text}: write PORT or ADDR:PORT, the port 0 to 65535")
+        raise UsageError(f"address {text}: write PORT or ADDR:PORT, the port 0 to 65535")
     if not host and text.startswith(":"):
         raise UsageError(
-            f"--listen {text}: no address; for all addresses of this host write 0.0.0.0{text} or [::]{text}"
+            f"address {text}: it names none; for all addresses of this host write 0.0.0.0{text} or [::]{text}"
         )
     host = host or LOOPBACK
-    with files.told_as(UsageError, f"--listen {text}: {host} is not an address of this host"):
+    with files.told_as(UsageError, f"address {text}: {host} is not an address of this host"):
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return Listen(host, int(number), family, address)
@@ -72,13 +72,13 @@ def make_tls(cert_file: str, key_file: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
 
     def never_ask() -> str:
-        raise UsageError(f"--tls-key {key_file}: is encrypted, and there is no terminal to ask for its passphrase")
+        raise UsageError(f"TLS key {key_file}: is encrypted, and there is no terminal to ask for its passphrase")
 
     try:
         context.load_cert_chain(cert_file, key_file, never_ask)
     except (OSError, ssl.SSLError) as error:
         why = error.strerror or type(error).__name__
-        raise UsageError(f"--tls-cert {cert_file}, --tls-key {key_file}: cannot be used: {why}") from None
+        raise UsageError(f"TLS certificate {cert_file} with key {key_file}: cannot be used: {why}") from None
     return context
 
 
@@ -95,13 +95,13 @@ class Guard:
     def require_for(self, listen: Listen) -> None:
         """Raise UsageError if *listen* is not loopback and TLS or the token is missing."""
         missing = [
-            option
-            for option, value in (("--tls-cert and --tls-key", self.tls), ("--token-file", self.token))
+            name
+            for name, value in (("a TLS certificate with its key", self.tls), ("a token", self.token))
             if value is None
         ]
         if missing and not listen.is_loopback:
             raise UsageError(
-                f"--listen {listen.host}:{listen.port}: others can reach it, and the page shows which ports are open: "
+                f"address {listen.host}:{listen.port}: others can reach it, and the page shows which ports are open: "
                 f"give {' and '.join(missing)}, or listen on {LOOPBACK}"
             )
 
@@ -121,7 +121,7 @@ def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> I
     *page* is called in other threads. Raises UsageError if the address cannot be used, or the protection is too weak.
     """
     guard.require_for(listen)
-    with files.told_as(UsageError, f"--listen {listen.host}:{listen.port}: cannot be listened on"):
+    with files.told_as(UsageError, f"address {listen.host}:{listen.port}: cannot be listened on"):
         server = _Server(listen, guard, page)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()

@@ -15,6 +15,7 @@ from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
 from ibkeys.apply.opensm.site import OpensmSite, site_of
 from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
@@ -211,7 +212,7 @@ def why_it_may_end(writer: ChangeWriter, asked: HardenRequest) -> str | None:
     None if it can. Raises UsageError if all have ended, and other errors of the two.
     """
     if not not_ended(writer):
-        raise UsageError(f"--overtaken: every change of {ENFORCE} in the journal has ended")
+        raise UsageError(f"every change of {ENFORCE} in the journal has ended")
     return why_overtaken(partial(plan_forth, writer, asked), partial(plan_back, writer, asked))
 
 
@@ -328,8 +329,8 @@ def objections_to_strangers(found_sms: FoundSms) -> Iterator[Objection]:
     strangers = [str(manager.port) for manager, running in found_sms.others() if running is None]
     if strangers:
         why = where_it_may_be([each.name for each in found_sms.report.instances() if each.port_guid is None])
+        reach_it = given("reach it with --sm-host", "name its host in hosts=")
         yield Objection(
             "standby-differs",
-            f"the SM at {named(strangers)}: {why}; when it takes over, its own part_enforce applies; reach it with "
-            "--sm-host",
+            f"the SM at {named(strangers)}: {why}; when it takes over, its own part_enforce applies; {reach_it}",
         )

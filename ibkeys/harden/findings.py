@@ -29,7 +29,7 @@ MENDED_BY: Final[Mapping[str, StepName]] = {
 """Rule → the step that fixes it. A hardening cannot fix findings of other rules."""
 
 _WITHOUT: Final[Mapping[StepName, str]] = {
-    "partitions": "P_Keys change only with --policy FILE",
+    "partitions": "P_Keys change only with a policy",
 }
 """Step → why it is not made, if it was not requested."""
 

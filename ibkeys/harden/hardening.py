@@ -171,5 +171,5 @@ def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep
     back = [planned.change.way_back] if planned.change and not isinstance(error, Refused) else []
     error.step = f"step {number} of {count} ({planned.step.title})"
     return error.after("this step changed nothing").going_on(
-        done, *(f"to roll this step back: {each}" for each in back), "ibkeys harden --via opensm continues"
+        done, *(f"to roll this step back: {each}" for each in back), "`ibkeys harden --via opensm` continues"
     )

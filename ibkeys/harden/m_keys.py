@@ -57,7 +57,7 @@ class MKeyStep(HardeningStep):
             return None
         back = undo_of(None if begun is None else begun.id)
         if self.command == "mkey-deploy":
-            back += ", with --leave-open once it has ended; later ibkeys mkey-remove --via opensm"
+            back += " (once it has ended: `ibkeys undo --leave-open`); later `ibkeys mkey-remove --via opensm`"
         return StepChange.of(run.plan, list(_in_words(run, asked)), back, lambda: _make(writer, run))
 
 

@@ -93,7 +93,7 @@ def refuse_elsewhere(writer: ChangeWriter, operation: int, files: Sequence[Opens
         found = other_files(files_of(journal, operation), files)
     if found:
         raise Refused(f"operation {operation} changed {found}", OVERTAKEN).unchanged(
-            "name its own subnet (-C, -P) and its hosts (--sm-host)",
+            "name the port of its own subnet, and its hosts",
             f"If other OpenSMs have replaced those: `ibkeys resume {operation} {_OPTION}` only ends the record of a "
             "change that is open.",
         )

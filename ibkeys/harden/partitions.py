@@ -61,7 +61,7 @@ class PartitionStep(HardeningStep):
     def _new(self, writer: ChangeWriter, asked: HardenRequest, hooks: ApplyHooks, via: CarrierChoice) -> ApplyPlan:
         """Plan for the options that the master works with: its enforcement is changed by another step."""
         if asked.policy is None:
-            raise UsageError("P_Keys change only with --policy FILE")
+            raise UsageError("P_Keys change only with a policy")
         found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
         writer.fabric.read_alias_guids(found, asked.policy.named_guids)
         site = _site(writer, asked, found)

@@ -47,7 +47,7 @@ class SmKeyStep(HardeningStep):
         settings = SmKeySettings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
         words = [_in_words(plan, file) for file in plan.managers.files]
-        back = "former keys are not restored; ibkeys smkey-rotate --via opensm gives new ones"
+        back = "former keys are not restored; `ibkeys smkey-rotate --via opensm` gives new ones"
         return StepChange.of(plan, words, back, lambda: _make(writer, plan, interrupts))
 
 

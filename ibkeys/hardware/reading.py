@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 from typing import Any, TypeVar
 
+from ibkeys.arguments import given
 from ibkeys.client.sa import SaClient
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
@@ -72,7 +73,7 @@ class FabricReading:
         if self.own_is_protected and not self._may_know_others():
             raise Unreachable(
                 "the local port has an M_Key at level 2 or 3, and no M_Key of another port is known: the next port "
-                "would count each query as a violation; give --keystore or --security-keys"
+                f"would count each query as a violation; give {given('-y, --keystore or --security-keys')}"
             )
         now = self.fabric.umad.now
         started = now()

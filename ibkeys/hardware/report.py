@@ -47,7 +47,7 @@ Look through the files before you send them. The issue form "It ran on hardware"
 """
 _HASHED: Final = (
     "GUIDs, LIDs and names are hashed with a secret that was thrown away; equal ones are equal in all files.",
-    "GUIDs, LIDs and names of nodes are as they are; --hash-guids hashes them.",
+    "GUIDs, LIDs and names of nodes are as they are; `ibkeys doctor --report FILE --hash-guids` hashes them.",
 )
 
 

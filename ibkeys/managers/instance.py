@@ -156,7 +156,7 @@ class _Look:
     @property
     def as_root(self) -> str:
         """The advice for reading more files. On another host it does not help to be root here."""
-        return "--sudo, or root@HOST" if self.host.name else "run as root"
+        return "use sudo there, or root@HOST" if self.host.name else "run as root"
 
     def file(self, role: Role, text: str | None, source: OptionSource, certain: bool) -> InstanceFile:
         """Return a file by the name that the process uses for it. Raises HostNotReached."""

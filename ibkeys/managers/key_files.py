@@ -204,12 +204,14 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
     if apart:
         notes.append(
             f"the links of {apart} of {counted(len(keys), 'port')} with a key are not known: OpenSM asks them without "
-            "their key, unless it runs there; a sweep that reaches them finds the links (--guid2lid)"
+            "their key, unless it runs there; a sweep that reaches them finds the links (`ibkeys keystore export DIR "
+            "--guid2lid`)"
         )
     if len(set(keys.values())) == 1:
         notes.append(
             "all ports have one key: OpenSM keeps it when opensm.conf has the same m_key, level and lease, and removes "
-            "it everywhere when m_key is not set (--write-opensm-conf FILE sets it, --opensm-conf FILE checks)"
+            "it everywhere when m_key is not set (`ibkeys keystore export DIR "
+            "--write-opensm-conf FILE` sets it there)"
         )
     elif keys:
         notes.append(

@@ -32,7 +32,7 @@ from ibkeys.mad.const import Method
 from ibkeys.port_text import PortText, at_port
 from ibkeys.topology.nodes import Port
 
-ASK_LATER = "both are in the key store: query it again later with --keystore, which tries both"
+ASK_LATER = "both are in the key store: query the port again later with that key store: both are tried"
 
 
 @dataclass(slots=True, eq=False, repr=False)

@@ -98,8 +98,8 @@ class KeyPlan(Plan):
         if not edit.wanted.key.is_zero and not self.links_are_stored:
             _remember_links(writer.fabric, store, edit.port)
         edit.advice = (
-            f"both are kept in the key store ({store.path or 'in memory'}): query it again later with --keystore, "
-            "which tries both"
+            f"both are kept in the key store ({store.path or 'in memory'}): query the port again later with "
+            "that key store: both are tried"
         )
         keeper = KeyKeeper(store, writer.fabric.ring)
         Engine(writer, operation, keeper, checks_arrival=False).make_one(single)

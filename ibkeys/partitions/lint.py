@@ -50,7 +50,7 @@ def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
             "warning",
             "automatic-pkey",
             f"OpenSM picks the P_Key of {partition.name!r} by itself, {number}: it depends on the order of the file, "
-            "and on what was there before (--pin writes it out)",
+            "and on what was there before (`ibkeys policy-check --pin` writes it out)",
         )
     for definition in others:
         yield _problem(

@@ -111,7 +111,7 @@ class _Reader:
                 column,
                 "long-line",
                 f"the line has {len(raw)} bytes: OpenSM cuts it after {MAX_LINE}, here, and takes the rest for a new "
-                "line; wrap it (policy-check --format conf does)",
+                "line; wrap it (`ibkeys policy-check --format conf` does)",
             )
         if b"\0" in raw:
             column = len(raw[: raw.index(b"\0")].decode("utf-8", "surrogateescape")) + 1

@@ -293,7 +293,8 @@ def require_sm_port(
     if guid is not None:
         who = "several nodes show" if guid in left_out else "no end port of this fabric has"
         what = f"{who} its GUID 0x{guid:016x}"
-    raise UsageError(f"{policy.path}: {depends}, and {what}; name it with --sm-guid")
+    name_it = given("name it with --sm-guid", "`ibkeys plan --sm-guid GUID` can be told it")
+    raise UsageError(f"{policy.path}: {depends}, and {what}; {name_it}")
 
 
 def _new_and_removed(tables: list[TableChange]) -> PartitionChanges:

@@ -226,7 +226,7 @@ def _elsewhere(what: str, operation: int) -> Refused:
     the SMs or files that it concerns, in words; *operation*: its number in the journal."""
     return Refused(f"a change of the keys was interrupted, and it concerns {what}", OVERTAKEN).unchanged(
         f"finish it on its own subnet, or, where other OpenSMs have replaced those, type `{closes(operation)}`",
-        "Its own subnet is named by -C and -P, and its hosts by --sm-host, as they were then.",
+        "Name the port of its own subnet and its hosts as they were named then.",
         "That only ends the record of that change, and every key stays in the key store.",
         "A replaced OpenSM may have the new sm_key in its options file, and become a second master: before you start "
         "it again, put the present keys there.",

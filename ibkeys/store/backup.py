@@ -226,7 +226,8 @@ def _lost_by(paths: StorePaths, saved: Held) -> str:
 
 
 def _refused(file: Path, why: str) -> Refused:
-    way = f"to do it anyway: --override {INTERLOCK}, which keeps a copy of what is replaced"
+    command = f"ibkeys keystore restore {file} --override {INTERLOCK}"
+    way = f"to do it anyway: `{command}`, which keeps a copy of what is replaced"
     return Refused(f"{file}: refused by interlock {INTERLOCK}: {why}", INTERLOCK).unchanged().going_on(way)
 
 

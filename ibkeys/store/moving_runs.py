@@ -20,8 +20,8 @@ from ibkeys.store.lock import exclusive
 from ibkeys.store.sqlite import guid_number
 
 IS_TO_BE_MOVED: Final = (
-    "the last run of M_Keys is still in the key store, where an earlier version kept it: omit --dry-run, and the "
-    "journal takes it over before anything is changed"
+    "the last run of M_Keys is still in the key store, where an earlier version kept it; when a change is made, the "
+    "journal takes it over first"
 )
 _STATES: Final[Mapping[str, OperationState]] = {"open": "open", "ended": "done", "undone": "undone"}
 _SETTINGS: Final = ("former", "wanted")

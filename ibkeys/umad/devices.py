@@ -48,7 +48,7 @@ def binding() -> Binding:
         import ibkeys.umad._libibumad as extension
     except ImportError:
         raise LibraryMissing(
-            "ibkeys was built without its extension over libibumad, so --backend umad does not work",
+            "ibkeys was built without its extension over libibumad, so the backend umad does not work",
             errno.ENOSYS,
             BUILD_ADVICE,
         ).explained(
@@ -208,7 +208,7 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
             )
         raise NoDevice(
             "this host has no InfiniBand device: check that there is an HCA and that its driver is loaded "
-            "(ibkeys doctor), or use the simulated one (--backend sim:)",
+            "(`ibkeys doctor`), or use a simulated fabric (backend `sim:`)",
             errno.ENODEV,
         ).explained(f"{SYS_INFINIBAND} is empty or not there.")
     if ca is not None and ca not in [each.name for each in cas]:

@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Literal
 
+from ibkeys.arguments import given
 from ibkeys.closing import Closing
 from ibkeys.errors import AddressError, AgentRefused, ClosedError, DeviceGone, NoDevice
 from ibkeys.mad import offsets as at
@@ -88,7 +89,7 @@ def _home(subnet: Subnet, at: str | int | None) -> SimNode:
     except AddressError as error:
         raise AddressError(
             f"the environment variable SIM_HOST does not fit this subnet: {error} (unset it, or choose "
-            "the node with --at)"
+            f"the node with {given('--at')})"
         ) from None
 
 

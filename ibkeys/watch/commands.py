@@ -37,9 +37,9 @@ def split_command(text: str) -> list[str]:
     try:
         words = shlex.split(text)
     except ValueError as error:
-        raise UsageError(f"--exec: {error}") from None
+        raise UsageError(f"event command: {error}") from None
     if not words:
-        raise UsageError("--exec: no command is given")
+        raise UsageError("event command: no command is given")
     return words
 
 
@@ -69,7 +69,9 @@ class EventCommand:
         """Run the command for an event, now or when there is room. *document*: its standard input, one line."""
         if len(self.waiting) >= MOST_WAITING:
             self.left_out += 1
-            self._say_once("left out", f"--exec: {MOST_WAITING} events wait for it already; some are left out")
+            self._say_once(
+                "left out", f"event command: {MOST_WAITING} events wait for it already; the rest is left out"
+            )
             return
         self.waiting.append(document.encode() + b"\n")
         self.tend()
@@ -94,7 +96,7 @@ class EventCommand:
                 _kill(running.process)
             self.running.clear()
         if self.waiting:
-            self._say(f"--exec: it was not run for {counted(len(self.waiting), 'event')} any more")
+            self._say(f"event command: it was not run for {counted(len(self.waiting), 'event')} any more")
             self.waiting.clear()
 
     def _start(self, document: bytes) -> None:
@@ -108,7 +110,7 @@ class EventCommand:
                 start_new_session=True,  # Ctrl-C is for the watch, which waits for running commands
             )
         except OSError as error:
-            self._say_once("start", f"--exec: {self._words[0]}: cannot be started: {error.strerror or error}")
+            self._say_once("start", f"event command: {self._words[0]}: cannot be started: {error.strerror or error}")
             return
         assert process.stdin is not None
         with suppress(OSError):  # a command need not read its input
@@ -122,11 +124,11 @@ class EventCommand:
             if self._now() < running.ends_at:
                 return False
             _kill(running.process)
-            self._say_once("too long", f"--exec: {self._words[0]}: was killed after {LONGEST:.0f} s")
+            self._say_once("too long", f"event command: {self._words[0]}: was killed after {LONGEST:.0f} s")
             return True
         if code:
             how = f"ended with exit code {code}" if code > 0 else f"was ended by signal {-code}"
-            self._say_once(how, f"--exec: {self._words[0]}: {how} (later ones are not reported)")
+            self._say_once(how, f"event command: {self._words[0]}: {how} (later ones are not reported)")
         return True
 
     def _say_once(self, what: str, text: str) -> None:

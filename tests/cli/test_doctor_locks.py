@@ -42,7 +42,7 @@ def test_one_that_is_held_is_a_note_and_a_stale_one_a_problem(tmp_path: Path) ->
     lock_file(conf).write_bytes(HOLDER.line())
     [check] = check_locks(host(conf))
     assert (check.ok, check.detail) == (False, f"{lock_file(conf)}: {WHO}, was cut off")
-    assert "--override stale-lock" in check.advice
+    assert "override the interlock stale-lock" in check.advice
 
 
 def test_one_that_this_user_may_not_read_is_a_note(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

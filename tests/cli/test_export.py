@@ -201,7 +201,7 @@ def test_a_snapshot_of_the_future_is_a_failure_and_not_the_newest_for_ever(tmp_p
         (["--max-age", "5m"], "--max-age is for --from"),
         (["--listen", "0", "--tls-cert", "x"], "--tls-cert and --tls-key must be given together"),
         (["--token-file", "x"], "--listen is missing"),
-        (["--listen", "0.0.0.0:0"], "give --tls-cert and --tls-key and --token-file"),
+        (["--listen", "0.0.0.0:0"], "give a TLS certificate with its key and a token"),
         (["--listen", "0", "--token-file", "/nowhere"], "cannot be read"),
         (["--from", "x", "--policy", "opensm"], "--policy opensm needs the fabric"),
         (["--from", "x", "--probe-sa"], "omit --probe-sa"),

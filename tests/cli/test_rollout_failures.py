@@ -75,7 +75,7 @@ def test_failures_are_named_and_stop_the_run(cli: Cli, monkeypatch: pytest.Monke
         "operation 2: 0 ports done, 1 failed, 0 left alone, 7 waiting\n"
         "  replies lost after the Set took effect: 0; Sets that never arrived: 3\n"
         "  queries after lost replies added at most 3 M_Key violations\n"
-        "stopped: 1 port has failed (--max-failures)\n"
+        "stopped: 1 port has failed, which is the most that may\n"
         "next: `ibkeys resume` finishes the run, `ibkeys undo` rolls it back\n"
     )
     monkeypatch.setattr(Subnet, "send", send)

@@ -60,10 +60,11 @@ def test_a_port_that_cannot_be(port: str, text: str) -> None:
 
 def test_a_table_whose_port_is_not_named() -> None:
     with pytest.raises(
-        FileFormatError, match=r"pkeys\.txt:9: a P_Key table does not say which port it belongs to: name the port"
+        FileFormatError,
+        match=r"pkeys\.txt:9: a P_Key table does not say which port it belongs to: import each one with its",
     ):
         bring("keyed.cache", "pkeys.txt")
-    with pytest.raises(FileFormatError, match="this file is something else"):
+    with pytest.raises(FileFormatError, match="is no output of smpquery pkeys"):
         import_files([], SECRET, [TableOf("1", DUMPS / "keyed.cache")])
 
 

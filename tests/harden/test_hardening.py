@@ -140,7 +140,7 @@ def test_a_step_that_fails_says_what_is_made_its_way_back_and_how_to_go_on(fabri
     text = str(failed.value)
     assert text.startswith("step 2 of 2 (the step m-keys): level 1: no port has it; the step before it is done")
     assert "back m-keys" in text
-    assert "ibkeys harden --via opensm continues" in text
+    assert "`ibkeys harden --via opensm` continues" in text
     other.error = None
     again = planned(fabric, one, other)
     assert names(again) == ["m-keys"]  # what is done is not planned again

@@ -82,13 +82,13 @@ def test_locked_out_it_names_the_running_opensm_and_what_to_type(tmp_path: Path,
     assert describe_locked_out(None) == []
     opensm(10, OSM_CACHE_DIR=cache)
     assert describe_locked_out(None) == [
-        f"OpenSM runs on this host (process 10) and keeps its key files in {cache}: type --security-keys {cache}, or "
-        f"keep its keys with `ibkeys keystore import {cache}`"
+        f"OpenSM runs on this host (process 10) and keeps its key files in {cache}: give "
+        f"security_keys={str(cache)!r}, or keep its keys with `ibkeys keystore import {cache}`"
     ]
     assert describe_locked_out(tmp_path / "other") == describe_locked_out(None)
     [used] = describe_locked_out(cache)
     assert "they were used" in used
-    assert "type" not in used
+    assert "give" not in used
 
 
 def test_locked_out_by_an_opensm_without_key_files_or_whose_directory_is_not_known(
@@ -100,13 +100,15 @@ def test_locked_out_by_an_opensm_without_key_files_or_whose_directory_is_not_kno
     (tmp_path / "proc" / "10" / "environ").unlink()
     keys(tmp_path / "var")
     [line] = describe_locked_out(None)
-    assert f"{tmp_path / 'var'} (unless its OSM_CACHE_DIR says otherwise): type --security-keys" in line
+    assert f"{tmp_path / 'var'} (unless its OSM_CACHE_DIR says otherwise): give security_keys=" in line
 
 
 def test_key_files_that_one_left_are_named_too(tmp_path: Path, opensm: Process) -> None:
     keys(tmp_path / "var")
     [line] = describe_locked_out(None)
-    assert line.startswith(f"an OpenSM that ran on this host left its key files in {tmp_path / 'var'}: type --security")
+    assert line.startswith(
+        f"an OpenSM that ran on this host left its key files in {tmp_path / 'var'}: give security_keys="
+    )
 
 
 @pytest.mark.parametrize("right", [os.X_OK, os.R_OK])
@@ -116,7 +118,7 @@ def test_without_the_right_to_read_them_that_is_said(
     cache = keys(tmp_path / "osm")
     opensm(10, OSM_CACHE_DIR=cache)
     monkeypatch.setattr(os, "access", lambda _, asked: asked != right)  # root may do everything
-    assert f"with the rights to read them, type --security-keys {cache}" in describe_locked_out(None)[0]
+    assert f"with the rights to read them, give security_keys={str(cache)!r}" in describe_locked_out(None)[0]
 
 
 @pytest.mark.parametrize("text", ["", "0x0000000000000011 0x0000000000000000\n\n"])

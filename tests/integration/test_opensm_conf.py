@@ -85,7 +85,7 @@ def test_with_the_lines_written_opensm_keeps_every_key(served: Subnet, conf: Pat
         # a stranger on this host is told which keys open the ports
         done = served.ibkeys("mkey-show", "--all", "--keystore", served.folder / "none.db", "-t", 200)
         assert done.returncode == 3
-        assert f"type --security-keys {served.folder}" in done.stderr
+        assert f"give --security-keys {served.folder}" in done.stderr
         assert f"{KEY:x}" not in done.stderr
         done = served.ibkeys(
             "mkey-show", "--all", "--keystore", served.folder / "none.db", "--security-keys", served.folder

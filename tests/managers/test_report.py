@@ -126,7 +126,7 @@ def test_what_is_not_known_of_a_standby_is_no_difference_and_is_named_once(manag
 
 
 def test_the_advice_is_right_for_the_host() -> None:
-    for name, advice, other in (("", "run as root", "--sudo"), ("sm2", "--sudo, or root@HOST", "run as root")):
+    for name, advice, other in (("", "run as root", "sudo"), ("sm2", "use sudo there, or root@HOST", "run as root")):
         host = sm_host(name, ONE)
         host.file(CONF, "", refused=True)
         [instance] = look_at_host(host).instances

@@ -42,7 +42,7 @@ def test_there_is_no_shell(text: str, words: list[str]) -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "a 'b"])
 def test_a_command_line_that_is_none(text: str) -> None:
-    with pytest.raises(UsageError, match="--exec"):
+    with pytest.raises(UsageError, match="event command: "):
         split_command(text)
 
 
@@ -101,7 +101,7 @@ def test_a_command_that_takes_too_long_is_killed_with_its_children(tmp_path: Pat
         assert not running.running
         assert process.returncode == -9
         wait_until(lambda: not has_members(process.pid))  # whoever inherited the child has to reap it yet
-        assert said == [f"--exec: {sys.executable}: was killed after 30 s"]
+        assert said == [f"event command: {sys.executable}: was killed after 30 s"]
     finally:
         os.close(holder)
 
@@ -120,7 +120,7 @@ def test_a_command_that_not_even_sigkill_ends_holds_nobody_up(tmp_path: Path, mo
         running.tend()
         assert not running.running
         assert process.poll() is None
-        assert said == ["--exec: cat: was killed after 30 s"]
+        assert said == ["event command: cat: was killed after 30 s"]
     finally:
         process.kill()
         process.wait()

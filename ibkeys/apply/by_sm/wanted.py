@@ -165,7 +165,7 @@ def overwriting(foreign: Sequence[str], operation: int) -> Refused:
     """Return the refusal of an automatic rollback: by it the SM would overwrite the *foreign* ports."""
     return Refused(
         f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
-        f"check them, then `ibkeys undo {operation}`, with --override stale if they may be overwritten",
+        f"check them, then `ibkeys undo {operation}`, or `ibkeys undo {operation} --override stale` to overwrite them",
         "stale",
         is_overtaken=True,
     )

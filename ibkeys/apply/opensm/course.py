@@ -59,9 +59,7 @@ class PolicyCourse(TablesCourse[NewFiles]):
     files: list[OpensmFile] = field(default_factory=list)
 
 
-_AGAIN: Final = (
-    "the operation used --allow-break, so rolling back through the same policies may briefly disconnect the same pairs"
-)
+_AGAIN: Final = "the operation briefly disconnected pairs, and rolling back through the same policies may do so again"
 
 
 @dataclass(slots=True)

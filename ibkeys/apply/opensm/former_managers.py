@@ -50,7 +50,7 @@ def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Pro
                 None,
                 f"the SM at {port} (port GUID {guid}), known from the journal, {where}: which policy it has is not "
                 "known here",
-                "compare the SHA-256 of all policies: ibkeys sm-show --sm-host HOST",
+                "compare the SHA-256 of all policies: `ibkeys sm-show --sm-host HOST`",
             )
 
 

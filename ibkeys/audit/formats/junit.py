@@ -63,7 +63,7 @@ def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on:
         element = ElementTree.SubElement(case, "failure", type=result.severity, message=message)
         element.text = "\n".join(_lines(result, texts))
     elif result.result == "fail":
-        below = f"does not fail the build: --fail-on {fail_on or 'never'}"
+        below = f"does not fail the build: {'nothing' if fail_on is None else f'only what is {fail_on} or worse'} does"
         element = ElementTree.SubElement(case, "system-out")
         element.text = "\n".join([f"{message} ({below})", *_lines(result, texts)])
     else:

@@ -151,7 +151,7 @@ def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
     of = KEY_CLASSES[name]
     source = f"{of.key_info.name} (class 0x{of.mgmt_class:02x}) of all end ports"
     if data.snapshot.class_keys is None:
-        return _key(source, "not queried: --class-keys queries it")
+        return _key(source, "not queried: `ibkeys audit --class-keys` queries it")
     readings = [each for each in data.snapshot.class_keys if each.of == name]
     ports = gathered((each.state, each.port) for each in readings)
     if "zero" in ports:

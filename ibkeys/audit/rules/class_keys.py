@@ -12,7 +12,7 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mad.classes.key_info import KeySettings, N2NKeyInfo
 from ibkeys.printable import counted
 
-NOT_QUERIED: Final = "keys of other classes were not queried (--class-keys queries them)"
+NOT_QUERIED: Final = "keys of other classes were not queried (`ibkeys audit --class-keys` queries them)"
 
 
 def _judged(verdict: RuleVerdict, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> RuleVerdict:
@@ -121,7 +121,7 @@ def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     why="Somebody sent MADs of this class with a wrong key.",
     sources=("NVG",),
     remedy="Find the sender: the subnet manager's log has the traps. A Set of CongestionKeyInfo with 0 clears it.",
-    false_positives="Queries without the key by diagnostic programs, including ibkeys --ask-unkeyed.",
+    false_positives="Queries without the key by diagnostic programs, including `ibkeys classkey-show --ask-unkeyed`.",
     lower_in_cloud=True,
 )
 def violations(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:

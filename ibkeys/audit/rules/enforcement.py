@@ -120,7 +120,7 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
     evidence="enforcement bits of a switch port whose peer is a switch",
     why="Nobody maintains the table of such a port: everything except the default partition is dropped there.",
     sources=("OSM",),
-    remedy="Clear the bits: an SM sweep, or ibkeys enforce-set --inbound off --outbound off.",
+    remedy="Clear the bits: an SM sweep, or `ibkeys enforce-set --inbound off --outbound off`.",
     false_positives="Sites that fill these tables on purpose.",
     if_empty="no link between switches",
 )

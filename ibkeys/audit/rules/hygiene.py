@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ibkeys.arguments import given
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import RuleVerdict, rule
 from ibkeys.grouping import gathered
@@ -65,7 +66,7 @@ def guids(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
             verdict.passed += 1
     if known is None and not verdict.findings:
         return RuleVerdict.without(
-            data, "no GUID is used twice; an inventory (--inventory) would show whether all belong here"
+            data, f"no GUID is used twice; an inventory ({given('--inventory')}) would show whether all belong here"
         )
     return verdict
 
@@ -77,7 +78,7 @@ def guids(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     evidence="what should have been read but was not",
     why="A pass over a partly read fabric is misleading.",
     sources=("KB",),
-    remedy="Give the keys (--security-keys, --keystore), raise --retries, and run the audit again.",
+    remedy="Give the keys (key store, OpenSM's key files), allow more retries, and run the audit again.",
     false_positives="None.",
     over_fabric=False,
 )

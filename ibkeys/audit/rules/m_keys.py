@@ -64,7 +64,7 @@ def unset(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
     why="At level 0 every Get(PortInfo) answers with the key, and anyone who has the key can change the port.",
     sources=("SEED5",),
-    remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2 --lease 60.",
+    remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or `ibkeys mkey-set --protect 2 --lease 60`.",
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
     if_empty="no port has an M_Key to show",
 )
@@ -84,7 +84,7 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence="PortInfo.M_KeyProtectBits 1",
     why="At level 1 P_Key tables, forwarding tables and topology are open to anyone who sends an SMP.",
     sources=("NVG",),
-    remedy="m_key_protection_level 2 in OpenSM, or ibkeys mkey-set --protect 2.",
+    remedy="m_key_protection_level 2 in OpenSM, or `ibkeys mkey-set --protect 2`.",
     false_positives="Sites whose diagnostics run without a key.",
     lower_in_cloud=True,
     if_empty="no port is protected at all: see MK001 and MK002",
@@ -104,7 +104,7 @@ def reads_open(data: AuditInput, verdict: RuleVerdict) -> None:
     id="MK004",
     title="one M_Key on many nodes",
     severity="high",
-    evidence="the same PortInfo.M_Key on more nodes than --max-share (1)",
+    evidence="the same PortInfo.M_Key on more nodes than may share one (1)",
     why="One key that leaks opens every node that has it; a key for each port limits the damage to one.",
     sources=("NVG", "NICO", "CMX"),
     remedy="m_key_per_port in NVIDIA's subnet manager; ibkeys mkey-rotate where no SM sets keys.",
@@ -139,14 +139,14 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     id="MK005",
     title="lease absent or out of range",
     severity="medium",
-    evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, below 3 sweep intervals of the SM, or above --lease-limit",
+    evidence="ProtectBits above 0 and M_KeyLeasePeriod 0, below 3 sweep intervals of the SM, or above 3600 s",
     why="Without a lease, a port whose key is lost stays locked. A lease that is too short expires "
     "where one sweep is late or lost, and exposes the key.",
     sources=("NVG", "SEED5", "OSM"),
     remedy="m_key_lease_period 60 in OpenSM, and at least 3 sweep intervals.",
     false_positives=(
-        "Keys in escrow, so that none is lost. Without --sweep-interval and without an OpenSM on this host, the "
-        "sweep interval is not checked."
+        "Keys in escrow, so that none is lost. Where the sweep interval is not given and no OpenSM runs on "
+        "this host, it is not checked."
     ),
     if_empty="no port is protected, so no lease has an effect",
 )

@@ -41,8 +41,8 @@ def violations(data: AuditInput, verdict: RuleVerdict) -> None:
     ),
     sources=("SEED5",),
     remedy=(
-        "Check that the SM runs and that its opensm.conf has the key (ibkeys keystore export --opensm-conf). Give "
-        "this port a new M_Key: ibkeys mkey-set."
+        "Check that the SM runs and that its opensm.conf has the key (`ibkeys keystore export DIR --opensm-conf "
+        "FILE` checks that). Give this port a new M_Key: `ibkeys mkey-set`."
     ),
     false_positives="The SM is being restarted.",
     needs="store",
@@ -126,7 +126,7 @@ def _compare_with_store(verdict: RuleVerdict, port: Port, stored: StoredPort) ->
     evidence="a link that is up, and no answer to NodeInfo or PortInfo",
     why="A port at level 2 whose key is not available looks like this, and so does one behind a firewall for SMPs.",
     sources=("SEED5",),
-    remedy="Give its key (--security-keys, --keystore), or see what is behind the link.",
+    remedy="Give its key (key store, OpenSM's key files), or see what is behind the link.",
     false_positives="A node that is dead or booting while its link is up.",
     over_fabric=False,
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.audit.inputs import AuditInput, PKeyTableFacts
 from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, RuleVerdict, p_keys, rule
 from ibkeys.audit.rules import p_keys_policy as pk_policy
@@ -31,7 +32,7 @@ _EMPTY: Final[frozenset[int]] = frozenset()
     sources=("NVG", "NICO"),
     remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
     false_positives=(
-        "Ports of an SM, of UFM, of gateways. Ports that --sm-guids lists or the policy names by GUID are left out. A "
+        "Ports of an SM, of UFM, of gateways. Ports on the list of SMs or named by the policy by GUID are left out. A "
         "port without IsPKeyNVRAM that was reset has 0xffff or 0x7fff alone until the SM has written its table: one "
         "that has 0xffff is open for that time."
     ),
@@ -79,7 +80,7 @@ def _what_default_reaches(data: AuditInput, port: Port) -> str:
     why="The full one wins, so the limited one has no effect; OpenSM's allow_both_pkeys is off by default.",
     sources=("OSM",),
     remedy="Choose one in the policy and apply it.",
-    false_positives="Sites with virtual functions that need both (--allow-both-pkeys with a policy that says so).",
+    false_positives="Sites with virtual functions that need both (both are allowed, and the policy says so).",
 )
 def both_forms(data: AuditInput, verdict: RuleVerdict) -> None:
     """Fail ports with the full and the limited P_Key of one partition (PK006)."""
@@ -145,7 +146,7 @@ def index_0(data: AuditInput, verdict: RuleVerdict) -> None:
         elif wanted is not None:
             verdict.fail(port, f"{holds}, the policy wants {wanted} there (indx0)", evidence)
         elif data.policy is None:
-            why = "not the default partition; a policy (--policy) would show whether it should"
+            why = f"not the default partition; a policy ({given('--policy')}) would show whether it should"
             verdict.unknown(port, f"{holds}, {why}", evidence)
         else:
             why = "not the default partition, and the policy has no indx0 for this port"
@@ -270,7 +271,7 @@ def _members(each: PartitionPorts) -> Evidence:
 def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """Fail P_Keys that neither the policy nor the registry knows (PK012)."""
     if data.policy is None and data.registry is None:
-        return RuleVerdict.without(data, "no policy or registry to compare with (--policy, --registry)")
+        return RuleVerdict.without(data, f"no policy or registry to compare with ({given('--policy or --registry')})")
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
     owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
     for port in data.end_ports:

@@ -6,6 +6,7 @@ import itertools
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, get_args
 
+from ibkeys.arguments import given
 from ibkeys.audit.inputs import BETWEEN_SWITCHES, AuditInput, PKeyTableFacts
 from ibkeys.audit.rule import VIRTUAL_TABLES, Evidence, RuleVerdict, p_keys, rule
 from ibkeys.audit.rules.forbidden import Deviating, Partners, deviating_classes
@@ -94,7 +95,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
     why="Somebody added it without the subnet manager, or it was left when the policy changed.",
     sources=("NICO", "OSM"),
-    remedy="ibkeys plan --policy FILE, then apply: it removes what the policy does not have.",
+    remedy="`ibkeys plan --policy FILE`, then apply: it removes what the policy does not have.",
     false_positives="A policy that is older than the fabric.",
     needs="policy",
 )
@@ -113,7 +114,7 @@ def not_in_policy(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence=("P_Keys of the policy that are not in the P_KeyTable, or only as limited instead of full"),
     why="The application that needs it fails.",
     sources=("NICO",),
-    remedy="Let the SM sweep, or ibkeys plan --policy FILE and apply.",
+    remedy="Let the SM sweep, or `ibkeys plan --policy FILE` and apply.",
     false_positives=(
         "A node that has just booted: without IsPKeyNVRAM a reset leaves only index 0, with 0xffff or 0x7fff."
     ),
@@ -144,8 +145,8 @@ def _serves(key: int) -> frozenset[int]:
     evidence="a full P_Key in the table where the policy says limited",
     why="A full member reaches every member of the partition, a limited one only full ones.",
     sources=("SEED2",),
-    remedy="ibkeys plan --policy FILE, then apply.",
-    false_positives="Policies that say both (--allow-both-pkeys).",
+    remedy="`ibkeys plan --policy FILE`, then apply.",
+    false_positives="Policies that say both, where both are allowed.",
     needs="policy",
 )
 def raised(data: AuditInput, verdict: RuleVerdict) -> None:
@@ -220,7 +221,8 @@ def _say(verdict: RuleVerdict, each: Deviating, port: Port, partners: Partners, 
     named = list(itertools.islice(partners, NAMED_PARTNERS))
     more = len(partners) - len(named)
     listed = PortText.of(
-        ", ".join(["{}"] * len(named)) + (f" and {more} more (all of them: matrix --pairs)" if more else ""), *named
+        ", ".join(["{}"] * len(named)) + (f" and {more} more (all of them: `ibkeys matrix --pairs`)" if more else ""),
+        *named,
     )
     where = ", ".join(f"0x{base:04x}" for base in bases[:_NAMED_PARTITIONS])
     where += f" and {len(bases) - _NAMED_PARTITIONS} more (all of them: why)" if len(bases) > _NAMED_PARTITIONS else ""
@@ -283,7 +285,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
 def tenant_on_default(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """Fail a default partition that is a tenant's, or of which every CA port is a full member (PK014)."""
     if data.policy is None and data.registry is None:
-        return RuleVerdict.without(data, "no policy or registry was given (--policy, --registry)")
+        return RuleVerdict.without(data, f"no policy or registry was given ({given('--policy or --registry')})")
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
     if owner != NO_TENANT:
         message = f"the registry gives the default partition 0x7fff to {owner!r}"

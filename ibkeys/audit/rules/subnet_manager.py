@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.audit.inputs import AuditInput
 from ibkeys.audit.rule import Evidence, RuleVerdict, rule
 from ibkeys.fabric.probes import BULK, WILDCARD, WITH_DEFAULT_KEY, WITHOUT_KEY
@@ -12,17 +13,17 @@ from ibkeys.mad.const import SMState
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.subnet_manager import sm_state_name
 
-_NOT_ASKED: Final = "the SA was not queried (--probe-sa)"
+_NOT_ASKED: Final = "the SA was not queried (`ibkeys audit --probe-sa` queries it)"
 
 
 @rule(
     id="SM001",
     title="subnet manager not on the list, or two masters",
     severity="critical",
-    evidence="SMInfo of every port whose IsSM bit is set: GUID and state, against --sm-guids",
+    evidence="SMInfo of every port whose IsSM bit is set: GUID and state, against the list of those that may run",
     why="A rogue SM controls the subnet: it sets LIDs, routes, P_Keys and M_Keys.",
     sources=("NICO",),
-    remedy="Stop it; list the GUIDs of those that may run (--sm-guids).",
+    remedy="Stop it; list the GUIDs of those that may run.",
     false_positives="A standby that was just added.",
     if_empty="no port says that a subnet manager runs there",
 )
@@ -41,12 +42,14 @@ def masters(data: AuditInput, verdict: RuleVerdict) -> None:
         evidence = {SMInfo.name: {"guid": f"0x{info.guid:016x}", "sm_state": info.sm_state, "priority": info.priority}}
         state = sm_state_name(info.sm_state)
         if data.sm_guids is not None and info.guid not in data.sm_guids:
-            verdict.fail(port, f"a subnet manager ({state}) that is not on the list of --sm-guids", evidence)
+            verdict.fail(port, f"a subnet manager ({state}) that is not on the list of {given('--sm-guids')}", evidence)
         elif count > 1 and info.sm_state == SMState.MASTER:
             verdict.fail(port, f"one of {count} subnet managers that say they are master", evidence)
         elif data.sm_guids is None:
             verdict.unknown(
-                port, f"a subnet manager ({state}); --sm-guids would show whether it should be there", evidence
+                port,
+                f"a subnet manager ({state}); {given('--sm-guids')} would show whether it should be there",
+                evidence,
             )
         else:
             verdict.passed += 1
@@ -56,13 +59,11 @@ def masters(data: AuditInput, verdict: RuleVerdict) -> None:
     id="SM002",
     title="default SM_Key or SA_Key",
     severity="critical",
-    evidence="Get(PortInfoRecord) with SM_Key 1 to the SA (--probe-sa); the configuration of an OpenSM that runs here; "
-    "what UFM gives its SM (--ufm-smconf)",
+    evidence="Get(PortInfoRecord) with SM_Key 1 to the SA, where it is queried; the configuration of an OpenSM that "
+    "runs here; what UFM gives its SM",
     why="With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
     sources=("OSM", "UFMSM"),
-    remedy=(
-        "ibkeys smkey-rotate --via opensm: sm_key and sa_key become two different random numbers on all hosts at once."
-    ),
+    remedy=("`ibkeys smkey-rotate --via opensm`: sm_key and sa_key become two different random numbers on all hosts."),
     false_positives="OpenSM does not answer a wrong key: if SM_Key 0 is answered and 1 is not, the rule passes.",
     over_fabric=False,
 )
@@ -120,7 +121,7 @@ def _judge_ufm(verdict: RuleVerdict) -> None:
     id="SM003",
     title="SA answers bulk queries of untrusted requesters",
     severity="medium",
-    evidence="GetTable(NodeRecord) with SM_Key 0 to the SA (--probe-sa)",
+    evidence="GetTable(NodeRecord) with SM_Key 0 to the SA, where it is queried",
     why="Every host can read the topology and the GUIDs of all others.",
     sources=("UFMSEC",),
     remedy="sa_enhanced_trust_model TRUE in NVIDIA's SM.",
@@ -136,7 +137,10 @@ def bulk(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     id="SM004",
     title="SA accepts wildcard subscriptions of untrusted requesters",
     severity="high",
-    evidence="Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, ended at once (--probe-sa)",
+    evidence=(
+        "Set(InformInfo) with SM_Key 0, TrapNumber 0xFFFF and Type security to the SA, where it is queried; ended at "
+        "once"
+    ),
     why=(
         "The notice of a wrong M_Key shows the key that was offered: often the right key of another port, or the "
         "next key of this one. "

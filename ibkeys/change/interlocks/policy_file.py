@@ -28,7 +28,7 @@ def objections_to_edit(
             yield Objection(
                 "active-sm",
                 f"{path} is the policy of {instance.name}, which reads it at its next heavy sweep: write the new one "
-                "elsewhere (--out)",
+                "to another file",
                 "OpenSM would write the tables in its own order.\n"
                 "`ibkeys plan` and `ibkeys apply --via opensm` apply the new one without disconnecting ports.",
             )

@@ -23,7 +23,7 @@ _LEFT_OUT: Final[tuple[tuple[str, Basis, str, str], ...]] = (
         "class-keys.without-key",
         "guess",
         "Get(KeyInfo) without the key costs a violation in classes 0x0A, 0x0C and 0x21",
-        _VIOLATES + "; ibkeys classkey-show --ask-unkeyed asks",
+        _VIOLATES + "; `ibkeys classkey-show --ask-unkeyed` asks",
     ),
     (
         "class-keys.hidden",

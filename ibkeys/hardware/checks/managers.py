@@ -95,6 +95,6 @@ def long_answer(reading: FabricReading) -> CheckAnswer:
 def trusts(reading: FabricReading) -> CheckAnswer:
     """Repeat the query with the SM_Key, if one was given."""
     if reading.sm_key is None or reading.sm_key.is_zero:
-        return not_checked("no SM_Key was given: --smkey @FILE")
+        return not_checked("no SM_Key was given")
     records = reading.sa.get_table(PKeyTableRecord, lid=reading.own.lid)
     return seen(f"{len(records)} records of the local port", records=len(records))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final
 
+from ibkeys.arguments import given
 from ibkeys.client.address import LOCAL, DirectedAddress
 from ibkeys.errors import Refused, UsageError
 from ibkeys.fabric.handle import PortHandle
@@ -34,10 +35,10 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
     """
     names = names_in(text)
     if len(names) != 2:
-        raise UsageError(f"--write-loopback {text!r}: name two ports of this host, as in mlx5_0/1,mlx5_1/1")
+        raise UsageError(f"ports {text!r}: name two ports of this host, as in mlx5_0/1,mlx5_1/1")
     first, second = (_named(name, text, cas) for name in names)
     if (first.ca_name, first.port) == (second.ca_name, second.port):
-        raise UsageError(f"--write-loopback {text!r}: this is the same port twice")
+        raise UsageError(f"ports {text!r}: this is the same port twice")
     every = [port.port_guid for ca in cas for port in ca.ports]
     for port in (first, second):
         where = f"{port.ca_name}/{port.port}"
@@ -62,7 +63,7 @@ def _named(name: tuple[str, str], text: str, cas: Sequence[LocalCa]) -> LocalPor
                 return port
     have = ", ".join(f"{ca.name}/{port.port}" for ca in cas for port in ca.ports) or "none"
     asked = "/".join(name).lstrip("/")
-    raise UsageError(f"--write-loopback {text!r}: this host has no port {asked!r}; its ports are {have}")
+    raise UsageError(f"ports {text!r}: this host has no port {asked!r}; its ports are {have}")
 
 
 def _unfit(port: LocalPort) -> str:
@@ -116,7 +117,7 @@ def _not_asked(reading: FabricReading) -> str:
         return ""
     return (
         f"; behind {counted(len(unasked), 'port')} the sweep asked nobody, because a protected port may be there: "
-        "`ibkeys keystore list --settle`, or --trust-topology"
+        f"`ibkeys keystore list --settle`, or {given('--trust-topology')}"
     )
 
 
@@ -136,4 +137,4 @@ def _is_elsewhere(reading: FabricReading, far: LocalPort, port: Port, open_far: 
 
 
 def _refused(why: str) -> Refused:
-    return Refused(f"--write-loopback: nothing was written: {why}", NOT_OWN)
+    return Refused(f"nothing was written to the two ports: {why}", NOT_OWN)

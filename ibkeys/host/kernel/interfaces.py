@@ -61,7 +61,7 @@ class Interface:
         if self.is_up and self.is_running is False:
             return (
                 "up, but not running: its P_Key is not in the table, or the broadcast group of the partition could not "
-                "be joined (ibkeys compare --ipoib)"
+                "be joined (`ibkeys compare --ipoib`)"
             )
         return None
 

@@ -52,7 +52,7 @@ def _silent(report: SmReport) -> Iterator[FoundDanger]:
                 "its IsSM bit is set, and SMInfo was not answered",
                 "a subnet manager may run there, master or not; one with a different M_Key, or one that hangs, "
                 "looks the same",
-                "read it with its M_Key (--keystore, --security-keys), or check that host",
+                "read it with its M_Key (key store, OpenSM's key files), or check that host",
             )
 
 
@@ -67,7 +67,7 @@ def _not_seen(report: SmReport) -> Iterator[FoundDanger]:
                 str(each.port),
                 f"a subnet manager ({each.state}) on a host that was not examined",
                 "its files and options are not known, but they apply after a takeover",
-                "name its host: --sm-host HOST",
+                "name its host: `ibkeys sm-show --sm-host HOST`",
             )
 
 
@@ -86,7 +86,7 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
                 f"it differs from the master, {master.name}, in {', '.join(differing)}",
                 "when it takes over, its own files apply; another sm_key or M_Key makes it a second master",
                 "find out which policy is the newer one (the hosts' part shows time and SHA-256 of each): the present "
-                "master may be the one with the old policy; ibkeys apply --via opensm gives all the same one; give "
+                "master may be the one with the old policy; `ibkeys apply --via opensm` gives all the same one; give "
                 "it the master's keys too, and restart it",
             )
         unknown = list(_not_compared(master, other))
@@ -96,7 +96,7 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
                 "standby-not-compared",
                 f"it cannot be compared with the master, {master.name}: not read: {', '.join(unknown)}",
                 "it is not known whether it keeps policy and keys when it takes over",
-                "read them as root; on another host with --sudo, or as root@HOST",
+                "read them as root; on another host through sudo, or as root@HOST",
             )
 
 

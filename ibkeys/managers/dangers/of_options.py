@@ -79,25 +79,25 @@ OPTION_DANGERS: Final = (
         "sa-key-default",
         _key_is("sa_key", "default"),
         "anyone who sends SM_Key 1 to the SA can read M_Keys and all P_Key tables",
-        "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts; before the first M_Key",
+        "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts; before the first M_Key",
     ),
     Danger(
         "sa-key-zero",
         _key_is("sa_key", "zero"),
         "the SA trusts no requester, but gives P_Key tables to all",
-        "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts",
+        "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts",
     ),
     Danger(
         "sm-key-default",
         _key_is("sm_key", "default"),
         "any OpenSM that somebody starts is accepted as legitimate and can become master",
-        "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts within seconds",
+        "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),
     Danger(
         "sm-key-zero",
         _key_is("sm_key", "zero"),
         "any subnet manager is accepted as legitimate",
-        "ibkeys smkey-rotate --via opensm, which sets both keys on all hosts within seconds",
+        "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),
     Danger(
         "key-on-command-line",
@@ -158,6 +158,6 @@ OPTION_DANGERS: Final = (
         "not-understood",
         _not_understood,
         "it is another version, and what this report says about its options and files may be wrong",
-        "compare with its own --help",
+        "compare with `opensm --help`",
     ),
 )

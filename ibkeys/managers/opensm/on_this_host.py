@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from ibkeys.arguments import given
 from ibkeys.errors import IbkeysError
 from ibkeys.host.file_access import is_same_file
 from ibkeys.managers.opensm import process as opensm_host
@@ -114,11 +115,12 @@ def _way_in(cache: Path, used: Path | None) -> str:
     if used is not None and is_same_file(cache, used):
         return ": they were used; OpenSM writes them after a sweep, so they may be older than its keys"
     file = cache / MKEY_FILE
+    use_them = given(f"--security-keys {cache}", f"security_keys={str(cache)!r}")
     if not os.access(cache, os.X_OK) or (file.exists() and not os.access(file, os.R_OK)):
-        return f": with the rights to read them, type --security-keys {cache}"
+        return f": with the rights to read them, give {use_them}"
     if not file.exists():
         return f", which has no {MKEY_FILE} yet"
-    return f": type --security-keys {cache}, or keep its keys with `ibkeys keystore import {cache}`"
+    return f": give {use_them}, or keep its keys with `ibkeys keystore import {cache}`"
 
 
 def _once(paths: list[Path]) -> list[Path]:

@@ -18,8 +18,8 @@ from ibkeys.topology.port_id import identity
 _NAMED: Final = 8
 
 _LEFT: Final = (
-    "remaining ways: the key from another source (--security-keys, --try-keys), a power cycle (without IsMKeyNVRAM "
-    "the key is 0 afterwards), or the vendor's tool on the node itself"
+    "remaining ways: the key from another source (OpenSM's key files, a list of keys to try), a power cycle (without "
+    "IsMKeyNVRAM the key is 0 afterwards), or the vendor's tool on the node itself"
 )
 
 
@@ -57,7 +57,7 @@ class StillClosed:
             known = f"the longest known here is {max(waiting.leases)} s" if waiting.leases else "none is known here"
             why = (
                 f"silent for {waiting.now - silent.started:.0f} s since its lease should have begun ({known}): its "
-                "lease is 0 or longer than was waited for (--wait), or its agent is dead, which looks the same"
+                "lease is 0 or longer than was waited for, or its agent is dead, which looks the same"
             )
         return f"{where}: {why}; {self._what_is_behind(behind)}{_LEFT}"
 

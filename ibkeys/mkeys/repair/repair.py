@@ -135,7 +135,7 @@ def _refuse_folder_of_others(directory: Path) -> None:
         user = directory.stat().st_uid
         raise Refused(
             f"{directory} belongs to another user (UID {user}); nothing was sent: run this as that user, or name a "
-            "folder of your own (--cache-dir FOLDER)",
+            "folder of your own: `ibkeys sm-repair --cache-dir FOLDER`",
             "foreign-folder",
         ).explained(
             "An OpenSM of that user could not read what is written there.",

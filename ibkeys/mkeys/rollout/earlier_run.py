@@ -42,8 +42,7 @@ def last_run(writer: ChangeWriter) -> tuple[MKeyRun, list[RunPort]]:
     raise UsageError(
         f"the journal ({path or 'in memory'}) has no run of mkey-deploy, mkey-rotate or mkey-remove to continue"
     ).explained(
-        "If it was lost: every key is in the key store, and `ibkeys mkey-rotate` begins a new run "
-        "(--same, --per-port or --via opensm).",
+        "If it was lost: every key is in the key store, and `ibkeys mkey-rotate` begins a new run.",
         "An interrupted run may have left another level: `ibkeys mkey-show --all` shows it.",
     )
 
@@ -154,7 +153,7 @@ def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[in
     if not has_keys and not last.operation.goes_back:
         lost = (
             f"{last.name} is not finished, and the key store {store.path or 'in memory'} does not have its keys: it "
-            "was lost or is another one (--keystore); the record of that run ends when this one begins"
+            "was lost or is another one; the record of that run ends when this one begins"
         )
         return [*notes, lost] if last.is_open else notes
     operation = last.operation

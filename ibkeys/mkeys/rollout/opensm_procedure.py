@@ -14,10 +14,11 @@ def procedure(command: str, protect: int | None, lease: int | None, key_file: st
     there is none; the text never has the key itself."""
     given = {"--protect": protect, "--lease": lease, "--new-m-key": f"@{key_file}" if key_file else None}
     words = [f"{name} {value}" for name, value in given.items() if value is not None]
+    verify = "ibkeys mkey-show --all" + (f" -y @{key_file}" if key_file else "")
     return [
         f"if it is OpenSM: {_through_opensm(command, *words)}; it sets one key on every port and keeps it",
         "if it is another SM: set the key with its own tools, on standbys too, or a takeover locks the subnet; "
-        f"verify: ibkeys mkey-show --all{f' -y @{key_file}' if key_file else ''}",
+        f"verify: `{verify}`",
         "a separate key for each port lasts only if no SM runs, or the SM has m_key_per_port: stock OpenSM knows "
         "one key",
     ]
@@ -25,26 +26,26 @@ def procedure(command: str, protect: int | None, lease: int | None, key_file: st
 
 def _through_opensm(command: str, *words: str) -> str:
     line = " ".join(["ibkeys", command, "--via opensm", *words])
-    return f"`{line}`, with --sm-host HOST for each other host that runs one"
+    return f"`{line}`, told of each other host that runs one"
 
 
 OF_REMOVAL: Final = [
     f"if it is OpenSM: {_through_opensm('mkey-remove')}; it removes level and lease first, then the key",
-    "if it is another SM: remove the key with its own tools, on standbys too; verify: ibkeys mkey-show --all",
+    "if it is another SM: remove the key with its own tools, on standbys too; verify: `ibkeys mkey-show --all`",
 ]
 """The steps to take instead of removing the keys: an SM with an M_Key sets it again."""
 OF_EARLIER_RUN: Final = [
     "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
-    "the key before it starts (ibkeys keystore export DIR --write-opensm-conf FILE)",
+    "the key before it starts (`ibkeys keystore export DIR --write-opensm-conf FILE`)",
 ]
 """The steps to end a run that was begun by Sets of ibkeys, if an SM was started meanwhile."""
 AFTERWARDS = (
-    "before an SM starts, give it the keys: ibkeys keystore export DIR for its guid2mkey and neighbors files, or it "
+    "before an SM starts, give it the keys: `ibkeys keystore export DIR` for its guid2mkey and neighbors files, or it "
     "drops the ports that it cannot query"
 )
 ONE_KEY = (
-    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: ibkeys keystore export "
-    "DIR --write-opensm-conf FILE puts this key, level and lease into its opensm.conf"
+    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: `ibkeys keystore export "
+    "DIR --write-opensm-conf FILE` puts this key, level and lease into its opensm.conf"
 )
 OVERWRITTEN = (
     "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: stock OpenSM knows "

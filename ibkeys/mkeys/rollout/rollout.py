@@ -134,7 +134,7 @@ class Rollout(KeyKeeper):
         self._failures += 1
         if self._failures == self._most_failures:
             many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
-            self._stop(f"{many} failed (--max-failures)")
+            self._stop(f"{many} failed, which is the most that may")
             self._engine.stop()
 
     def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:

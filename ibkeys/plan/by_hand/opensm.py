@@ -25,7 +25,7 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     errors of `policies_between`.
     """
     if sm_port_guid is None:
-        raise UsageError("the subnet manager's port is not known: name it with --sm-guid")
+        raise UsageError("the subnet manager's port is not known: `ibkeys plan --script opensm --sm-guid GUID`")
     new = parse_policy(plan.policy.require_text(), plan.policy.file)
     options = plan.sm_options or SmOptions.of(plan.options)
     found = policies_between(present, new, plan.tables, sm_port_guid, options, plan_digest(plan), gaps=gaps)
@@ -33,7 +33,7 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     if len(found.texts) > 1 and present is None:
         raise UsageError(
             f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of "
-            "OpenSM's present policy: give a copy of that policy with --present FILE"
+            "OpenSM's present policy: give a copy of that policy with `ibkeys plan --script opensm --present FILE`"
         )
     titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
     stages = list(zip(titles, (tuple(_put(text)) for text in found.texts), found.states, strict=True))

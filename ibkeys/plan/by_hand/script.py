@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from ibkeys.arguments import given
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.digest import plan_digest
@@ -62,7 +63,8 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
     if circles and not gaps:
         raise UsageError(
             "ports wait for each other in a circle, so that no order keeps all of them connected: "
-            "--allow-break briefly disconnects some of them; or first apply a policy that reuses no partition"
+            f"{given('--allow-break')} briefly disconnects some of them; or first apply a policy that reuses no "
+            "partition"
         )
 
 

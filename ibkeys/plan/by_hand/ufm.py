@@ -43,7 +43,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
     if plan.enforcement:
         raise UsageError(
             f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, which UFM's "
-            "REST interface cannot do; plan with the --enforce that the fabric has"
+            "REST interface cannot do; plan with the enforcement that the fabric has"
         )
     rooms = {guid: table.capacity for guid, table in tables.items()}
     found = steps_between(had, gets, rooms, gaps=gaps)

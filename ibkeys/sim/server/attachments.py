@@ -80,7 +80,10 @@ class Attachments:
         self.counts["of other users"] += 1
         if user not in self._logged_users:
             self._logged_users.add(user)
-            self.log(f"a program of another user (UID {user}) was turned away; --allow-others lets it attach")
+            self.log(
+                f"a program of another user (UID {user}) was turned away; `ibkeys sim serve --allow-others` lets it "
+                "attach"
+            )
         request = protocol.parse_control(raw)
         return None if request is None else protocol.control(request, protocol.ERROR)
 

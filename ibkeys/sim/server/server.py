@@ -63,7 +63,7 @@ class Server(Closing):
         self.name = protocol.check_name(name)
         if listen is not None and not allow_others:
             raise UsageError(
-                "over UDP the server cannot see which user a program belongs to: add --allow-others, or serve locally"
+                "over UDP the server cannot see which user a program belongs to: let all users attach, or serve locally"
             )
         self.home = home or subnet.nodes[0]
         self._users = own_users() if users is None else users

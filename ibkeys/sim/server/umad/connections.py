@@ -120,7 +120,7 @@ class Connections:
         """Return the reason why a program may not attach, "" if it may."""
         if self.users is not None and user_of_stream(connected) not in self.users:
             self.counts["of other users"] += 1
-            return "it belongs to another user; --allow-others of 'ibkeys sim serve' lets all attach"
+            return "it belongs to another user; `ibkeys sim serve --allow-others` lets all attach"
         if len(self._open) >= MOST_CONNECTIONS:
             return f"{MOST_CONNECTIONS} programs are attached, which is the most"
         return ""
