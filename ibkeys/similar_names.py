@@ -16,9 +16,9 @@ _MUCH: Final = 0.05
 _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
-def did_you_mean(word: str, known: Iterable[str], most: int = _NEAR) -> str:
+def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean a, b or c?`` for the end of a message, "" where nothing of *known* is near *word*."""
-    return did_you_mean_any([word], known, most)
+    return did_you_mean_any([word], known)
 
 
 def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _NEAR) -> str:

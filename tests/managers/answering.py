@@ -73,7 +73,7 @@ class Answering:
         except OSError:
             return [b"! denied"]
 
-    def last_words(self, seconds: float = 1.0) -> str:
+    def last_words(self) -> str:
         return ""
 
     def close(self) -> None: ...

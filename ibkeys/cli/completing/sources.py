@@ -1,4 +1,4 @@
-"""Functions that offer the values of parameters.
+"""Functions that offer the values of parameters, and which of them completes which parameter.
 
 Each takes the context of the command as far as it was typed, and the word to complete. Its own imports are in its body,
 so that the completion of one parameter does not load the modules of another.
@@ -6,6 +6,8 @@ so that the completion of one parameter does not load the modules of another.
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -16,6 +18,9 @@ from ibkeys.cli.completing.offers import Item, offer, offer_list
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ibkeys.cli.completing.offers import Item
+
 
 _LARGEST_POLICY: Final = 1 << 18
 """Bytes: a larger policy takes longer to read than a shell should wait."""
@@ -166,3 +171,39 @@ def _node_names(ctx: click.Context) -> list[str]:
     from ibkeys.cli.completing.names import NODES, SIMULATED_NODES, kept
 
     return kept(SIMULATED_NODES if (ctx.params.get("backend") or "").startswith("sim:") else NODES)
+
+
+CompletionSource = Callable[[click.Context, str], "list[Item]"]
+
+_BY_WORD: Final[dict[str, CompletionSource]] = {
+    **dict.fromkeys(("FILE", "FILE...", "PATH", "PLAN", "SNAPSHOT", "A", "B"), files),
+    "DIR": directories,
+    "ID": rules,
+    "GROUP": groups,
+    **dict.fromkeys(("GLOB", "WHO", "WHO..."), hosts),
+    "NODE": simulated_nodes,
+    "ADDR": address,
+    "WHAT": address_or_directory,
+    "PARTITION": partitions,
+    "COMMAND": commands,
+    "COMMAND...": steering,
+}
+"""Sources by the first word of the metavar, such as ``FILE`` of ``FILE|opensm`` or ``ADDR`` of ``[ADDR] [PORTNUM]``."""
+_BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
+    ("file", None): files,
+    ("a", None): pair,
+    ("b", None): pair,
+    ("override", "NAME"): interlocks,
+    ("operation", "[ID]"): operations,
+    ("partition", None): partitions,
+}
+"""Sources by name and metavar, where the metavar alone is ambiguous."""
+
+
+def let_complete(param: click.Parameter) -> None:
+    """Give *param* a type with completion, if one of the tables has a source for it."""
+    word = re.split(r"[][ |]", (param.metavar or "").lstrip("["))[0]
+    source = _BY_NAME.get((param.name or "", param.metavar)) or _BY_WORD.get(word)
+    if source is not None:
+        # click takes shell_complete only in a parameter's constructor, and the decorators do not know the source.
+        param.shell_complete = source  # type: ignore[assignment, method-assign]

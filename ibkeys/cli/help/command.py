@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import click
 
-from ibkeys.cli.completing.table import let_complete
+from ibkeys.cli.completing.sources import let_complete
 from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
 from ibkeys.cli.help.examples import examples_of

@@ -83,10 +83,9 @@ KEY_CLASS_OF: Final[Mapping[int, KeyClass]] = {int(each.mgmt_class): each for ea
 """The same by MgmtClass."""
 
 
-def build_class_mad(
-    of: KeyClass, method: int, attribute_id: int, modifier: int = 0, *, key: int = 0, data: bytes = b""
-) -> bytes:
-    """Return the 256 bytes of a MAD of the class *of*, TransactionID 0. *key*: for its header. *data*: the attribute.
+def build_class_mad(of: KeyClass, method: int, attribute_id: int, *, key: int = 0, data: bytes = b"") -> bytes:
+    """Return the 256 bytes of a MAD of the class *of*, TransactionID and AttributeModifier 0. *key*: for its header.
+    *data*: the attribute.
 
     Raises EncodeError for a value that does not fit.
     """
@@ -96,7 +95,6 @@ def build_class_mad(
         class_version=of.class_version,
         method=method,
         attribute_id=attribute_id,
-        attribute_modifier=modifier,
         class_key=key,
     )
     return (head.raw.ljust(of.data_offset, b"\0") + data).ljust(MAD_SIZE, b"\0")

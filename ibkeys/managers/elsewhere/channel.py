@@ -116,10 +116,10 @@ class Channel(Closing):
             return data
         return b""
 
-    def last_words(self, seconds: float = 1.0) -> str:
-        """Return the last line that the program wrote to standard error, waiting up to *seconds* for its end."""
+    def last_words(self) -> str:
+        """Return the last line that the program wrote to standard error, waiting up to a second for its end."""
         with suppress(subprocess.TimeoutExpired):
-            self.process.wait(seconds)
+            self.process.wait(1)
         assert self.process.stderr is not None
         with suppress(OSError):
             self._errors += os.read(self.process.stderr.fileno(), _CHUNK)
