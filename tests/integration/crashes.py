@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import signal
 import subprocess
 import sys
 from collections.abc import Collection, Sequence
+from functools import cache
 from itertools import pairwise
 from pathlib import Path
 
 from ibkeys.mad.const import Method
 from ibkeys.sim.server.outbox import PassedMad
 from tests.crashpoints.shim import compiled
-from tests.integration.ibsim import Ibsim, tool
+from tests.integration.forkserver import ForkServer
+from tests.integration.ibsim import Ibsim, ibkeys_environment, tool
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
+_DRIVE = "import sys; from tests.integration import crash_driver; crash_driver.run(*sys.argv[1:])"
 
 
 def compiled_shim(folder: Path) -> str:
@@ -33,9 +37,15 @@ def crash_command(
 
     *mode*: ``off``, ``count``, or ``kill``: it dies at *point*, a number or a moment of crash_driver.py.
     """
+    return [sys.executable, str(DRIVER), *_arguments(served, stores, words, mode, point)]
+
+
+def _arguments(
+    served: Ibsim, stores: Path, words: Sequence[str | Path | int], mode: str, point: int | str
+) -> list[str]:
     stores.mkdir(exist_ok=True)
     _points(served).unlink(missing_ok=True)
-    return [str(word) for word in (sys.executable, DRIVER, mode, point, _points(served), stores, *words)]
+    return [str(word) for word in (mode, point, _points(served), stores, *words)]
 
 
 def crash_environment(served: Ibsim, preloaded: str) -> dict[str, str]:
@@ -85,17 +95,20 @@ def run_to_a_point(
     mode: str = "off",
     point: int | str = 0,
 ) -> tuple[subprocess.CompletedProcess[str], int]:
-    """Run ibkeys; return how it ended and how many points it passed. *stores*, *mode*, *point*: see `crash_command`."""
-    done = subprocess.run(
-        crash_command(served, stores, words, mode, point),
-        cwd=served.folder,
-        env=crash_environment(served, preloaded),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    return done, points_passed(served)
+    """Run ibkeys by a fork server; return how it ended and how many points it passed. *stores*, *mode*, *point*: see
+    `crash_command`."""
+    environment, arguments = crash_environment(served, preloaded), _arguments(served, stores, words, mode, point)
+    server = _fork_server(preloaded)
+    assert server.fits(environment)
+    return server.run(_DRIVE, arguments, environment, str(served.folder), timeout=300), points_passed(served)
+
+
+@cache
+def _fork_server(preloaded: str) -> ForkServer:
+    """Return the fork server for commands that have the shim; it is started with the first of them."""
+    server = ForkServer({**ibkeys_environment(), "LD_PRELOAD": preloaded})
+    atexit.register(server.close)
+    return server
 
 
 def _points(served: Ibsim) -> Path:

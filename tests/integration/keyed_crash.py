@@ -198,8 +198,11 @@ class KeyedScene:
             path.unlink()
 
     def files(self) -> Iterable[Path]:
-        """Return all files of the subnet's folder, journal and key store among them."""
-        return _files(self.served.folder)
+        """Return all files of the subnet's folder, journal and key store among them, but for the sysfs folders that
+        libumad2sim makes for each process and leaves behind one that is killed."""
+        return (
+            file for path in self.served.folder.iterdir() if not path.name.startswith("sys-") for file in _files(path)
+        )
 
 
 _LINES = ("m_key", "m_key_protection_level", "m_key_lease_period")
@@ -210,8 +213,8 @@ def _line(text: str, name: str) -> int:
     return int(found, 0)
 
 
-def _files(folder: Path) -> Iterator[Path]:
-    return (path for path in folder.rglob("*") if path.is_file())
+def _files(path: Path) -> Iterator[Path]:
+    return (each for each in [path, *path.rglob("*")] if each.is_file())
 
 
 def _has_key(data: bytes, key: int) -> bool:
