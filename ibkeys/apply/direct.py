@@ -13,10 +13,13 @@ from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, look, read_others, read_partners
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
+from ibkeys.change.course import Course
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.ranks import in_order, rank_of
+from ibkeys.change.runner import Runner
+from ibkeys.change.sets_step import SetsStep
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
@@ -129,23 +132,22 @@ class _Phases(EngineHooks):
     def run(self) -> Carried:
         """Make the phases, and return the result. If a hook or a store stops them, the Sets that were sent are proven
         first."""
-        carried = self._carried
+        carried, operation = self._carried, self._assignment.operation
         try:
-            for phase in self._assignment.phases:
-                self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
-                self._assignment.operation.begin_step(phase.name)
-                for stage in self._stages(phase):
-                    self.check()
-                    self._engine.make([each for step in stage for each in self._sets(step)])
-                    if carried.failed and phase.name == "swap":
-                        break
-                self._assignment.operation.end_step("failed" if carried.failed else "done")
-                if carried.failed:
-                    carried.stopped = phase
-                    break
+            for ended in Runner(operation).run(Course(self._assignment.phases), self._step):
+                carried.stopped = None if ended.is_proven else ended.step
         except (IbkeysError, KeyboardInterrupt) as problem:
             carried.problem = problem
         return carried
+
+    def _step(self, phase: Phase) -> SetsStep:
+        self._phase, self._steps, self._done = phase.name, len(phase.steps), 0
+        return SetsStep(phase.name, self._engine, self._sets_of(phase), stops_at_failure=phase.name == "swap")
+
+    def _sets_of(self, phase: Phase) -> Iterator[list[PendingSet]]:
+        for stage in self._stages(phase):
+            self.check()
+            yield [each for step in stage for each in self._sets(step)]
 
     def _stages(self, phase: Phase) -> Iterator[Sequence[PlanStep]]:
         """Divide a phase into stages: the SM's port and the local port with their leaf ports come last. Swaps are made

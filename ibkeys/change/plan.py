@@ -7,9 +7,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ibkeys.change.consent import Objection, Question
+from ibkeys.change.course import Course
 from ibkeys.change.engine import Engine
 from ibkeys.change.images import changes_of as rows_of
 from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.runner import Runner
+from ibkeys.change.sets_step import SetsStep
 from ibkeys.change.wanted import FieldValue, change_in_words
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
@@ -88,18 +91,21 @@ class Plan:
         Of several ports, those that fail are listed in ``troubles``. For a single port the error is raised: Refused,
         NotStored, NoReply, MadStatusError, SendRefused, Unreachable, MKeyNeeded. Raises StoreError.
         """
-        engine = Engine(writer, operation)
-        is_one = len({each.target.port for stage in self.stages for each in stage}) == 1
-        for stage in self.stages:
-            try:
-                engine.make(stage)
-            finally:
-                failed = [each for each in stage if each.error is not None]
-                self.troubles += [Trouble(each.target.port, str(each.error)) for each in failed if not is_one]
-            if is_one and failed and failed[0].error is not None:
-                raise failed[0].error
+        self.make_sets(Engine(writer, operation), operation)
         self.prove()
         self.close_cut_off(writer, operation.journal, operation.id)
+
+    def make_sets(self, engine: Engine, operation: RunningOperation) -> None:
+        """Make the Sets with *engine*, and note the ports that fail, or raise the error, as `perform` says."""
+        is_one = len({each.target.port for stage in self.stages for each in stage}) == 1
+        step = SetsStep("", engine, self.stages, stops_at_failure=is_one)
+        try:
+            Runner(operation).run(Course([step]), lambda step: step)
+        finally:
+            failed = [each for stage in self.stages for each in stage if each.error is not None]
+            self.troubles += [Trouble(each.target.port, str(each.error)) for each in failed if not is_one]
+        if is_one and failed and failed[0].error is not None:
+            raise failed[0].error
 
     def prove(self) -> None:
         """Prove the whole change where the read after each Set is not enough; by default do nothing. Raises as

@@ -1,5 +1,7 @@
-"""Making the steps of a change through a subnet manager. Every such change makes its steps here, forth and back; its
-course (`ibkeys.change.course`) returns the next step.
+"""Making the steps of a change. Every change makes its steps here, forth and back; its course (`ibkeys.change.course`)
+returns the next step.
+
+A step of Sets is in `ibkeys.change.sets_step`. A step through a subnet manager is made in this order:
 
 1. Check that the subnet manager is still the one that was examined.
 2. Record the step, and its changes of ports, in the journal, on disk.
@@ -15,9 +17,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Final, Generic, Protocol, TypeVar
 
-from ibkeys.change.clock import Clock, look_until
+from ibkeys.change.clock import REAL_TIME, Clock, look_until
 from ibkeys.change.course import Course, Ended, Planned
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.store.journal import FileEntry, Image, JournalEntry, RunningOperation
@@ -106,12 +108,20 @@ class Verdict:
     images: Iterable[Image] = ()
 
 
+class AnyStep(Protocol):
+    """The interface of a step of any kind to the runner."""
+
+    def make(self, runner: Runner) -> tuple[Verdict, object]:
+        """Make the step, record its result in the journal, and return it with the result of the last look. Raises an
+        error that leaves the step as begun."""
+
+
 @dataclass(frozen=True, slots=True)
 class Step(Generic[Contents, Found]):
-    """One step. ``name``: its name in the journal; ``contents``: the contents to be written; ``images``: its changes of
-    ports, for the journal; ``has_news``: the subnet manager has something to read, even if nothing had to be written;
-    ``judge``: returns the verdict on the result, or raises the error that stops the change and leaves the step as
-    begun; ``wait``: seconds in place of those of the runner."""
+    """One step through a subnet manager. ``name``: its name in the journal; ``contents``: the contents to be written;
+    ``images``: its changes of ports, for the journal; ``has_news``: the subnet manager has something to read, even if
+    nothing had to be written; ``judge``: returns the verdict on the result, or raises the error that stops the change
+    and leaves the step as begun; ``wait``: seconds in place of those of the runner."""
 
     name: str
     kind: StepKind[Contents]
@@ -122,6 +132,43 @@ class Step(Generic[Contents, Found]):
     judge: Callable[[Found], Verdict] = lambda found: Verdict(not found.left)
     wait: float | None = None
 
+    def make(self, runner: Runner) -> tuple[Verdict, Found]:
+        """Make the step as the module says; see `AnyStep`."""
+        kind, operation = self.kind, runner.operation
+        kind.verify()
+        images = operation.record_all(self.images, also=partial(operation.begin_step, self.name))
+        try:
+            files = kind.write(self.contents, operation)
+        except NotStored:
+            operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
+            raise
+        if files or self.has_news:
+            kind.tell()
+        found = runner.look(self.proof, kind.check, self.wait)
+        if found.left and kind.tells_again:
+            kind.tell()
+            self.proof.begin_again(found)
+            found = runner.look(self.proof, kind.check, self.wait)
+        verdict = self.judge(found)
+        images += operation.record_all(verdict.images)
+        _record_end(operation, verdict, images, files)
+        return verdict, found
+
+
+def _record_end(
+    operation: RunningOperation, verdict: Verdict, images: Sequence[JournalEntry], files: Iterable[FileEntry]
+) -> None:
+    """Record the end of a step in the journal. Raises StoreError."""
+    if verdict.is_proven:
+        operation.record_all((), done=images, also=partial(operation.end_step, "done"))
+    else:
+        operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
+    for entry in files:
+        if verdict.is_proven:
+            entry.done()
+        elif not verdict.files_stay:
+            entry.failed()
+
 
 @dataclass(frozen=True, slots=True)
 class Runner:
@@ -129,10 +176,10 @@ class Runner:
     again, or given up."""
 
     operation: RunningOperation
-    clock: Clock
-    wait: float
+    clock: Clock = REAL_TIME
+    wait: float = WAIT
 
-    def run(self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]) -> list[Ended[Planned]]:
+    def run(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[Ended[Planned]]:
         """Make the steps as `follow` does. Raises the first error, after all steps back were made."""
         ended = self.follow(course, step_of)
         for each in ended:
@@ -140,9 +187,7 @@ class Runner:
                 raise each.error
         return ended
 
-    def follow(
-        self, course: Course[Planned], step_of: Callable[[Planned], Step[Any, Any] | None]
-    ) -> list[Ended[Planned]]:
+    def follow(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[Ended[Planned]]:
         """Make one step of *course* after the other, and return the result of each. *step_of*: returns the step to
         make; None if there is nothing to do. An error of a step is in its result. Raises StoreError if the end of a
         failed step cannot be recorded."""
@@ -152,48 +197,14 @@ class Runner:
                 self.operation.end_step("failed")  # the course goes another way
             try:
                 step = step_of(planned)
-                ended.append(Ended(planned, is_proven=True) if step is None else self.make(planned, step))
-            except IbkeysError as error:
-                ended.append(Ended(planned, is_proven=False, error=error))
+                verdict, found = step.make(self) if step is not None else (Verdict(is_proven=True), None)
+                is_proven, error = verdict.is_proven and verdict.error is None, verdict.error
+            except IbkeysError as problem:
+                is_proven, error, found = False, problem, None
+            ended.append(Ended(planned, is_proven, found, error))
         return ended
-
-    def make(self, planned: Planned, step: Step[Any, Any]) -> Ended[Planned]:
-        """Make a step, record its result in the journal, and return it. Raises an error that leaves the step as
-        begun."""
-        kind, operation = step.kind, self.operation
-        kind.verify()
-        images = operation.record_all(step.images, also=partial(operation.begin_step, step.name))
-        try:
-            files = kind.write(step.contents, operation)
-        except NotStored:
-            operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
-            raise
-        if files or step.has_news:
-            kind.tell()
-        found = self.look(step.proof, kind.check, step.wait)
-        if found.left and kind.tells_again:
-            kind.tell()
-            step.proof.begin_again(found)
-            found = self.look(step.proof, kind.check, step.wait)
-        verdict = step.judge(found)
-        images += operation.record_all(verdict.images)
-        self._note(verdict, images, files)
-        return Ended(planned, verdict.is_proven and verdict.error is None, found, verdict.error)
 
     def look(self, proof: Proof[Found], check: Callable[[], None], wait: float | None = None) -> Found:
         """Read the ports until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the
         last result."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
-
-    def _note(self, verdict: Verdict, images: Sequence[JournalEntry], files: Iterable[FileEntry]) -> None:
-        """Record the end of a step in the journal. Raises StoreError."""
-        operation = self.operation
-        if verdict.is_proven:
-            operation.record_all((), done=images, also=partial(operation.end_step, "done"))
-        else:
-            operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
-        for entry in files:
-            if verdict.is_proven:
-                entry.done()
-            elif not verdict.files_stay:
-                entry.failed()

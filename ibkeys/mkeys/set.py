@@ -102,7 +102,7 @@ class KeyPlan(Plan):
             "that key store: both are tried"
         )
         keeper = KeyKeeper(store, writer.fabric.ring)
-        Engine(writer, operation, keeper, checks_arrival=False).make_one(single)
+        self.make_sets(Engine(writer, operation, keeper, checks_arrival=False), operation)
         self.close_cut_off(writer, operation.journal, operation.id)
 
     def close_if_complete(self, writer: ChangeWriter) -> None:

@@ -69,7 +69,7 @@ class MadeUp:
         return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
 
     def make(self, operation: RunningOperation, *, has_news: bool = True, judge: Judge = proven) -> PortsLook[int]:
-        found = self.runner(operation).make("it", Step("a step", self, "it", self, [IMAGE], has_news, judge)).found
+        _, found = Step("a step", self, "it", self, [IMAGE], has_news, judge).make(self.runner(operation))
         assert isinstance(found, PortsLook)
         return found
 
@@ -177,7 +177,7 @@ def test_each_step_is_listed_and_the_last_one_is_the_one_under_way(operation: Ru
 def test_a_step_is_on_disk_with_the_first_file_where_nothing_else_is_recorded(operation: RunningOperation) -> None:
     kind = MadeUp()
     with pytest.raises(Left):
-        kind.runner(operation).make("it", Step("files only", kind, "it", kind, judge=leave))
+        Step("files only", kind, "it", kind, judge=leave).make(kind.runner(operation))
     assert steps(operation) == [("files only", "pending")]
 
 

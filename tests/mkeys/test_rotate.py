@@ -150,6 +150,14 @@ def test_the_nearest_ports_first_where_that_is_asked_for(site: Site) -> None:
     assert hops == sorted(hops)
 
 
+def test_the_journal_lists_one_step_for_a_rollout_and_one_for_its_way_back(site: Site) -> None:
+    site.run(deploy(RunOptions()))
+    site.run(undo)
+    with Journal.read(site.stores["journal"]) as journal:
+        steps = [[(step.name, step.status) for step in journal.steps(each.id)] for each in journal.list_operations()]
+    assert steps == [[("M_Keys", "done")], [("former M_Keys", "done")]]
+
+
 def test_no_more_ports_in_change_than_asked_for(tmp_path: Path) -> None:
     site = Site(Subnet.from_text(fat_tree(4, 8, 2)), tmp_path)
     in_change: set[bytes] = set()

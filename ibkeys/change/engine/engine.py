@@ -104,13 +104,6 @@ class Engine:
         if self._problem is not None:
             raise self._problem
 
-    def make_one(self, single: PendingSet) -> None:
-        """Make one Set, and prove it. Raises the error of the Set: Refused, NotStored, NoReply, MadStatusError,
-        SendRefused, Unreachable, MKeyNeeded, StoreError."""
-        self.make([single])
-        if single.error is not None:
-            raise single.error
-
     def stop(self, error: BaseException | None = None) -> None:
         """Begin no further Set; the Sets that were sent are still proven. *error* is raised at the end."""
         self.is_stopped = True

@@ -216,4 +216,4 @@ class _RunInProgress:
             rollout = Rollout(
                 self._writer, self._operation, self._number, self._run.options, self._report, account, self._stop
             )
-            rollout.carry_out([stuck])
+            rollout.carry_out("M_Keys of ports that OpenSM does not reach", [stuck])

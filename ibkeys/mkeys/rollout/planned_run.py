@@ -140,7 +140,7 @@ class RunPlan(Plan):
                     run.method.carry_out(writer, operation, number, run, self.report, interrupts)
                 else:
                     rollout = Rollout(writer, operation, number, run.options, self.report, account, interrupts)
-                    rollout.carry_out(run.stages, run.already_set)
+                    rollout.carry_out("former M_Keys" if run.goes_back else "M_Keys", run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
             left = f"operation {number} is not finished, and every key is in the key store"
             ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"

@@ -7,12 +7,15 @@ and too many failures stop the run.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import chain
 
+from ibkeys.change.course import Course
 from ibkeys.change.engine import Engine
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.pending_set import PendingSet
+from ibkeys.change.runner import Runner
+from ibkeys.change.sets_step import SetsStep
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import StoreError
 from ibkeys.mkeys.key_edit import KeyEdit
@@ -44,6 +47,7 @@ class Rollout(KeyKeeper):
     ) -> None:
         super().__init__(writer.keystore, writer.fabric.ring)
         self._writer = writer
+        self._operation = operation
         self._journal = operation.journal
         self._run = run
         # For the journal, when the keys are in the key store:
@@ -60,20 +64,25 @@ class Rollout(KeyKeeper):
         self.account = account
         account.operation = run
 
-    def carry_out(self, stages: Iterable[Sequence[PortJob]], already_set: Sequence[PortJob] = ()) -> None:
-        """Change the ports stage by stage. In a stage, ports at the same number of hops are changed together, because
-        no SMP may be sent to a switch while it gets its key. *already_set*: ports that already have their wanted
-        setting; only the store is updated. Raises StoreError, KeyboardInterrupt, and the errors of the listener
-        (``report``), after the ports in change were proven.
+    def carry_out(self, name: str, stages: Sequence[Sequence[PortJob]], already_set: Sequence[PortJob] = ()) -> None:
+        """Change the ports stage by stage, as one step of the operation. In a stage, ports at the same number of hops
+        are changed together, because no SMP may be sent to a switch while it gets its key. *name*: the step's name in
+        the journal. *already_set*: ports that already have their wanted setting; only the store is updated. Raises
+        StoreError, KeyboardInterrupt, and the errors of the listener (``report``), after the ports in change were
+        proven.
         """
         self._note_already_set(already_set)
+        steps = [SetsStep(name, self._engine, self._sets(stages))] if any(stages) else []
+        Runner(self._operation).run(Course(steps), lambda step: step)
+
+    def _sets(self, stages: Iterable[Sequence[PortJob]]) -> Iterator[list[PendingSet]]:
         for jobs in chain.from_iterable(map(_by_hops, stages)):
             if self._engine.is_stopped:
-                break
+                return
             for job in jobs:
                 job.at_most = self._writer.fabric.client.timing.retries + 1
                 job.takes_over, job.advice = self._writer.consent.covers("stale"), _RESUME
-            self._engine.make(PendingSet(job) for job in jobs)
+            yield [PendingSet(job) for job in jobs]
 
     def _note_already_set(self, already_set: Sequence[PortJob]) -> None:
         for job in already_set:
