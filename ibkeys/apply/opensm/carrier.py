@@ -23,7 +23,15 @@ from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_aside
-from ibkeys.apply.opensm.policy_files import FormerFiles, Way, digest_of, distinct, ways_in, where_it_is
+from ibkeys.apply.opensm.policy_files import (
+    FormerFiles,
+    FormerStandbyFiles,
+    Way,
+    digest_of,
+    distinct,
+    ways_in,
+    where_it_is,
+)
 from ibkeys.apply.opensm.site import OpensmSite, find_site
 from ibkeys.apply.remaining import Remaining
 from ibkeys.apply.survey import Survey, read_again
@@ -201,16 +209,10 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if files is None:
             return WentBack(failed, is_refused=True)
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
-        kind = FormerFiles(self._site.master, ways, failed)
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
             try:
-                if self._course.files[-1] in files:
-                    step = self._step_back(kind, files, read, touched)
-                    self._runner(undo).run(Course([step]), lambda step: step)
-                else:  # the master keeps its policy, so nothing is told to it
-                    restored = kind.write(files, undo)
-                    for entry in restored if not failed else ():
-                        entry.done()
+                step = self._step_back(files, ways, failed, read, touched)
+                self._runner(undo).run(Course([step]), lambda step: step)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             undo.outcome = "open" if failed else "done"
@@ -239,11 +241,21 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return None
 
     def _step_back(
-        self, kind: FormerFiles, files: Sequence[OpensmFile], read: Policy | None, touched: Collection[PortKey]
-    ) -> Step[Sequence[OpensmFile], Watched]:
-        """Return the step by which the ports get the P_Keys of the former policy. *touched*: the ports that the
-        operation changed. Ports elsewhere that drifted from the policy that OpenSM has *read* are not examined."""
-        survey, former = self._prediction.survey, parsed(kind.ways[files[-1].key][0])
+        self,
+        files: Sequence[OpensmFile],
+        ways: Mapping[FileKey, Way],
+        failed: list[Failed],
+        read: Policy | None,
+        touched: Collection[PortKey],
+    ) -> Step[Sequence[OpensmFile], Any]:
+        """Return the step by which the ports get the P_Keys of the former policy; arguments as in `FormerFiles`.
+        *touched*: the ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM has
+        *read* are not examined. The master may keep its policy: then nothing is told to it."""
+        if self._course.files[-1] not in files:
+            standbys = FormerStandbyFiles(self._site.master, ways, failed)
+            return Step("former", standbys, files, standbys, judge=lambda found: Verdict(not failed, files_stay=True))
+        kind = FormerFiles(self._site.master, ways, failed)
+        survey, former = self._prediction.survey, parsed(ways[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
         set_aside(prediction, read, former, touched)
         [tables] = prediction.follow([former])
@@ -252,8 +264,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         proof = PortsProof(self._writer, survey.targets, expected, changing)
 
         def judge(found: Watched) -> Verdict:
-            kind.failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
-            kind.failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
-            return Verdict(is_proven=not kind.failed, files_stay=True)
+            failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
+            failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
+            return Verdict(is_proven=not failed, files_stay=True)
 
         return Step("former", kind, files, proof, has_news=bool(changing), judge=judge)

@@ -12,12 +12,13 @@ from dataclasses import dataclass, field
 from ibkeys.apply.carrier import Failed
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import StepKind
+from ibkeys.change.runner import PortsLook, Proof, StepKind
 from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import Running
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
+from ibkeys.topology.port_id import PortKey
 
 Way = tuple[bytes | None, ...]
 """The contents of a file before a change, and after each step of it; None: no file."""
@@ -69,6 +70,18 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
     def tell(self) -> None:
         """Signal the master to read its policy. Raises HostRefused, HostNotReached."""
         self.master.machine.signal(self.master.instance.process)
+
+
+class FormerStandbyFiles(FormerFiles, Proof[PortsLook[PortKey]]):
+    """Restores policy files of standbys only, as `FormerFiles` does. No OpenSM reads them before it becomes master, so
+    none is signalled, and there is nothing to prove on the ports."""
+
+    def tell(self) -> None:
+        """No-op."""
+
+    def look(self) -> PortsLook[PortKey]:
+        """Return that nothing is left to wait for."""
+        return PortsLook()
 
 
 def digest_of(data: bytes | None) -> str:

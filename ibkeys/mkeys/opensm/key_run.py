@@ -9,12 +9,13 @@ start. Source: opensm osm_state_mgr.c, osm_lid_mgr.c; a running OpenSM, observed
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any
 
 from ibkeys.arguments import given
 from ibkeys.change.clock import look_until
+from ibkeys.change.course import Course
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.change.runner import Runner, Step, Verdict
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
@@ -94,18 +95,21 @@ class KeySteps:
         record.at = len(record.steps) if until is None else until
         self.note(record)
 
-    def tell_again(self) -> SeenPorts:
-        """Let OpenSM sweep again for ports that were offline during the steps, and return the result for all ports.
-        Such a port may have the former key at level 2 or 3. So the port is read with the new key only if OpenSM's
-        guid2mkey has that key for it; else the port is in ``wrong``.
-        """
+    def make_late(self) -> SeenPorts:
+        """Let OpenSM sweep again for ports that were absent during the steps, and return the result for all ports. Such
+        a port may have the former key at level 2 or 3, so it is read only when guid2mkey has the new key for it."""
         number = len(self.record.steps) - 1
-        self._opensms.tell()
-        late = self._wait_for_key_file(self._setting(number).key, self.ports)
-        proof = self._proof(number, set(self.ports) - late)
-        seen = self.runner.look(proof, self._opensms.check)
-        seen.wrong |= dict.fromkeys(late, "OpenSM has not given it the M_Key")
-        return seen
+        setting = self._setting(number)
+
+        def too_early(guids: Collection[int]) -> dict[int, str]:
+            late = not_in_key_file(self.managers.master, setting.key, guids)
+            return dict.fromkeys(late, "OpenSM has not given it the M_Key")
+
+        proof = replace(self._proof(number, self.ports), too_early=too_early)
+        step: Step[NewFiles, SeenPorts] = Step("ports that were absent", self._opensms, (), proof)
+        [ended] = self.runner.run(Course([step]), lambda step: step)
+        assert isinstance(ended.found, SeenPorts)
+        return ended.found
 
     # --- one step ----------------------------------------------------------------------------------------------------
 

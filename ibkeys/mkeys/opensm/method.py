@@ -154,7 +154,7 @@ class _RunInProgress:
             key_run.make()
             self._settle(key_run.last)
         elif self._jobs:
-            self._settle_late(key_run.tell_again())
+            self._settle_late(key_run.make_late())
 
     def _note(self, record: RunRecord) -> None:
         with self._store.in_one_transaction():

@@ -41,13 +41,15 @@ class SeenPorts(PortsLook[int]):
 @dataclass(slots=True)
 class KeyProof:
     """Reads end ports with *key* until they show the *wanted* setting. ``ports``: by port GUID; ``report``: called with
-    the number of ports that do, and the number of all."""
+    the number of ports that do, and the number of all; ``too_early``: returns those of some ports that must not be read
+    yet, each with the reason. They are in ``wrong``."""
 
     writer: ChangeWriter
     ports: Mapping[int, PortHandle]
     wanted: KeySetting
     key: MKey
     report: Callable[[int, int], None] = lambda done, whole: None
+    too_early: Callable[[Collection[int]], Mapping[int, str]] = lambda guids: {}
     _left: list[int] = field(default_factory=list)
     _infos: dict[int, PortInfo] = field(default_factory=dict)
 
@@ -60,7 +62,9 @@ class KeyProof:
 
     def look(self) -> SeenPorts:
         """Read the ports that were not as wanted yet; return the last result of all ports."""
-        seen = self._look_at(self._left)
+        early = self.too_early(self._left)
+        seen = self._look_at([guid for guid in self._left if guid not in early])
+        seen.wrong |= early
         self._infos.update(seen.infos)
         for guid in seen.silent:
             self._infos.pop(guid, None)  # what it showed before is out of date
