@@ -2,7 +2,8 @@
 
     python -m docs.made.diagrams
 
-A description names, as the tooltip of a box, the files and folders of ibkeys/ that it stands for. A solid arrow says
+A description names, as the tooltip of a box, the files and folders of ibkeys/ that it stands for; they are drawn small
+in the box, as a page shows no tooltip of a picture in it. A solid arrow says
 that one imports the other; a dashed one says what goes from one to the other. `tests/examples/test_diagrams.py` holds
 both against the code.
 """
@@ -12,7 +13,9 @@ from __future__ import annotations
 import re
 import subprocess
 from dataclasses import dataclass
+from html import escape
 from pathlib import Path
+from textwrap import wrap
 
 FOLDER = Path(__file__).parents[1] / "diagrams"
 _BOX = re.compile(r'^  (\w+) \[label="([^"]+)" tooltip="([^"]+)"\]$', re.M)
@@ -71,13 +74,22 @@ def read(text: str) -> Diagram:
 def draw(description: Path) -> str:
     """Return the SVG of a description. Raises OSError where Graphviz is not installed, CalledProcessError where it
     does not understand the description."""
-    done = subprocess.run(["dot", "-Tsvg", *_LOOK, description], check=True, capture_output=True, text=True)
+    text = _BOX.sub(_with_paths, description.read_text())
+    done = subprocess.run(["dot", "-Tsvg", *_LOOK], input=text, check=True, capture_output=True, text=True)
     svg = re.sub(r"<!--.*?-->\n?", "", done.stdout[done.stdout.index("<svg") :], flags=re.S)
     head, _, rest = svg.partition(">")
     width = re.search(r'width="(\d+)pt"', head)
     head = re.sub(r'(width|height)="\d+pt"\s*', "", head)
     size = f' class="drawn" width="{int(width[1]) * 4 // 3 if width else 600}" style="max-width: 100%; height: auto"'
     return f"{head}{size}>\n{_STYLE}{rest.lstrip()}"
+
+
+def _with_paths(box: re.Match[str]) -> str:
+    """Return the line of a box with its paths in the label, as many to a line as are about as wide as the label."""
+    label = [escape(line) for line in box[2].split(r"\n")]
+    paths = wrap(", ".join(box[3].split()), max(24, *map(len, label)), break_long_words=False, break_on_hyphens=False)
+    small = "<BR/>".join(f'<FONT POINT-SIZE="10"><I>{line}</I></FONT>' for line in paths)
+    return f'  {box[1]} [label=<{"<BR/>".join(label)}<BR/>{small}> tooltip="{box[3]}"]'
 
 
 def main() -> None:
