@@ -39,7 +39,7 @@ LinkChecks = tuple[CheckingPort, ...]
 
 
 class Crossing(NamedTuple):
-    """Whether packets with one P_Key get from one switch to another: ``passes`` None if the route decides.
+    """Whether packets with one P_Key get from one switch to another; ``passes`` is None if that depends on the route.
 
     ``stops``: the switch ports that stop them, on every route or on some. ``unread``: the ports that may stop them and
     were not read.

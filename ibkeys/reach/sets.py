@@ -28,7 +28,7 @@ class PartitionReach(NamedTuple):
     may_by: int
 
     def of(self, name: ReachedField) -> int:
-        """Return the ports in a field of `ibkeys.reach.reach.ReachedPorts`."""
+        """Return the ports that belong to the field *name* of `ibkeys.reach.reach.ReachedPorts`, as bits."""
         if name == "unknown":
             return self.may_to | self.may_by
         return {"both": self.both, "to": self.to, "by": self.by}[name]

@@ -67,8 +67,9 @@ class Match:
     """Two P_Keys of two ports that match, and the checks of packets with them: a sends with ``a_pkey``, b with
     ``b_pkey``.
 
-    ``a_to_b``, ``b_to_a``: the checks on every route; of switch ports between switches those that stop packets, so that
-    no route is left. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the route.
+    ``a_to_b``, ``b_to_a``: the checks on every route. Between switches these are only the switch ports that stop
+    packets, so that no route is left. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the
+    route.
     """
 
     a_pkey: PKey

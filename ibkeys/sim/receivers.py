@@ -12,7 +12,8 @@ Receiver = Callable[[Delivery], bool | None]
 
 
 class Receivers:
-    """The receivers at each port, in the order in which they were attached. False while there are none at all.
+    """The receivers at each port, in the order in which they were attached. As a bool it is False while no
+    port has a receiver.
 
     An unsolicited MAD goes to one program of a port only: the program that claimed the class and method first (Linux
     mad.c: method_in_use).

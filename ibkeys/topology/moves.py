@@ -36,7 +36,7 @@ class Move:
 
     @property
     def nodes(self) -> frozenset[Node]:
-        """The nodes that this change removed and added: those of a replaced HCA."""
+        """The nodes that this change removed and added; empty unless an HCA was replaced."""
         return frozenset(port.node for pair in self.pairs for port in pair) if self.kind == "hca-replaced" else _NOBODY
 
     @property

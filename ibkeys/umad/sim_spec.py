@@ -59,7 +59,8 @@ class SimSpec:
     def load(self, read: SubnetReader = Subnet.from_file) -> Subnet:
         """Build the subnet, without its saved state.
 
-        *read*: by default it accepts a net file only. Raises the errors of *read*, and AddressError.
+        *read*: builds the subnet from the file, which by default must be a net file. Raises the errors of *read*, and
+        AddressError.
         """
         subnet = read(self.path or DEMO, self.port_guids, self.seed, self.links)
         subnet.inbound_check = self.inbound_check

@@ -48,8 +48,8 @@ def open_simulated(
     """Open the port of a simulated subnet that *spec* describes.
 
     *at* is the local node (NodeDescription, node id or GUID); else SIM_HOST, else the file's first node. On a switch
-    that is port 0, elsewhere *port*, else the first port with a link. *read*: makes the subnet of the file; by default
-    of a net file. Raises UsageError, FileFormatError, AddressError, NoDevice, StoreLocked, StoreError.
+    that is port 0, elsewhere *port*, else the first port with a link. *read*: builds the subnet from the file, which
+    by default must be a net file. Raises UsageError, FileFormatError, AddressError, NoDevice, StoreLocked, StoreError.
     """
     if isinstance(spec, str):
         spec = parse_spec(spec)
