@@ -29,8 +29,8 @@ from ibkeys.sim.netfile.reader import parse_net_file, parse_net_text
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.physical import power
-from ibkeys.sim.physical.cables import Cables
 from ibkeys.sim.physical.first_routes import FirstRoutes
+from ibkeys.sim.physical.links import Cables
 from ibkeys.sim.receivers import Receiver, Receivers
 from ibkeys.sim.running_managers import Managers
 from ibkeys.sim.software import Software

@@ -89,7 +89,7 @@ class PolicyFile:
 def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> bool:
     """Raise Refused if an interlock objects to writing a policy file. *only_say*: warn instead, and return True."""
     from ibkeys.change.consent import Consent
-    from ibkeys.change.interlocks.policy_file import objections_to_edit
+    from ibkeys.change.interlocks.file_owners import objections_to_edit
     from ibkeys.cli.sm.hosts import settings_of
 
     consent = Consent(force, frozenset(override))

@@ -3,17 +3,19 @@ document."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from ibkeys.errors import StoreError
+from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES
+from ibkeys.mad.classes.key_info import KeySettings
 from ibkeys.mad.const import SMState
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.sim.agents.class_keys import CHOICES, ClassRules, first_rules
 from ibkeys.sim.counters import SimCounters
-from ibkeys.sim.nodes import MAX_P_KEYS, SimNode, SimPort, SimSubnetManager
+from ibkeys.sim.nodes import MAX_P_KEYS, ClassAgent, SimNode, SimPort, SimSubnetManager
 from ibkeys.sim.running_managers import Managers
-from ibkeys.sim.state import class_keys
 from ibkeys.sim.state.values import bytes_of, number_of, seconds_of
 from ibkeys.sim.subnet import Subnet
 
@@ -38,7 +40,7 @@ def _document(subnet: Subnet, ports: Iterable[tuple[int, int]], touched: Iterabl
         "version": VERSION,
         "fabric": subnet.fingerprint,
         "now": history.now,
-        "class_rules": class_keys.dump_rules(subnet.carrier.class_rules),
+        "class_rules": _dump_rules(subnet.carrier.class_rules),
         "ports": [_dump_port(nodes[index].ports[number]) for index, number in sorted(ports)],
         "nodes": [_dump_node(nodes[index]) for index in sorted(touched)],
     }
@@ -52,7 +54,7 @@ def load_state(subnet: Subnet, document: dict[str, Any], *changes: dict[str, Any
         for port in ports:
             _check_cable(port)
         last = changes[-1] if changes else document
-        class_keys.load_rules(subnet.carrier.class_rules, last.get("class_rules", {}))
+        _load_rules(subnet.carrier.class_rules, last.get("class_rules", {}))
     except (KeyError, ValueError, TypeError, IndexError, AttributeError, OverflowError) as error:
         raise StoreError(f"damaged simulator state: {type(error).__name__}") from None
 
@@ -80,7 +82,7 @@ def _dump_port(port: SimPort) -> dict[str, Any]:
     if port.lease_deadline is not None:
         record["lease_deadline"] = port.lease_deadline
     if port.class_agents:
-        record["class_keys"] = class_keys.dump_agents(port.class_agents)
+        record["class_keys"] = _dump_agents(port.class_agents)
     if port.virtualization is not None:
         record["virtualization"] = port.virtualization.hex()
     if port.counters is not None:
@@ -96,7 +98,7 @@ def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
     port.guids = _loaded_guids(record["guids"]) if "guids" in record else None
     port.lease_deadline = seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
-    port.class_agents = class_keys.load_agents(record["class_keys"]) if "class_keys" in record else None
+    port.class_agents = _load_agents(record["class_keys"]) if "class_keys" in record else None
     virtual = VirtualizationInfo.size
     port.virtualization = bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
     port.counters = None  # a change that was saved after others may follow a reset, which cleared them
@@ -177,3 +179,44 @@ def _load_node(nodes: Sequence[SimNode], managers: Managers, record: dict[str, A
         )
     managers.place(node, manager)
     node.touch()
+
+
+def _dump_agents(agents: Mapping[int, ClassAgent]) -> dict[str, Any]:
+    """Return the keys of one port. They are in clear, as M_Keys are in this document."""
+    return {
+        KEY_CLASS_OF[mgmt_class].name: [agent.info.hex(), agent.capability_mask, agent.deadline]
+        for mgmt_class, agent in agents.items()
+    }
+
+
+def _load_agents(record: Mapping[str, Any]) -> dict[int, ClassAgent]:
+    """Return the keys of a port from the result of `_dump_agents`. Raises KeyError, TypeError or ValueError if it is
+    invalid."""
+    found = {}
+    for name, (info, capabilities, deadline) in record.items():
+        agent = ClassAgent(bytearray(bytes_of(info, KeySettings.size)), number_of(capabilities, 0xFFFF))
+        agent.deadline = None if deadline is None else seconds_of(deadline)
+        found[int(KEY_CLASSES[name].mgmt_class)] = agent  # type: ignore[index]
+    return found
+
+
+def _dump_rules(rules: Mapping[int, ClassRules]) -> dict[str, Any]:
+    """Return the rules that differ from the first rules."""
+    first = first_rules()
+    found: dict[str, Any] = {}
+    for mgmt_class, each in rules.items():
+        other = {
+            name: getattr(each, name) for name in CHOICES if getattr(each, name) != getattr(first[mgmt_class], name)
+        }
+        if other:
+            found[KEY_CLASS_OF[mgmt_class].name] = other
+    return found
+
+
+def _load_rules(rules: Mapping[int, ClassRules], record: Mapping[str, Any]) -> None:
+    """Set the rules of the result of `_dump_rules`. Raises the errors of `_load_agents`."""
+    for name, chosen in record.items():
+        for field, value in chosen.items():
+            if value not in CHOICES[field]:
+                raise ValueError("a rule that there is not")
+            setattr(rules[int(KEY_CLASSES[name].mgmt_class)], field, value)  # type: ignore[index]

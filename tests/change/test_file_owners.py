@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.change.interlocks.policy_file import objections_to_edit
+from ibkeys.change.interlocks.file_owners import objections_to_edit
 from tests.change.policyhost import host
 
 
