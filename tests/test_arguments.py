@@ -21,7 +21,7 @@ from ibkeys.arguments import ARGUMENTS, given
 from ibkeys.automation.operations import Operation
 from ibkeys.printable import Rest, tell_rest
 from tests.cli.sites import commands
-from tests.test_messages import ROOT, fixed_text
+from tests.texts import ROOT, fixed_text
 
 _OPTION: Final = re.compile(r"(?<![\w-])--[a-z][\w-]*")
 _COMMAND: Final = re.compile(r"`([^`\s-][^`]*)`")

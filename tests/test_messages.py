@@ -5,31 +5,19 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from ibkeys import errors
 from ibkeys.errors import NOTHING, FileFormatError, IbkeysError, NoReply, NoRoom, Refused, TransportError
+from tests.texts import ROOT, fixed_text
 
-ROOT = Path(errors.__file__).parent
 KINDS = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, IbkeysError)}
 ADDED = {"unchanged", "going_on"}
 """What adds to a message."""
 LONGEST = 195
 """Characters of a message before its names and numbers are put in."""
 _NEXT_SENTENCE = re.compile(r"\w[)`]?\. +[A-Z]")
-
-
-def fixed_text(node: ast.expr) -> str:
-    """The text of a message as it stands in the source, with a letter for each value."""
-    if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return node.value
-    if isinstance(node, ast.JoinedStr):
-        return "".join(fixed_text(each) if isinstance(each, ast.Constant) else "X" for each in node.values)
-    if isinstance(node, ast.BinOp):
-        return fixed_text(node.left) + fixed_text(node.right)
-    return "X"
 
 
 def messages() -> Iterator[tuple[str, str]]:
