@@ -2,15 +2,18 @@
 
 An ibkeys that starts spends a quarter of a second of processor time on imports, more than on most commands. So one
 process imports all of it once, and forks for each command. A command is a process of its own with its own pipes,
-environment and folder; it runs the same code in ``__main__`` and ends as any Python does.
+environment and folder; it runs the same code in ``__main__``, and what is to be done at its exit.
 
-Two things differ from a start: all modules are there already, and commands of one fork server have the same hash seed.
+Three things differ from a start: all modules are there already, commands of one fork server have the same hash seed,
+and nothing is freed at the end.
 Tests of importing and of hash seeds start real processes. So does a command with an environment that Python itself
 reads, with a standard input, or one that is talked to while it runs.
 """
 
 from __future__ import annotations
 
+import atexit
+import ctypes
 import gc
 import importlib
 import json
@@ -26,6 +29,7 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
+_LIBC = ctypes.PyDLL(None)
 _MAX_MESSAGE = 1 << 18
 _READ_AT_START = ("PYTHON", "LANG", "LC_", "LD_", "TZ", "OPENSSL")
 """Beginnings of the environment variables that count when a process starts, and not later."""
@@ -155,7 +159,48 @@ def _become(ends: Sequence[int], environment: Mapping[str, str], folder: str) ->
     os.chdir(folder)
 
 
+def _run(code: str | None, ending: _Ending) -> None:
+    """Run *code*, or ``ibkeys`` for None, and note the exit code that Python would end with."""
+    try:
+        if code is None:
+            runpy.run_module("ibkeys", run_name="__main__", alter_sys=True)
+        else:
+            exec(code, {"__name__": "__main__"})
+    except SystemExit as left:
+        if left.code is None or isinstance(left.code, int):
+            ending.exit_code = left.code or 0
+        raise
+    except KeyboardInterrupt:
+        atexit.unregister(ending)  # Python ends by a signal then
+        raise
+    ending.exit_code = 0
+
+
+class _Ending:
+    """Ends this process when all that is to be done at its exit is done, and frees nothing.
+
+    Python would empty 800 modules. Each of their pages is copied for that: it took three quarters of the processor time
+    of a short command.
+    """
+
+    def __init__(self) -> None:
+        self.exit_code = 1
+        """By default that of an exception that nothing caught."""
+
+    def __call__(self) -> None:
+        """Write what is in the buffers, and end: libumad2sim leaves ibsim by its destructor, which exit(3) calls.
+
+        Where the writing fails, Python ends the process as it always does.
+        """
+        with suppress(OSError, ValueError):
+            sys.stdout.flush()
+            sys.stderr.flush()
+            _LIBC.exit(self.exit_code)
+
+
 if __name__ == "__main__":
+    ending = _Ending()
+    atexit.register(ending)  # the first one that is registered is called last
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # of a terminal: it is for who asks
     import ibkeys
 
@@ -165,7 +210,4 @@ if __name__ == "__main__":
     gc.freeze()
     code, arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv = ["-c", *arguments]
-    if code is None:
-        runpy.run_module("ibkeys", run_name="__main__", alter_sys=True)
-    else:
-        exec(code, {"__name__": "__main__"})
+    _run(code, ending)
