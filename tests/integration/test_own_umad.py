@@ -74,6 +74,7 @@ def test_diags_say_what_the_model_says(up: OwnUmad) -> None:
     assert "Port GUID: 0x0002c903000a1051" in status
     assert "State: Active" in status
     assert "SMINFO_MASTER" in up.on("node05", "sminfo").stdout
+    assert "SMINFO_MASTER" in up.on(SM, "sminfo", "-D", "0").stdout
     assert up.on("node02", "ibstat", "-l").stdout == "mlx4_0\n"
     lid = parse_dump(up.on("node05", "smpquery", "portinfo", "-D", "0").stdout)["Lid"]
     assert f"Base lid: {lid}" in status

@@ -289,12 +289,11 @@ class MadLayer:
             mad = whole
         if is_response(mad):
             send = agent.at.sends.get((False, mgmt_class, mad[at.TRANSACTION_ID], b""))
-            if send is None:
-                if agent.does_rmpp or not has_rmpp(mgmt_class) or not rmpp.is_active(mad):
-                    self._counts["late"] += 1
-                    return False
-            else:
+            if send is not None:
                 send.end()
+            elif not _needs_no_request(agent, mad):
+                self._counts["late"] += 1
+                return False
         self._give(agent, mad, delivery.slid, arrival)
         return True
 
@@ -329,6 +328,14 @@ class MadLayer:
                 self._busy(opened)
         except OSError:  # the program is gone, which its own connection shows too
             self._counts["lost"] += 1
+
+
+def _needs_no_request(agent: Agent, mad: bytes) -> bool:
+    """Return whether a response is delivered though no request of *agent* waits for it.
+
+    A local SMP ended when it was sent (local_completions); segments of a program's own RMPP follow the first one.
+    """
+    return is_local(mad) or (not agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad))
 
 
 def _has_rmpp(agent: Agent, mad: bytes) -> bool:

@@ -204,6 +204,21 @@ def test_a_directed_request_arrives_at_the_end_of_its_route(program: Opener) -> 
     assert (answer.agent, answer.mad[3], answer.mad[6]) == (asking, 0x81, 0)
 
 
+def test_a_program_answers_another_one_at_its_own_port(program: Opener) -> None:
+    """As OpenSM answers SMInfo to who asks beside it: the request has ended when it was sent, and nothing gives up."""
+    asking, sm = program("H-1"), program("H-1")
+    agent, owner = asking.register(DIRECTED), sm.register(DIRECTED, [GET])
+    assert asking.send(agent, get(SM_INFO), timeout=20) == 0
+    request = sm.receive()
+    assert (request.agent, request.mad[6], request.mad[7]) == (owner, 1, 0)
+    assert asking.hears_nothing()
+    reply = bytearray(request.mad)
+    reply[3], reply[4] = 0x81, 0x80
+    assert sm.send(owner, bytes(reply), timeout=0) == 0
+    answer = asking.receive()
+    assert (answer.agent, answer.status, answer.mad[3], answer.mad[8:16]) == (agent, 0, 0x81, request.mad[8:16])
+
+
 def test_traps_go_to_the_owner_at_the_port_of_the_sm(running: Running, program: Opener) -> None:
     running.subnet.set_sm("H-1")
     one, beside, two = program("H-1"), program("H-1"), program("H-2")
