@@ -22,7 +22,7 @@ from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.server.server import Server
 from ibkeys.store.journal import Journal
 from tests.integration import opensms
-from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, Library
 from tests.integration.opensms import Log, sweep
 from tests.integration.subnet import Subnet
 
@@ -37,8 +37,15 @@ File = tuple[bytes, int, int, int] | None
 class Hosted(Subnet):
     """A server in a thread. ``net``: what it serves; ``watchers``: called with each MAD, in the server's thread."""
 
-    def __init__(self, netfile: str | Path, *, sim_host: str | None = None, allow_others: bool = False) -> None:
-        super().__init__(netfile, sim_host=sim_host)
+    def __init__(
+        self,
+        netfile: str | Path,
+        *,
+        sim_host: str | None = None,
+        allow_others: bool = False,
+        library: Library = "umad2sim",
+    ) -> None:
+        super().__init__(netfile, sim_host=sim_host, library=library)
         self._allow_others = allow_others
         self.net = simulated.Subnet.from_file(self.netfile, "ibsim", links="initialize")
         self.watchers: list[Callable[[PassedMad], None]] = []

@@ -19,7 +19,7 @@ import threading
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Final, Literal, Self
 
 from tests import documents
 from tests.integration.forkserver import ForkServer
@@ -45,6 +45,10 @@ SIM_HOSTS = {
 }
 
 ROOT = Path(__file__).parents[2]
+
+Library = Literal["own", "umad2sim"]
+"""By which libibumad programs attach: ours, or Debian's libumad2sim, which is preloaded."""
+OWN_LIBRARY: Final = ROOT / "ibkeys" / "sim" / "lib" / "libibumad.so.3"
 
 NO_LAYERS = """
 import ibkeys.host.replacing.mounts
@@ -81,21 +85,32 @@ def ibkeys_environment() -> dict[str, str]:
     return {**own, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
 
 
-_fork_servers: dict[bool, ForkServer] = {}
+_fork_servers: dict[Library | None, ForkServer] = {}
 _starting = threading.Lock()
 
 
+def _library_path() -> dict[str, str]:
+    """Return the environment by which programs load our libibumad."""
+    assert OWN_LIBRARY.exists(), "our libibumad is not built: make setup"
+    return {"LD_LIBRARY_PATH": str(OWN_LIBRARY.parent)}
+
+
 def _forked(
-    code: str | None, arguments: Sequence[str | int | Path], environment: dict[str, str], folder: Path, timeout: float
+    library: Library | None,
+    arguments: Sequence[str | int | Path],
+    environment: dict[str, str],
+    folder: Path,
+    timeout: float,
 ) -> subprocess.CompletedProcess[str] | None:
-    """Run *code* by the fork server, under libumad2sim, or ``ibkeys`` without it for None; None if none fits."""
+    """Run `_MAIN` by the fork server for *library*; for None ``ibkeys`` without a fabric. None if no server fits."""
     with _starting:
-        under_ibsim = code is not None
-        if under_ibsim not in _fork_servers:
-            before = [tool("ibsim-run")] if under_ibsim else []
-            _fork_servers[under_ibsim] = ForkServer(ibkeys_environment(), before)
-            atexit.register(_fork_servers[under_ibsim].close)
-    server = _fork_servers[under_ibsim]
+        if library not in _fork_servers:
+            before = [tool("ibsim-run")] if library == "umad2sim" else []
+            own = _library_path() if library == "own" else {}
+            _fork_servers[library] = ForkServer({**ibkeys_environment(), **own}, before)
+            atexit.register(_fork_servers[library].close)
+    server = _fork_servers[library]
+    code = None if library is None else _MAIN
     if not server.fits(environment):
         return None
     return server.run(code, [*map(str, arguments)], environment, str(folder), timeout)
@@ -128,6 +143,8 @@ class Ibsim:
     node. *limits*: ibsim's own options, such as ``("-N", "4096")``, in place of those counted from
     the file. *console*: keep ibsim's console open for `command`.
     """
+
+    library: Library = "umad2sim"
 
     def __init__(
         self,
@@ -216,15 +233,21 @@ class Ibsim:
     @property
     def environment(self) -> dict[str, str]:
         """What a client needs to find this server."""
+        # ours does not read IBSIM_SOCKNAME, but ibkeys does, to tell the OpenSMs of one fabric from those of another
         environment = {**ibkeys_environment(), "IBSIM_SOCKNAME": self.socket_name}
-        if self.sim_host:
-            environment["SIM_HOST"] = self.sim_host
-        return environment
+        if self.library == "own":
+            environment.update({"IBKEYS_SIM_SOCKET": self.socket_name, **_library_path()})
+        return {**environment, **(self.at(self.sim_host) if self.sim_host else {})}
+
+    def at(self, node: str) -> dict[str, str]:
+        """What a client needs to sit on *node*, beside `environment`."""
+        return {"IBKEYS_SIM_HOST" if self.library == "own" else "SIM_HOST": node}
 
     def arguments(self, command: Sequence[str | Path]) -> list[str]:
         """Return the command line that runs *command* on this fabric, for a caller that starts it itself."""
         program, *rest = [str(part) for part in command]
-        return [tool("ibsim-run"), tool(program) if os.sep not in program else program, *rest]
+        before = [tool("ibsim-run")] if self.library == "umad2sim" else []
+        return [*before, tool(program) if os.sep not in program else program, *rest]
 
     def run(
         self,
@@ -243,7 +266,7 @@ class Ibsim:
         """
         environment = {**self.environment, **(env or {})}
         if sim_host is not None:
-            environment["SIM_HOST"] = sim_host
+            environment.update(self.at(sim_host))
         options = {"capture_output": True, "cwd": self.folder, **options}
         if "input" not in options:
             options.setdefault("stdin", subprocess.DEVNULL)
@@ -263,7 +286,7 @@ class Ibsim:
         done = None
         if options.keys() <= {"timeout"}:
             words, timeout = (self.folder / "stores", *arguments), options.get("timeout", RUN_TIMEOUT)
-            done = _forked(_MAIN, words, self.environment, self.folder, timeout)
+            done = _forked(self.library, words, self.environment, self.folder, timeout)
         done = done or self.run(self.ibkeys_command(*arguments), **options)
         documents.check(done.stdout or "")
         return done

@@ -143,7 +143,7 @@ class KeyedSite(KeyedPorts):
     def shell(self, command: str, node: str) -> tuple[subprocess.Popen[str], Log]:
         """Let a shell on *node* become *command*."""
         words = ["/bin/sh", "-c", re.sub(r"\bopensm -", "exec opensm -", command, count=1)]
-        process, log = listen(self.served.arguments(words), "/", {**self.served.environment, "SIM_HOST": node})
+        process, log = listen(self.served.arguments(words), "/", {**self.served.environment, **self.served.at(node)})
         self.stack.callback(log.close)
         self.stack.callback(process.wait, RUN_TIMEOUT)
         self.stack.callback(process.kill)

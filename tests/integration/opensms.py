@@ -89,7 +89,7 @@ def start(
     served: Ibsim, words: Sequence[str | Path], folder: Path, node: str = "", before: Sequence[str] = ()
 ) -> tuple[subprocess.Popen[str], Log]:
     """Start an OpenSM by its command line *words*; *node*: where it sits; *before*: what stands before them."""
-    own = {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder), **({"SIM_HOST": node} if node else {})}
+    own = {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder), **(served.at(node) if node else {})}
     return listen([*before, *served.arguments(words)], folder, {**served.environment, **own})
 
 

@@ -2,40 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.integration.ibsim import ROOT, RUN_TIMEOUT, tool
+from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.served import Served
-
-LIBRARY = ROOT / "ibkeys" / "sim" / "lib" / "libibumad.so.3"
 
 
 class OwnUmad(Served):
     """A running ``ibkeys sim serve`` to which programs attach by our libibumad, with the GUIDs of the file."""
 
     def __init__(self, netfile: str | Path, *, sim_host: str | None = None, **options: Any) -> None:
-        super().__init__(netfile, sim_host=sim_host, **{"port_guids": "file", **options})
-
-    @property
-    def environment(self) -> dict[str, str]:
-        environment = super().environment
-        host = environment.pop("SIM_HOST", "")
-        assert LIBRARY.exists(), "our libibumad is not built: make setup"
-        return {
-            **environment,
-            "LD_LIBRARY_PATH": str(LIBRARY.parent),
-            "IBKEYS_SIM_SOCKET": self.socket_name,
-            "IBKEYS_SIM_HOST": host,
-        }
-
-    def arguments(self, command: Sequence[str | Path]) -> list[str]:
-        program, *rest = [str(part) for part in command]
-        return [tool(program) if os.sep not in program else program, *rest]
+        super().__init__(netfile, sim_host=sim_host, **{"port_guids": "file", "library": "own", **options})
 
     def wait_until(self, happened: Callable[[], bool]) -> None:
         """Return when something has happened at the server."""
@@ -51,10 +32,10 @@ class OwnUmad(Served):
 
     def ibkeys_on(self, host: str, *words: str | Path) -> subprocess.CompletedProcess[str]:
         """Run ``ibkeys`` on *host*, with journal and key store in the folder of the fabric."""
-        return self.run(self.ibkeys_command(*words), env={"IBKEYS_SIM_HOST": host}, check=True)
+        return self.run(self.ibkeys_command(*words), env=self.at(host), check=True)
 
     def on(
         self, host: str, *command: str | Path, timeout: float = RUN_TIMEOUT, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         """Run a program on *host*."""
-        return self.run(command, timeout, env={"IBKEYS_SIM_HOST": host}, check=check)
+        return self.run(command, timeout, env=self.at(host), check=check)

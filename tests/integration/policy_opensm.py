@@ -4,31 +4,29 @@ from __future__ import annotations
 
 import subprocess
 import threading
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.integration.ibsim import RUN_TIMEOUT, Ibsim, tool
+from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 
 
 @contextmanager
 def running_opensm(
     fabric: Ibsim,
     conf_text: str | None = None,
-    preload: Mapping[str, str] | None = None,
     log: list[str] | None = None,
     partitions: str | Path | None = None,
 ) -> Iterator[subprocess.Popen[str]]:
     """Run OpenSM beside a test; it has brought the subnet up when this begins.
 
-    *preload*: an environment with its own LD_PRELOAD, in place of what ibsim-run sets. *log*: takes what OpenSM says.
-    *partitions*: its partition policy, as text or a file; by default an empty one.
+    *log*: takes what OpenSM says. *partitions*: its partition policy, as text or a file; by default an empty one.
     """
     command = fabric.arguments(fabric.opensm_arguments(conf_text, partitions, ("-f", "stdout")))
     manager = subprocess.Popen(
-        [tool("opensm"), *command[2:]] if preload else command,
+        command,
         cwd=fabric.folder,
-        env={**fabric.environment, **fabric.opensm_environment, **(preload or {})},
+        env={**fabric.environment, **fabric.opensm_environment},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,

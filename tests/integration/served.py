@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import Literal, Self
 
 from ibkeys.sim.server.steer_socket import ask
-from tests.integration.ibsim import Ibsim, ibkeys_environment
+from tests.integration.ibsim import Ibsim, Library, ibkeys_environment
 
 
 class Served(Ibsim):
     """A running ``ibkeys sim serve`` with its own sockets and its own folder; the rest is as `Ibsim` has it.
 
     *extra*: further options of ``sim serve``. By default as ibsim has it: its port GUIDs, links in Initialize.
+    *library*: the one by which programs attach.
     """
 
     def __init__(
@@ -26,8 +27,10 @@ class Served(Ibsim):
         port_guids: Literal["file", "ibsim"] = "ibsim",
         links: Literal["initialize", "active"] = "initialize",
         extra: Sequence[str] = (),
+        library: Library = "umad2sim",
     ) -> None:
         super().__init__(netfile, sim_host=sim_host, limits=())
+        self.library = library
         self.options = ["--port-guids", port_guids, "--links", links, *extra]
 
     def __enter__(self) -> Self:

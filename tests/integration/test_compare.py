@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,6 @@ from ibkeys.sim.agents import sma
 from ibkeys.sim.agents.request import INVALID, AgentRequest, SmpAnswer
 from tests.corpus import DATA
 from tests.integration.hosted import Hosted, Running, opensm
-from tests.integration.ibsim import tool
 from tests.integration.served import Served
 from tests.integration.sshd import Sshd
 from tests.sample import in_soak
@@ -31,32 +30,16 @@ Blue=0x10 : SELF=full, {PORT:#x}=limited ;
 MORE = POLICY + f"Green=0x20 : {PORT:#x}=full ;\n"
 
 
-class WithRmpp(Hosted):
-    """A hosted subnet whose programs have a kernel's RMPP, without which no answer of the SA is longer than a MAD."""
-
-    def __init__(self, netfile: Path, preload: dict[str, str]) -> None:
-        super().__init__(netfile)
-        self._preload = preload
-
-    @property
-    def environment(self) -> dict[str, str]:
-        return {**super().environment, **self._preload}
-
-    def arguments(self, command: Sequence[str | Path]) -> list[str]:
-        program, *rest = map(str, command)
-        return [tool(program) if os.sep not in program else program, *rest]
-
-
-Start = Callable[[str], WithRmpp]
+Start = Callable[[str], Hosted]
 
 
 @pytest.fixture
-def start(preload: Callable[..., dict[str, str]]) -> Iterator[Start]:
-    with ExitStack() as fabrics:
-        yield lambda net: fabrics.enter_context(WithRmpp(DATA / "fabrics" / f"{net}.net", preload()))
+def start(stack: ExitStack) -> Start:
+    """Serve a fabric for programs on our libibumad: answers of the SA are longer than a MAD."""
+    return lambda net: stack.enter_context(Hosted(DATA / "fabrics" / f"{net}.net", library="own"))
 
 
-def with_key(served: WithRmpp) -> WithRmpp:
+def with_key(served: Hosted) -> Hosted:
     """Put the SA_Key and a policy into its folder."""
     (served.folder / "sa.key").touch(0o600)
     (served.folder / "sa.key").write_text(f"{SA_KEY:#x}\n")
@@ -65,12 +48,12 @@ def with_key(served: WithRmpp) -> WithRmpp:
 
 
 @pytest.fixture
-def fabric(start: Start) -> WithRmpp:
+def fabric(start: Start) -> Hosted:
     return with_key(start("two-switch"))
 
 
 @pytest.fixture
-def running(fabric: WithRmpp) -> Iterator[Running]:
+def running(fabric: Hosted) -> Iterator[Running]:
     with opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n") as running:
         yield running
 
@@ -100,7 +83,7 @@ def written_later(running: Running, text: str) -> None:
     os.utime(running.policy, (later, later))
 
 
-def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
+def test_who_of_the_four_is_right(fabric: Hosted, running: Running) -> None:
     policy = ("--policy", fabric.folder / "wanted.conf")
     at_first = compared(fabric, *policy, "--full", "--wait", "30", code=0)
     assert at_first["summary"]["agree"] == len(at_first["values"]) > 20
@@ -130,7 +113,7 @@ def test_who_of_the_four_is_right(fabric: WithRmpp, running: Running) -> None:
     assert {(partition, *causes) for _, partition, causes, _ in wrong(other)} == {("0x0020", "other-policy")}
 
 
-def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, running: Running) -> None:
+def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: Hosted, running: Running) -> None:
     document = compared(fabric, "--policy", "opensm", "--full", "--wait", "30", code=0, key=False)
     assert document["sa"]["P_KeyTableRecord"]["outcome"] == "refused"
     said = {(each["what"], each["sa"] is None) for each in document["values"]}
@@ -143,7 +126,7 @@ def test_without_the_sm_key_the_word_of_the_sa_is_unknown(fabric: WithRmpp, runn
 
 
 def test_a_node_that_refuses_what_the_sm_sets(
-    fabric: WithRmpp, running: Running, monkeypatch: pytest.MonkeyPatch
+    fabric: Hosted, running: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compared(fabric, "--policy", "opensm", "--wait", "30", code=0)
     honest = sma.SET[AttributeID.P_KEY_TABLE]
@@ -200,7 +183,7 @@ def elsewhere(tmp_path: Path) -> tuple[str | Path, ...]:
     return ("--sm-config", settings)
 
 
-def test_the_file_of_an_sm_on_another_host(fabric: WithRmpp, elsewhere: tuple[str | Path, ...], tmp_path: Path) -> None:
+def test_the_file_of_an_sm_on_another_host(fabric: Hosted, elsewhere: tuple[str | Path, ...], tmp_path: Path) -> None:
     with (
         opensm(fabric, POLICY, f"sa_key {SA_KEY:#x}\n", words=("-g", f"{SM:#x}")) as running,
         Sshd(tmp_path / "ssh") as server,
@@ -228,7 +211,7 @@ def test_the_file_of_an_sm_on_another_host(fabric: WithRmpp, elsewhere: tuple[st
         ("m_key_protection_level 7\nm_key_lease_period 60\n", 2, 60),
     ],
 )
-def test_how_m_keys_are_guarded(fabric: WithRmpp, options: str, level: int, lease: int) -> None:
+def test_how_m_keys_are_guarded(fabric: Hosted, options: str, level: int, lease: int) -> None:
     keys = ("--security-keys", fabric.folder)
     conf = f"sa_key {SA_KEY:#x}\nm_key 0x8f3c91d7e2a65b40\n{options}"
     with opensm(fabric, POLICY, conf):

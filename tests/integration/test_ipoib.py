@@ -24,11 +24,11 @@ Nobodys=0x23, ipoib : 0xdeadbeef=full ;
 """
 
 
-def check(fabric: Ibsim, policy: Path, preload: dict[str, str]) -> tuple[int, dict[str, Any]]:
+def check(fabric: Ibsim, policy: Path, node: str = "") -> tuple[int, dict[str, Any]]:
     done = subprocess.run(
         [sys.executable, "-m", "ibkeys", "compare", "--ipoib", "--policy", str(policy), "-f", "json", "-t", "500"],
         cwd=fabric.folder,
-        env={**fabric.environment, **preload},
+        env={**fabric.environment, **(fabric.at(node) if node else {})},
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -46,13 +46,11 @@ def states(document: dict[str, Any]) -> dict[str, str]:
     ("name", "odd"),
     [("ipoib-flags", {"ff12:401b:8303::ffff:ffff": "missing"}), ("mgroups", {})],
 )
-def test_opensm_knows_the_groups_of_its_policy(
-    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], name: str, odd: dict[str, str]
-) -> None:
+def test_opensm_knows_the_groups_of_its_policy(serve: Callable[..., Served], name: str, odd: dict[str, str]) -> None:
     """That of mtu=9 is one that OpenSM refuses to make."""
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), POLICIES / f"{name}.conf"
-    with running_opensm(fabric, preload=preload(), partitions=policy):
-        code, document = check(fabric, policy, preload())
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), POLICIES / f"{name}.conf"
+    with running_opensm(fabric, partitions=policy):
+        code, document = check(fabric, policy)
     recorded = json.loads((POLICIES / "expected" / f"two-switch--{name}.mcgroups.json").read_text())["groups"]
     found = states(document)
     assert {mgid for mgid, state in found.items() if state == "as-planned"} == {each["mgid"] for each in recorded}
@@ -61,13 +59,13 @@ def test_opensm_knows_the_groups_of_its_policy(
 
 
 def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
-    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
+    serve: Callable[..., Served], tmp_path: Path
 ) -> None:
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "hidden.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), tmp_path / "hidden.conf"
     policy.write_text(HIDDEN)
-    with running_opensm(fabric, preload=preload(), partitions=policy):
-        code, document = check(fabric, policy, preload())
-        member = check(fabric, policy, {**preload(), "SIM_HOST": "H-0002c903000a1030"})
+    with running_opensm(fabric, partitions=policy):
+        code, document = check(fabric, policy)
+        member = check(fabric, policy, "H-0002c903000a1030")
     assert states(document) == {
         "ff12:401b:ffff::ffff:ffff": "as-planned",
         "ff12:401b:8021::ffff:ffff": "as-planned",
@@ -79,13 +77,11 @@ def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
     assert member[0] == 0
 
 
-def test_an_opensm_that_refused_the_policy_is_found_out(
-    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
-) -> None:
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "meant.conf"
+def test_an_opensm_that_refused_the_policy_is_found_out(serve: Callable[..., Served], tmp_path: Path) -> None:
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), tmp_path / "meant.conf"
     policy.write_text("Default=0x7fff : ALL=limited, SELF=full ;\nBlue=0x12, ipoib : ALL=full ;\n")
-    with running_opensm(fabric, preload=preload(), partitions=POLICIES / "syntax-bad-guid.conf"):
-        code, document = check(fabric, policy, preload())
+    with running_opensm(fabric, partitions=POLICIES / "syntax-bad-guid.conf"):
+        code, document = check(fabric, policy)
     assert states(document) == {
         "ff12:401b:8012::ffff:ffff": "unknown",
         "ff12:401b:ffff::ffff:ffff": "unexpected",
@@ -117,12 +113,10 @@ with ibkeys.open("umad") as fabric:
 """
 
 
-def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(
-    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
-) -> None:
+def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(serve: Callable[..., Served], tmp_path: Path) -> None:
     """Joins as an IPoIB driver makes them: of a group that the link can carry, of two that it cannot, of one that is
     not there; then with all that makes a group where there is none."""
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "joins.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), tmp_path / "joins.conf"
     policy.write_text(
         "Default=0x7fff, ipoib : ALL=full ;\n"
         "Open=0x21, ipoib, mtu=4, rate=3 : ALL_CAS=full ;\n"
@@ -135,14 +129,14 @@ def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(
         return subprocess.run(
             [sys.executable, *words],
             cwd=fabric.folder,
-            env={**fabric.environment, **preload(), "SIM_HOST": "H-0002c903000a1030"},
+            env={**fabric.environment, **fabric.at("H-0002c903000a1030")},
             capture_output=True,
             text=True,
             timeout=RUN_TIMEOUT,
             check=False,
         )
 
-    with running_opensm(fabric, preload=preload(), partitions=policy):
+    with running_opensm(fabric, partitions=policy):
         done = run(
             "-m", "ibkeys", "compare", "--ipoib", "--policy", str(policy), "--members", "-f", "json", "-t", "500"
         )

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.ibsim import ROOT
-from tests.integration.own_umad import LIBRARY, OwnUmad
+from tests.integration.ibsim import OWN_LIBRARY, ROOT
+from tests.integration.own_umad import OwnUmad
 
 SOURCES = ROOT / "native" / "umad-sim"
 CONFORMANCE = ROOT / "tests" / "conformance"
@@ -69,7 +69,7 @@ def system_library() -> str:
 
 
 def test_it_has_all_functions_of_libibumad_with_their_versions() -> None:
-    ours = symbols(LIBRARY)
+    ours = symbols(OWN_LIBRARY)
     assert symbols(system_library()) <= ours
     names = {each.split()[1] for each in ours}
     assert len(names) == len(ours)
@@ -77,7 +77,7 @@ def test_it_has_all_functions_of_libibumad_with_their_versions() -> None:
 
 
 def test_it_exports_nothing_else_but_what_it_is_known_by() -> None:
-    done = subprocess.run(["nm", "-D", "--defined-only", str(LIBRARY)], capture_output=True, text=True, check=True)
+    done = subprocess.run(["nm", "-D", "--defined-only", str(OWN_LIBRARY)], capture_output=True, text=True, check=True)
     found = [line.split()[2] for line in done.stdout.splitlines()]
     others = [name for name in found if not name.startswith(("umad_", "IBUMAD_"))]
     assert others == ["IBKEYS_1.0", "ibkeys_simulated_fabric@@IBKEYS_1.0"]
@@ -90,7 +90,7 @@ def test_it_has_the_words_of_libibumad() -> None:
                 [sys.executable, "-c", STRINGS, str(library)], capture_output=True, text=True, check=True, timeout=60
             ).stdout
         )
-        for library in (LIBRARY, system_library())
+        for library in (OWN_LIBRARY, system_library())
     ]
     assert said[0] == said[1]
 

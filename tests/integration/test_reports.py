@@ -77,7 +77,7 @@ class Watching:
 
     def __init__(self, served: Hosted, stack: ExitStack, node: str = SUBSCRIBER, key: int = SA_KEY) -> None:
         command = [sys.executable, "-c", _SUBSCRIBER, hex(key)]
-        self.process, self.log = attached(served, stack, f"at-{node}", command, {"SIM_HOST": node})
+        self.process, self.log = attached(served, stack, f"at-{node}", command, served.at(node))
 
     def said(self, what: str, after: int = 0) -> dict[str, Any]:
         """Wait for the line that says *what*, and return it."""

@@ -1,19 +1,28 @@
-"""The SA client against a real OpenSM: on plain ibsim, which cuts its answers, and behind the kernel's RMPP sender."""
+"""The SA client against a real OpenSM: on plain ibsim, which cuts its answers, and on our libibumad with RMPP."""
 
 from __future__ import annotations
 
 import json
+import random
 import re
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import Method
+from ibkeys.sim import rmpp
+from ibkeys.sim.deliveries import Delivery
+from ibkeys.sim.nodes import SimPort
+from ibkeys.sim.receivers import Receivers
 from tests.corpus import DATA
 from tests.fattree import fat_tree
+from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT, Ibsim
 from tests.integration.policy_opensm import running_opensm
 from tests.integration.served import Served
@@ -47,14 +56,14 @@ with ibkeys.open(timing=ibkeys.Timing(0.5, 1)) as fabric:
 """
 
 
-def ask(fabric: Ibsim, program: str, preload: dict[str, str] | None = None) -> Any:
-    """Run *program* on the fabric; return its ``result``. *preload*: see `running_opensm`."""
+def ask(fabric: Ibsim, program: str) -> Any:
+    """Run *program* on the fabric; return its ``result``."""
     body = "".join(f"    {line}\n" for line in program.strip().splitlines())
     command = [sys.executable, "-X", "faulthandler", "-c", _CLIENT.format(program=body)]
     done = subprocess.run(
-        command if preload else fabric.arguments(command),
+        fabric.arguments(command),
         cwd=fabric.folder,
-        env={**fabric.environment, **(preload or {})},
+        env=fabric.environment,
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
@@ -89,15 +98,26 @@ result = {
     assert "is incomplete" in message
 
 
-@pytest.mark.parametrize(
-    "settings", [{}, {"lose": 20, "resend_ms": 50}, {"twice": 30}], ids=["calm", "losses", "twice"]
-)
+def answers_arrive(monkeypatch: pytest.MonkeyPatch, times: int, share: float) -> None:
+    """Deliver a *share* of the segments that OpenSM sends so many *times*; lost ones are sent again after 50 ms."""
+    deliver, chance = Receivers.deliver, random.Random(1)
+
+    def as_told(receivers: Receivers, port: SimPort, delivery: Delivery) -> bool:
+        is_it = delivery.mad[at.METHOD] == Method.GET_TABLE_RESP and chance.random() < share
+        return all(deliver(receivers, port, delivery) for _ in range(times if is_it else 1))
+
+    monkeypatch.setattr(Receivers, "deliver", as_told)
+    monkeypatch.setattr(rmpp, "RESEND_AFTER", 0.05)
+
+
+@pytest.mark.parametrize(("times", "share"), [(1, 1), (0, 0.1), (2, 0.3)], ids=["calm", "losses", "twice"])
 def test_a_table_is_what_the_ports_themselves_say(
-    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], settings: dict[str, int]
+    stack: ExitStack, monkeypatch: pytest.MonkeyPatch, times: int, share: float
 ) -> None:
     """NodeRecord, PortInfoRecord and P_KeyTableRecord of OpenSM against SMPs to every port."""
-    fabric = serve(DATA / "fabrics" / "dual-home.net")
-    with running_opensm(fabric, CONF, preload(**settings)):
+    fabric = stack.enter_context(Hosted(DATA / "fabrics" / "dual-home.net", library="own"))
+    answers_arrive(monkeypatch, times, share)
+    with running_opensm(fabric, CONF):
         result = ask(
             fabric,
             f"""
@@ -115,7 +135,6 @@ result = {{
     "swept keys": [[p.end_port.lid, p.num, [int(key) for key in p.p_keys]] for p in in_use],
 }}
 """,
-            preload(),
         )
     assert len(result["nodes"]) >= 8
     assert result["nodes"] == result["swept"]
@@ -126,9 +145,9 @@ result = {{
         assert first[: len(keys)] == keys[:32], (lid, port)
 
 
-def test_trust(serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]]) -> None:
-    fabric, log = serve(DATA / "fabrics" / "dual-home.net"), list[str]()
-    with running_opensm(fabric, CONF + "m_key 0x1122334455667788\n", preload(), log):
+def test_trust(serve: Callable[..., Served]) -> None:
+    fabric, log = serve(DATA / "fabrics" / "dual-home.net", library="own"), list[str]()
+    with running_opensm(fabric, CONF + "m_key 0x1122334455667788\n", log):
         result = ask(
             fabric,
             f"""
@@ -147,7 +166,6 @@ result = {{
     "groups": rows(trusted.groups()),
 }}
 """,
-            preload(),
         )
     assert (result["trusted"], result["stranger"]) == (0x1122334455667788, 0)
     assert result["keys"][0] == 0xFFFF
@@ -202,7 +220,7 @@ def fields_of(text: str) -> dict[str, str]:
     return {name: str(int(value, 16)) if re.fullmatch(r"0x[0-9A-Fa-f]{1,4}", value) else value for name, value in found}
 
 
-def test_the_sa_of_a_served_subnet_answers_what_its_clients_can_receive(serve: Callable[[Path], Served]) -> None:
+def test_the_sa_of_a_served_subnet_answers_what_its_clients_can_receive(serve: Callable[..., Served]) -> None:
     """Where no OpenSM runs and the script said ``sm NODE on``. libumad2sim would damage longer answers."""
     fabric = serve(DATA / "fabrics" / "dual-home.net")
     fabric.opensm()
@@ -233,7 +251,7 @@ result = {
     assert told["NodeDescription"] == result["node"]["node_description"]
 
 
-def test_port_counters_are_those_of_perfquery(serve: Callable[[Path], Served]) -> None:
+def test_port_counters_are_those_of_perfquery(serve: Callable[..., Served]) -> None:
     fabric = serve(DATA / "fabrics" / "dual-home.net")
     fabric.opensm()
     for _ in range(3):
@@ -254,13 +272,12 @@ result = [[p.end_port.lid, p.num, c.port_xmit_pkts, c.port_rcv_constraint_errors
         assert (told["PortXmitPkts"], told["PortRcvConstraintErrors"]) == (str(packets), str(errors))
 
 
-def test_a_table_of_2048_hosts_arrives_whole(
-    serve: Callable[[Path], Served], preload: Callable[..., dict[str, str]], tmp_path: Path
-) -> None:
+def test_a_table_of_2048_hosts_arrives_whole(stack: ExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netfile = tmp_path / "ft2048.net"
     netfile.write_text(fat_tree(leaves=16, hosts=128, spines=1))
-    fabric = serve(netfile)
-    with running_opensm(fabric, CONF, preload(lose=1, resend_ms=50)):
+    fabric = stack.enter_context(Hosted(netfile, library="own"))
+    answers_arrive(monkeypatch, times=0, share=0.01)
+    with running_opensm(fabric, CONF):
         result = ask(
             fabric,
             """
@@ -268,7 +285,6 @@ sa = fabric.sa()
 rows = [[r.lid, r.node_info.node_guid, r.node_description] for r in sa.get_table(NodeRecord)]
 result = {"rows": rows, "replies": sa.statistics.replies}
 """,
-            preload(),
         )
     rows = result["rows"]
     hosts = {guid: name for _, guid, name in rows if name.startswith("node")}

@@ -54,7 +54,7 @@ class Watched:
         environment: dict[str, str] | None = None,
     ) -> None:
         command = [sys.executable, "-m", "ibkeys", "watch", *options]
-        self.process, self.log = attached(served, stack, "watch", command, {"SIM_HOST": node, **(environment or {})})
+        self.process, self.log = attached(served, stack, "watch", command, {**served.at(node), **(environment or {})})
 
     def begun(self) -> Watched:
         """Wait until it watches."""
