@@ -9,6 +9,7 @@ from ibkeys.errors import MalformedMad, UsageError
 from ibkeys.mad.attributes import (
     ClassPortInfo,
     GUIDInfo,
+    LinearForwardingTable,
     NodeDescription,
     NodeInfo,
     PKeyTable,
@@ -31,7 +32,7 @@ from ibkeys.mad.virtualization import VIRTUAL_ATTRIBUTES
 SMP_ATTRIBUTES: Final[dict[int, type[Layout]]] = {
     cls.attribute_id: cls
     for cls in (
-        *(NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, PortInfo, PKeyTable, SMInfo, Notice),
+        *(NodeDescription, NodeInfo, SwitchInfo, GUIDInfo, PortInfo, PKeyTable, LinearForwardingTable, SMInfo, Notice),
         *VIRTUAL_ATTRIBUTES,
     )
 }
@@ -63,7 +64,6 @@ _SMP_NAMES: Final = {
     0x0001: "ClassPortInfo",
     0x0017: "SLtoVLMappingTable",
     0x0018: "VLArbitrationTable",
-    0x0019: "LinearForwardingTable",
     0x001A: "RandomForwardingTable",
     0x001B: "MulticastForwardingTable",
     0x0030: "VendorDiag",

@@ -11,7 +11,7 @@ from typing import Final
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad import performance
-from ibkeys.mad.attributes import ClassPortInfo, LinearForwardingTable, PortInfo, SpeedsAboveNdr
+from ibkeys.mad.attributes import ClassPortInfo, PortInfo, SpeedsAboveNdr
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF
 from ibkeys.mad.classes.key_info import NeighborRecord, NeighborsInfo
 from ibkeys.mad.classes.notices import details_of
@@ -24,7 +24,6 @@ from ibkeys.mad.records import LinkRecord, MCMemberRecord, PathRecord, PortInfoR
 from ibkeys.mad.sa import ACTIVE, LAST, RMPP_OVERHEAD, SA_HEADER_SIZE, RmppType, SaHeader
 from ibkeys.mad.smp import DATA_OFFSET, HEADER_SIZE, CommonHeader, DirectedRouteSmp, LidRoutedSmp
 
-_SMP: Final[dict[int, type[Layout]]] = {**SMP_ATTRIBUTES, LinearForwardingTable.attribute_id: LinearForwardingTable}
 _SA: Final[dict[int, type[Layout]]] = {**SA_ATTRIBUTES, LinkRecord.attribute_id: LinkRecord}
 _PERFORMANCE: Final[dict[int, type[Layout]]] = {
     performance.CLASS_PORT_INFO: ClassPortInfo,
@@ -81,7 +80,7 @@ def _headed(raw: bytes, offset: int, layout: type[Layout] | None) -> bytes:
 
 def _smp(raw: bytes, attribute_id: int) -> bytes:
     directed = raw[1] == MgmtClass.SUBN_DIRECTED_ROUTE
-    layout = _SMP.get(attribute_id)
+    layout = SMP_ATTRIBUTES.get(attribute_id)
     shown = bytearray(_fields(DirectedRouteSmp if directed else LidRoutedSmp, raw))
     shown[:HEADER_SIZE] = _header(raw)
     # the data of a Get has no meaning

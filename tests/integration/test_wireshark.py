@@ -53,6 +53,7 @@ NAMES = {
     "LinkSpeedEnabledChange": ["LinkSpeecEnabledChange"],
     "NodeDescription": ["NodeString"],
     "PayloadLength": ["PayloadLength", "NewWindowLast", "Data2"],  # by RMPPType
+    "PortBlock": ["Port"],  # of LinearForwardingTable
     "ProducerType": ["ProducerTypeVendorID"],
     "SegmentNumber": ["SegmentNumber", "Data1"],
     "TrapNumber": ["TrapNumberDeviceID"],
