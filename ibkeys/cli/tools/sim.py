@@ -48,9 +48,10 @@ _socket: Final = click.option(
 @click.group("sim", cls=CommandGroup)
 @options.common
 def sim() -> None:
-    """Serve a simulated subnet to libibumad programs.
+    """Simulate a subnet, or a snapshot, for other programs.
 
-    Programs attach through ibsim-run, as with ibsim: OpenSM, infiniband-diags, ibkeys itself.
+    Programs attach through ibsim-run, as with ibsim: OpenSM, infiniband-diags, ibkeys itself. To try a change with
+    ibkeys alone, no server is needed: give each command --backend sim:SNAPSHOT,state=FILE.
     """
 
 
