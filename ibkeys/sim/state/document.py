@@ -3,6 +3,7 @@ document."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -16,12 +17,12 @@ from ibkeys.sim.agents.class_keys import CHOICES, ClassRules, first_rules
 from ibkeys.sim.counters import SimCounters
 from ibkeys.sim.nodes import MAX_P_KEYS, ClassAgent, SimNode, SimPort, SimSubnetManager
 from ibkeys.sim.running_managers import Managers
-from ibkeys.sim.state.values import bytes_of, number_of, seconds_of
 from ibkeys.sim.subnet import Subnet
 
 VERSION: Final = 1
 _ATTRIBUTE_SIZE: Final = 64
 _MOST_ROUTES: Final = 48 * 1024
+_MOST_SECONDS: Final = 1e12
 
 
 def dump_state(subnet: Subnet) -> dict[str, Any]:
@@ -69,7 +70,7 @@ def _load(subnet: Subnet, document: dict[str, Any]) -> list[SimPort]:
     for record in document["nodes"]:
         _load_node(nodes, subnet.managers, record)  # first, because capacities decide how large tables are
     loaded = [_load_port(nodes, record) for record in document["ports"]]
-    history.advance(max(0.0, seconds_of(document["now"]) - history.now))
+    history.advance(max(0.0, _seconds_of(document["now"]) - history.now))
     return loaded
 
 
@@ -94,17 +95,17 @@ def _dump_port(port: SimPort) -> dict[str, Any]:
 
 def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
     port = _port_at(nodes, record["at"])
-    port.info[:] = bytes_of(record["info"], len(port.info))
+    port.info[:] = _bytes_of(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
     port.guids = _loaded_guids(record["guids"]) if "guids" in record else None
-    port.lease_deadline = seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
+    port.lease_deadline = _seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
     port.class_agents = _load_agents(record["class_keys"]) if "class_keys" in record else None
     virtual = VirtualizationInfo.size
-    port.virtualization = bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
+    port.virtualization = _bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
     port.counters = None  # a change that was saved after others may follow a reset, which cleared them
     if "counters" in record:
         basic, extended = record["counters"]
-        port.counters = SimCounters(bytes_of(basic, PortCounters.size), bytes_of(extended, PortCountersExtended.size))
+        port.counters = SimCounters(_bytes_of(basic, PortCounters.size), _bytes_of(extended, PortCountersExtended.size))
     port.peer = port.first_peer
     if "peer" in record:  # the cable no longer leads to first_peer
         port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
@@ -113,7 +114,7 @@ def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
 
 
 def _loaded_guids(record: dict[str, Any]) -> dict[int, int]:
-    return {number_of(int(index), 0xFFFF): number_of(guid, (1 << 64) - 1) for index, guid in record.items()}
+    return {_number_of(int(index), 0xFFFF): _number_of(guid, (1 << 64) - 1) for index, guid in record.items()}
 
 
 def _check_cable(port: SimPort) -> None:
@@ -127,8 +128,8 @@ def _check_cable(port: SimPort) -> None:
 
 def _port_at(nodes: Sequence[SimNode], place: Any) -> SimPort:
     index, number = place
-    node = nodes[number_of(index, len(nodes) - 1)]
-    return node.ports[number_of(number, node.num_ports)]
+    node = nodes[_number_of(index, len(nodes) - 1)]
+    return node.ports[_number_of(number, node.num_ports)]
 
 
 def _dump_node(node: SimNode) -> dict[str, Any]:
@@ -150,9 +151,9 @@ def _dump_node(node: SimNode) -> dict[str, Any]:
 
 
 def _load_node(nodes: Sequence[SimNode], managers: Managers, record: dict[str, Any]) -> None:
-    node = nodes[number_of(record["at"], len(nodes) - 1)]
-    node.silent = number_of(record["silent"], 2)
-    node.partition_capacity, node.enforcement_capacity = (number_of(value, MAX_P_KEYS) for value in record["caps"])
+    node = nodes[_number_of(record["at"], len(nodes) - 1)]
+    node.silent = _number_of(record["silent"], 2)
+    node.partition_capacity, node.enforcement_capacity = (_number_of(value, MAX_P_KEYS) for value in record["caps"])
     if "description" in record:
         node.description_bytes = bytes.fromhex(record["description"])[:_ATTRIBUTE_SIZE]
     if node.switch_info is not None:
@@ -160,22 +161,22 @@ def _load_node(nodes: Sequence[SimNode], managers: Managers, record: dict[str, A
         node.switch_info[:] = switch_info.ljust(_ATTRIBUTE_SIZE, b"\0")[:_ATTRIBUTE_SIZE]
         if "routes" in record:
             node.routes = bytearray.fromhex(record["routes"])
-            number_of(len(node.routes), _MOST_ROUTES)
+            _number_of(len(node.routes), _MOST_ROUTES)
     if "tables" in record:
         node.tables = {
-            (number_of(attribute, 0xFFFF), number_of(place, 0xFFFFFFFF)): bytes_of(data, _ATTRIBUTE_SIZE)
+            (_number_of(attribute, 0xFFFF), _number_of(place, 0xFFFFFFFF)): _bytes_of(data, _ATTRIBUTE_SIZE)
             for attribute, place, data in record["tables"]
         }
     manager = None
     if "sm" in record:
         number, state, priority, sm_key = record["sm"]
-        if node.ports[number_of(number, node.num_ports)] not in node.end_ports:
+        if node.ports[_number_of(number, node.num_ports)] not in node.end_ports:
             raise ValueError("a subnet manager at a port of another node")
         manager = SimSubnetManager(
             node.ports[number],
-            number_of(state, SMState.MASTER),
-            number_of(priority, 15),
-            number_of(sm_key, (1 << 64) - 1),
+            _number_of(state, SMState.MASTER),
+            _number_of(priority, 15),
+            _number_of(sm_key, (1 << 64) - 1),
         )
     managers.place(node, manager)
     node.touch()
@@ -194,8 +195,8 @@ def _load_agents(record: Mapping[str, Any]) -> dict[int, ClassAgent]:
     invalid."""
     found = {}
     for name, (info, capabilities, deadline) in record.items():
-        agent = ClassAgent(bytearray(bytes_of(info, KeySettings.size)), number_of(capabilities, 0xFFFF))
-        agent.deadline = None if deadline is None else seconds_of(deadline)
+        agent = ClassAgent(bytearray(_bytes_of(info, KeySettings.size)), _number_of(capabilities, 0xFFFF))
+        agent.deadline = None if deadline is None else _seconds_of(deadline)
         found[int(KEY_CLASSES[name].mgmt_class)] = agent  # type: ignore[index]
     return found
 
@@ -220,3 +221,29 @@ def _load_rules(rules: Mapping[int, ClassRules], record: Mapping[str, Any]) -> N
             if value not in CHOICES[field]:
                 raise ValueError("a rule that there is not")
             setattr(rules[int(KEY_CLASSES[name].mgmt_class)], field, value)  # type: ignore[index]
+
+
+# --- values: a wrong type or range would otherwise fail later, at an unrelated place ---------------------------------
+
+
+def _number_of(value: Any, most: int) -> int:
+    """Return *value*, a number up to *most*. Raises ValueError."""
+    if type(value) is not int or not 0 <= value <= most:
+        raise ValueError(f"a number that is not in 0..{most}")
+    return value
+
+
+def _seconds_of(value: Any) -> float:
+    """Return *value* as a time. Raises TypeError or ValueError."""
+    seconds = float(value)
+    if not math.isfinite(seconds) or abs(seconds) > _MOST_SECONDS:
+        raise ValueError("an invalid time")
+    return seconds
+
+
+def _bytes_of(value: str, size: int) -> bytes:
+    """Return *size* bytes from the hex text *value*. Raises TypeError or ValueError."""
+    data = bytes.fromhex(value)
+    if len(data) != size:
+        raise ValueError(f"{len(data)} bytes instead of {size}")
+    return data
