@@ -68,8 +68,10 @@ pictures: setup ## make docs/pictures (headless Chromium) and docs/diagrams (Gra
 	@$(BIN)/python -m docs.made.diagrams
 	@$(TEST_ENV) $(BIN)/python -m tests.pictures docs/pictures
 
+# CONFORMANCE=mlx5_0/1: is the umad of this port as the simulator takes it to be (tests/conformance)?
 hardware: setup ## look at a real fabric, read only, and write hardware-report.tar.gz; ARGS=--hash-guids hides names
 	@$(BIN)/ibkeys doctor --report hardware-report.tar.gz $(ARGS)
+	@$(if $(CONFORMANCE),$(BIN)/python -m tests.conformance $(subst /, ,$(CONFORMANCE)),:)
 
 wheels: ## build the sdist and the wheels of the last commit into dist/
 deb: ## build those and a Debian package

@@ -23,6 +23,7 @@ from tests.bench.scale import LOSS, SIZES, changes, rows, table
 from tests.bench.served import bytes_per_node, medians, opensm_seconds, smp_rates
 from tests.fattree import fat_tree
 from tests.integration.ibsim import Ibsim, parse_pkeys, tool
+from tests.integration.own_umad import OwnUmad
 from tests.integration.served import Served
 
 HERE = Path(__file__).resolve().parent
@@ -33,6 +34,8 @@ PKEY_SHOW = [*IBKEYS, "pkey-show", "--all", "-f", "json"]
 FT2048 = (64, 32, 32)  # leaves, hosts on each, spines: 2,048 hosts
 LARGE = (156, 64, 64)  # 40,156 ports
 WINDOW = 64
+AT_ONCE = 8
+"""Programs that send at the same time."""
 SERVED_TURNS = 8
 """So many times the turns of other rows for `sim serve`."""
 
@@ -208,10 +211,25 @@ def served(bench: Bench, netfile: Path, routes: Sequence[str], count: int) -> No
     ratio, a, b = medians(pairs)
     figures = f"{a:,.0f} against {b:,.0f} SMPs/s of a bare C loop, window {WINDOW}, {len(pairs)} turns"
     bench.add("sim serve / ibsim, SMP rate", f"{ratio:.2f}", ">= 0.6", figures)
+    own_library(bench, netfile, loop, routes, count)
     ratio, a, b = medians([(opensm_seconds(netfile, Served), opensm_seconds(netfile, Ibsim)) for _ in range(3)])
     bench.add("opensm -o to SUBNET UP, sim serve / ibsim", f"{ratio:.1f}", "<= 10", f"{a:.1f} s against {b:.1f} s")
     size, nodes = bytes_per_node(netfile, ROOT / "tests" / "data" / "fabrics" / "two-switch.net")
     bench.add("sim serve, memory for each node", f"{size / 1024:.1f} KiB", "", f"{nodes:,} nodes")
+
+
+def own_library(bench: Bench, netfile: Path, loop: Path, routes: Sequence[str], count: int) -> None:
+    """``sim serve`` and our libibumad in the place of ibsim and libumad2sim."""
+    with OwnUmad(netfile) as ours:
+        for processes in (1, AT_ONCE):
+            turns = SERVED_TURNS * bench.turns // processes
+            pairs = smp_rates(ours, bench.sim, loop, WINDOW, count, routes, max(3, turns), processes)
+            ratio, a, b = medians(pairs)
+            what = f"our libibumad / libumad2sim + ibsim, SMP rate of {processes} at once"
+            bench.add(what, f"{ratio:.2f}", ">= 0.7", f"{a:,.0f} against {b:,.0f} SMPs/s, {len(pairs)} turns")
+    ratio, a, b = medians([(opensm_seconds(netfile, OwnUmad), opensm_seconds(netfile, Ibsim)) for _ in range(3)])
+    what = "opensm -o to SUBNET UP, our libibumad / libumad2sim + ibsim"
+    bench.add(what, f"{ratio:.1f}", "<= 1.3", f"{a:.1f} s against {b:.1f} s")
 
 
 def machine() -> str:

@@ -15,21 +15,32 @@ from tests.integration.served import Served
 
 
 def smp_rates(
-    ours: Ibsim, theirs: Ibsim, loop: Path, window: int, count: int, routes: Sequence[str], turns: int
+    ours: Ibsim,
+    theirs: Ibsim,
+    loop: Path,
+    window: int,
+    count: int,
+    routes: Sequence[str],
+    turns: int,
+    processes: int = 1,
 ) -> list[tuple[float, float]]:
-    """Return (SMPs/s on our server, on ibsim) of a bare C loop, for each turn."""
+    """Return (SMPs/s on our server, on ibsim) of so many bare C loops at once, for each turn."""
 
     def rate(server: Ibsim) -> float:
-        done = subprocess.run(
-            server.arguments([str(loop), str(window), str(count), *routes]),
-            env=server.environment,
-            cwd=server.folder,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=120,
-        )
-        return count / float(done.stdout)
+        command = server.arguments([str(loop), str(window), str(count // processes), *routes])
+        loops = [
+            subprocess.Popen(
+                command,
+                env=server.environment,
+                cwd=server.folder,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.DEVNULL,
+                text=True,
+            )
+            for _ in range(processes)
+        ]
+        seconds = [float(each.communicate(timeout=120)[0]) for each in loops]
+        return count / max(seconds)
 
     return [(rate(ours), rate(theirs)) for _ in range(turns)]
 

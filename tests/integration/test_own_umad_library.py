@@ -10,7 +10,7 @@ import socket
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -125,15 +125,25 @@ def run(fabric: OwnUmad, program: Path, *words: str, host: str = "node01") -> su
     return fabric.run([str(program), *words], LIMIT, env=settings)
 
 
-def test_every_claim_holds(fabric: OwnUmad, tmp_path: Path) -> None:
-    """The program is linked to the library as any other; nothing of ours is in it."""
-    built = tmp_path / "umad"
-    command = [compiler(), "-Wall", "-o", str(built), str(CONFORMANCE / "umad.c"), system_library()]
-    subprocess.run(command, check=True, timeout=120)
-    done = run(fabric, built)
-    wrong = [line for line in done.stdout.splitlines() if not line.startswith("ok")]
-    assert (done.returncode, wrong) == (0, []), done.stdout + done.stderr
-    assert len(done.stdout.splitlines()) > 50
+@pytest.mark.parametrize("port", [(), ("mlx4_0", "1")])
+def test_every_claim_holds(fabric: OwnUmad, port: Sequence[str]) -> None:
+    """The program is linked to the library as any other; nothing of ours is in it. So `make hardware` runs it."""
+    done = fabric.run([sys.executable, "-m", "tests.conformance", *port], LIMIT, sim_host="node01")
+    held, _, claims = (done.stdout.split(" claims hold")[0]).rpartition(" of ")
+    assert (done.returncode, held) == (0, claims), done.stdout + done.stderr
+    assert int(claims) > 50
+
+
+def test_make_hardware_runs_them_on_a_real_port() -> None:
+    command = ["make", "-n", "hardware", "CONFORMANCE=mlx5_0/1"]
+    printed = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True, timeout=60).stdout
+    assert ".venv/bin/python -m tests.conformance mlx5_0 1\n" in printed
+
+
+def test_a_claim_that_does_not_hold_is_named(fabric: OwnUmad) -> None:
+    done = fabric.run([sys.executable, "-m", "tests.conformance", "mlx4_7", "1"], LIMIT, sim_host="node01")
+    assert done.returncode == 1
+    assert done.stdout.startswith("not ok - there is a port (umad_get_port(3))\n"), done.stdout
 
 
 def test_every_claim_holds_on_a_switch(fabric: OwnUmad, build: Build) -> None:
