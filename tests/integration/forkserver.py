@@ -207,7 +207,9 @@ if __name__ == "__main__":
     for module in pkgutil.walk_packages(ibkeys.__path__, "ibkeys."):
         if not module.name.endswith("__main__"):
             importlib.import_module(module.name)
-    gc.freeze()
+    # Now all objects are old, and so many that a child never examines them, which would copy their pages. If they were
+    # frozen the same would hold, but ibkeys counts the frozen ones, and to count half a million takes 5 ms.
+    gc.collect()
     code, arguments = serve(socket.socket(fileno=int(sys.argv[1])))
     sys.argv = ["-c", *arguments]
     _run(code, ending)
