@@ -204,8 +204,8 @@ def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None,
     for problem in made.problems:
         exits.warn(clean(problem.message if problem.port is None else f"{problem.port}: {problem.message}"), "problem")
     gaps = by_hand.allow_break
-    script = ufm_script(made, gaps) if by_hand.script == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
-    write_as_is("\n".join(script.lines()) + "\n")
+    lines = ufm_script(made, gaps) if by_hand.script == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
+    write_as_is("\n".join(lines) + "\n")
 
 
 def _copy_of(present: str | None) -> Policy | None:

@@ -9,7 +9,7 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.by_hand.script import HandScript, refuse_circles
+from ibkeys.plan.by_hand.script import refuse_circles, script_lines
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
@@ -17,9 +17,9 @@ from ibkeys.plan.sm_policies import policies_between
 _END: Final = "END-OF-POLICY"
 
 
-def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> HandScript:
-    """Return the steps of a *plan* that lists all tables. *present*: a copy of the policy that OpenSM uses now, None if
-    there is no copy; *gaps*: pairs may temporarily lose connectivity.
+def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> Iterator[str]:
+    """Return the lines of the script for a *plan* that lists all tables. *present*: a copy of the policy that OpenSM
+    uses now, None if there is no copy; *gaps*: pairs may temporarily lose connectivity.
 
     Raises UsageError if intermediate policies are needed and *present* is None, or if a pair would be cut; and the
     errors of `policies_between`.
@@ -37,7 +37,7 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
         )
     titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
     stages = list(zip(titles, (tuple(_put(text)) for text in found.texts), found.states, strict=True))
-    return HandScript(plan, stages, _HEAD, _BACK)
+    return script_lines(plan, stages, _HEAD, _BACK)
 
 
 _HEAD: Final = (

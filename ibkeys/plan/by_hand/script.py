@@ -5,8 +5,7 @@ person makes.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
 from ibkeys.arguments import given
 from ibkeys.errors import UsageError
@@ -25,37 +24,28 @@ ScriptStage = tuple[str, Sequence[str], ScriptState]
 P_Keys of each port after it."""
 
 
-@dataclass(frozen=True, slots=True)
-class HandScript:
-    """The script that makes *stages* of *plan* one after the other. ``head``: the lines at the beginning; ``back``: the
-    lines that explain the rollback."""
-
-    plan: PartitionPlan
-    stages: Sequence[ScriptStage]
-    head: tuple[str, ...]
-    back: tuple[str, ...]
-
-    def lines(self) -> Iterator[str]:
-        """Yield the script line by line."""
-        yield (
-            "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step "
-            "passes."
-        )
-        yield clean(f"# policy: {self.plan.policy.file}; digest of the plan: {plan_digest(self.plan)}")
-        yield "# The fabric must not have changed since this was made: otherwise plan again."
-        yield from self.head
-        tables = tables_by_guid(self.plan.tables)
-        before: ScriptState = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
-        for number, (title, commands, state) in enumerate(self.stages, 1):
-            yield ""
-            yield f"# === step {number} of {len(self.stages)}: {title}"
-            yield from commands
-            shown = {table.port: state[guid] for guid, table in tables.items() if before[guid] != state[guid]}
-            yield from _check(shown)
-            before = state
+def script_lines(
+    plan: PartitionPlan, stages: Sequence[ScriptStage], head: Iterable[str], back: Iterable[str]
+) -> Iterator[str]:
+    """Yield the lines of the script that makes *stages* of *plan* one after the other. *head*: the lines at the
+    beginning; *back*: the lines that explain the rollback."""
+    yield (
+        "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step passes."
+    )
+    yield clean(f"# policy: {plan.policy.file}; digest of the plan: {plan_digest(plan)}")
+    yield "# The fabric must not have changed since this was made: otherwise plan again."
+    yield from head
+    tables = tables_by_guid(plan.tables)
+    before: ScriptState = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
+    for number, (title, commands, state) in enumerate(stages, 1):
         yield ""
-        yield "# === to roll back"
-        yield from self.back
+        yield f"# === step {number} of {len(stages)}: {title}"
+        yield from commands
+        yield from _check({table.port: state[guid] for guid, table in tables.items() if before[guid] != state[guid]})
+        before = state
+    yield ""
+    yield "# === to roll back"
+    yield from back
 
 
 def refuse_circles(circles: Collection[object], gaps: bool) -> None:

@@ -13,7 +13,7 @@ from ibkeys.managers.ufm.answers import QOS, UfmMembership, word_of
 from ibkeys.managers.ufm.limits import refuse_impossible, without_room
 from ibkeys.managers.ufm.rest import Call, changing, resource
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.by_hand.script import HandScript, ScriptStage, ScriptState, refuse_circles
+from ibkeys.plan.by_hand.script import ScriptStage, ScriptState, refuse_circles, script_lines
 from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import counted, named
@@ -30,8 +30,9 @@ _BACK: Final = (
 )
 
 
-def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
-    """Return the steps of a *plan* that lists all tables. *gaps*: pairs may temporarily lose connectivity.
+def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
+    """Return the lines of the script for a *plan* that lists all tables. *gaps*: pairs may temporarily lose
+    connectivity.
 
     Raises UsageError for a change that no call of UFM's REST interface makes, for a table without room, and if a pair
     would be cut.
@@ -58,7 +59,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> HandScript:
         title = "members come" if is_adding else "members go"
         stages.append((title, tuple(_calls(before, state, policy)), state))
         before = state
-    return HandScript(plan, stages, _HEAD, _BACK)
+    return script_lines(plan, stages, _HEAD, _BACK)
 
 
 def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> Iterator[str]:
