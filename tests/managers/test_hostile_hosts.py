@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.cli.sm.words import write_words
+from ibkeys.cli.sm.show import write_words
 from ibkeys.managers.dangers.catalogue import all_dangers
 from ibkeys.managers.document import to_json
 from ibkeys.managers.elsewhere.remote import RemoteFiles

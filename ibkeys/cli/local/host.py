@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.documents.host import HOST_SHOW
+from ibkeys.cli.exits import clean, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.local.document import document_of, rows_of
-from ibkeys.cli.local.job_script import write_lines
 from ibkeys.cli.local.text import write_text
 from ibkeys.cli.options import Folding
 from ibkeys.cli.render import write_document
@@ -19,7 +20,10 @@ from ibkeys.errors import NoDevice
 from ibkeys.printable import first_lines
 
 if TYPE_CHECKING:
+    from ibkeys.host.kernel.ports import KernelPort
+    from ibkeys.host.kernel.programs import JobScriptLine
     from ibkeys.host.kernel.view import HostView
+
 
 LISTED: Final = 10
 """Most unread things in a table; further ones are only counted. JSON lists all."""
@@ -63,7 +67,7 @@ def host_show(
         raise _no_port(view, ca, port)
     found = settings(job_ports(ports), base)
     if format == "env":
-        write_lines(found, job_ports(ports), base)
+        _write_job_script(found, job_ports(ports), base)
     elif not write_document(format, HOST_SHOW, lambda: document_of(view, ports, found, base), rows_of(ports)):
         write_text(view, ports, found, base, folded)
     if _say_unread(view, format):
@@ -95,3 +99,34 @@ def _say_unread(view: HostView, format: str) -> bool:
     lines = first_lines([*map(str, troubles)], most, "and {} more (all of them: -f json)".format)
     exits.warn_each(lines, "not read")
     return bool(troubles)
+
+
+def _write_job_script(settings: Sequence[JobScriptLine], ports: Sequence[KernelPort], partition: int | None) -> None:
+    """Write lines for a job script, a Slurm TaskProlog or ``eval``: one export for each program, comments for all else.
+
+    The value of an export is always a number, because the names of devices may hold any character.
+    """
+    job = "what programs take by default" if partition is None else f"partition 0x{partition:04x}"
+    write_exact(_comment(f"{job}, on {', '.join(map(str, ports)) or 'no active InfiniBand port'}"))
+    taken = {choice.p_key.partition for setting in settings for _, choice in setting.choices if choice.p_key}
+    if len(taken) > 1:
+        bases = ", ".join(f"0x{base:04x}" for base in sorted(taken))
+        write_exact(_comment(f"programs take different partitions ({bases}): --partition chooses one for all"))
+    for setting in settings:
+        name, variable = setting.program.name, setting.program.variable
+        if setting.value is None:
+            unset = f"{variable} is not set: " if setting.program.can_be_told(partition) else ""
+            write_exact(_comment(f"{name}: {unset}{setting.reason}"))
+            continue
+        write_exact(_comment(f"{name}: {_taken(setting)}"))
+        write_exact(f"export {variable}={setting.value}")
+
+
+def _taken(setting: JobScriptLine) -> str:
+    found = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
+    older = f"; {setting.older}" if setting.older is not None else ""
+    return f"the {setting.program.takes}, for {' and '.join(found)}{older}"
+
+
+def _comment(text: str) -> str:
+    return f"# {clean(text)}"
