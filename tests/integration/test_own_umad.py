@@ -112,6 +112,11 @@ def test_a_sm_shows_as_long_as_it_runs(serve: Serve, stack: ExitStack) -> None:
     assert "IsSM" not in served.on("node02", "smpquery", "portinfo", "-D", "0,1,1").stdout
 
 
+def test_a_sm_answers_a_program_at_its_own_port(up: OwnUmad) -> None:
+    for words in (("-D", "0"), ()):
+        assert "SMINFO_MASTER" in up.on(SM, "sminfo", *words).stdout
+
+
 def test_only_one_opensm_runs_at_a_port(up: OwnUmad) -> None:
     done = up.run(up.opensm_arguments(extra=("-o", "-f", "stdout")), check=False)
     assert "ERR" in done.stdout
