@@ -82,7 +82,8 @@ wheels deb rpm release:
 	@umask 022 && $(MAKE) -f packaging/Makefile $@ PYTHON=$(PYTHON)
 
 clean: ## remove what setup, the tests, the site and a release made
-	@rm -rf .venv .venv-demo build dist docs/reference ibkeys/umad/_libibumad*.so ibkeys/sim/lib .hypothesis .mypy_cache .pytest_cache .ruff_cache
+	@rm -rf .venv .venv-demo build dist docs/reference ibkeys/umad/_libibumad*.so ibkeys/sim/hosted/kernel*.so ibkeys/sim/lib \
+	  .hypothesis .mypy_cache .pytest_cache .ruff_cache
 
 # Installed as for a user, so that the commands, the extension and the man pages are those that a user gets; then a .pth
 # file puts this folder in front, so that what runs is the working tree, not the copy of it at the time of the setup.
@@ -94,8 +95,9 @@ clean: ## remove what setup, the tests, the site and a release made
 	@PATH="$(CURDIR)/$(BIN):$$PATH" $(PIP) install --no-build-isolation --config-settings=build-dir=build/setup '.[test]'
 	@packages=`$(BIN)/python -c 'import sysconfig; print(sysconfig.get_path("platlib"))'`; \
 	  echo "import sys; sys.path.insert(0, '$(CURDIR)')" > "$$packages/ibkeys-working-tree.pth"; \
-	  rm -rf ibkeys/umad/_libibumad*.so ibkeys/sim/lib; cp "$$packages"/ibkeys/umad/_libibumad*.so ibkeys/umad/ 2>/dev/null \
-  && cp -r "$$packages"/ibkeys/sim/lib ibkeys/sim/ || true
+	  rm -rf ibkeys/umad/_libibumad*.so ibkeys/sim/hosted/kernel*.so ibkeys/sim/lib; \
+	  cp "$$packages"/ibkeys/umad/_libibumad*.so ibkeys/umad/ 2>/dev/null \
+	  && cp "$$packages"/ibkeys/sim/hosted/kernel*.so ibkeys/sim/hosted/ && cp -r "$$packages"/ibkeys/sim/lib ibkeys/sim/ || true
 	@$(BIN)/python -c 'import ibkeys.umad._libibumad' 2>/dev/null || { \
 	  echo 'The extension over libibumad was not built; why: build/setup/meson-logs/meson-log.txt' >&2; \
 	  ! test -f /etc/debian_version; }

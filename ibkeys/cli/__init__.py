@@ -103,7 +103,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "pkey-explain": CommandEntry("tools.explain", "Explain a P_Key."),
         "qkey-explain": CommandEntry("tools.explain", "Explain what a Q_Key can be used for."),
         "decode": CommandEntry("tools.decode", "Decode a MAD or a bare attribute, given in hex."),
-        "sim": CommandEntry("tools.sim", "Simulate a subnet, or a snapshot, for other programs."),
+        "sim": CommandEntry("sim.group", "Simulate a fabric, or a snapshot, and run programs on it."),
     },
 }
 """The commands, grouped by purpose. Help, completion, ibkeys(1) and the web site list them in this order."""

@@ -23,6 +23,7 @@ from ibkeys.errors import FileFormatError, MKeyNeeded, NoReply, SendRefused, Usa
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.printable import counted
+from ibkeys.simulated_host import own
 
 if TYPE_CHECKING:
     from ibkeys.client.sa import SaClient
@@ -296,13 +297,13 @@ def _warn_of_missing_keystore(keystore: str) -> None:
 def config_of(where: Where) -> Config:
     """Return the ibdiag.conf that -z names; ``none`` is an empty one.
 
-    Without -z: the system's, for the real stack only, if it can be read. Raises FileFormatError.
+    Without -z: the system's, on a real host and for the real stack only, if it can be read. Raises FileFormatError.
     """
     if where.config == NO_FILE:
         return Config()
     if where.config:
         return read_config(Path(where.config))
-    if is_simulated(where) or not os.access(DEFAULT_CONFIG, os.R_OK):
+    if is_simulated(where) or own() is not None or not os.access(DEFAULT_CONFIG, os.R_OK):
         return Config()
     return read_config(DEFAULT_CONFIG)
 
@@ -310,7 +311,7 @@ def config_of(where: Where) -> Config:
 def _default_name_map(where: Where) -> Path | None:
     from ibkeys.topology.names.node_names import read_node_name_map
 
-    if is_simulated(where) or not os.access(DEFAULT_NAME_MAP, os.R_OK):
+    if is_simulated(where) or own() is not None or not os.access(DEFAULT_NAME_MAP, os.R_OK):
         return None
     try:
         read_node_name_map(DEFAULT_NAME_MAP)

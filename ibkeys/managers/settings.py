@@ -29,6 +29,7 @@ from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import NO_ENTRY, HostEntry
+from ibkeys.simulated_host import own
 from ibkeys.store.private_files import os_error
 
 DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
@@ -63,9 +64,9 @@ class SmSettings:
 
 
 def settings_or_default(path: str | Path | None) -> SmSettings:
-    """Return the settings in the ``sm.toml`` at *path*; None: those of the system's file, none if that does not exist.
-    Raises FileFormatError, StoreError."""
-    if path is None and not DEFAULT_SETTINGS.exists():
+    """Return the settings in the ``sm.toml`` at *path*; None: those of the system's file, none if that does not exist
+    or this is a simulated host. Raises FileFormatError, StoreError."""
+    if path is None and (own() is not None or not DEFAULT_SETTINGS.exists()):
         return SmSettings()
     return read_settings(DEFAULT_SETTINGS if path is None else Path(path))
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ibkeys.simulated_host import own
 from ibkeys.store.keystore.sealing import Passphrase
 
 SYSTEM_DIRECTORY: Final = Path("/var/lib/ibkeys")
@@ -28,10 +29,14 @@ class StorePaths:
 
 
 def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
-    """Return ``/var/lib/ibkeys`` for root, else ``ibkeys`` in the user's XDG state directory.
+    """Return ``/var/lib/ibkeys`` for root, else ``ibkeys`` in the user's XDG state directory; on a simulated host a
+    folder of that host.
 
     A relative XDG_STATE_HOME is ignored, as the XDG base directory specification requires.
     """
+    here = own() if environ is None else None
+    if here is not None:
+        return here.stores
     environ = os.environ if environ is None else environ
     if os.geteuid() == 0 if root is None else root:
         return SYSTEM_DIRECTORY

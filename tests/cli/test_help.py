@@ -115,7 +115,12 @@ NEVER_FROM_THE_ENVIRONMENT = {
     "--limited",
     "--members",
 }
-TYPED_HERE = {("partition-add", "--policy"), ("partition-remove", "--policy"), ("sim", "--export-keys")}
+TYPED_HERE = {
+    ("partition-add", "--policy"),
+    ("partition-remove", "--policy"),
+    ("sim", "--export-keys"),
+    ("sim", "--on"),
+}
 """Options that other commands have from the environment."""
 READ_HERE = {("sim", "--script")}
 """Options that other commands do not have from the environment."""
@@ -355,7 +360,8 @@ def test_there_is_no_man_page_too_many() -> None:
     sevens = ("interlocks", "opensm", "options", "output", "rights", "security", "ufm")
     assert {path.name for path in MAN.glob("*.7")} == {f"ibkeys-{name}.7" for name in sevens}
     assert {path.name for path in MAN.glob("*.5")} == {"ibkeys.toml.5"}
-    assert {path.name for path in MAN.glob("*.1")} == {"ibkeys.1", *(f"ibkeys-{name}.1" for name in COMMANDS)}
+    ones = ("ibkeys", "ibkeys-sim-run", *(f"ibkeys-{name}" for name in COMMANDS))
+    assert {path.name for path in MAN.glob("*.1")} == {f"{name}.1" for name in ones}
 
 
 def test_the_main_man_page_is_short_and_begins_with_examples() -> None:

@@ -1,10 +1,21 @@
-"""The document about a simulated subnet that is being served: sim serve."""
+"""The documents about simulated subnets that are being served: sim serve, sim ls."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, by_name, listed, maybe, object_of
+from ibkeys.cli.documents.field import (
+    NOTHING,
+    NUMBER,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    by_name,
+    listed,
+    maybe,
+    object_of,
+)
 
 _ASSUMED: Final = (
     Field("what", TEXT, "What the files do not say."),
@@ -30,5 +41,34 @@ SIM_SERVE: Final = Document(
     ),
     CsvRows("assumption", _ASSUMED),
     about="What `ibkeys sim serve -f json` writes when it is ready",
+    page="sim",
+)
+
+_PROCESS: Final = (
+    Field("host", TEXT, "The simulated host."),
+    Field("pid", NUMBER, "Number of the process."),
+    Field("command", TEXT, "Its command line."),
+)
+_SERVER: Final = (
+    Field("socket", TEXT, "The socket name, for `--socket`.", "Socket"),
+    Field("fabric", TEXT, "The files that it is made of; demo: the demo fabric.", "Fabric"),
+    Field("pid", NUMBER, "Number of the process of the server.", "Server"),
+)
+_HOSTS: Final = Field("hosts", TEXT, "", "Processes", lambda row: row["hosts"] or NOTHING)
+SIM_LS_COLUMNS: Final = (*_SERVER, _HOSTS)
+SIM_LS: Final = Document(
+    "sim-ls",
+    1,
+    (
+        Field(
+            "servers",
+            listed(
+                object_of(*_SERVER, Field("processes", listed(object_of(*_PROCESS)), "The processes on its hosts."))
+            ),
+            "The servers that let this user in.",
+        ),
+    ),
+    CsvRows("process", (*_SERVER[:2], *_PROCESS)),
+    about="What `ibkeys sim ls -f json` writes",
     page="sim",
 )

@@ -123,9 +123,9 @@ def usage_of(command: click.Command, ctx: click.Context) -> str:
     return " ".join([command.name or "", *arguments, *options])
 
 
-def command(name: str, reports_site: bool = False) -> Callable[[Callable[..., Any]], Command]:
-    """Return the decorator that makes a command of a function. *reports_site*: see `Command`."""
-    return click.command(name, cls=Command, reports_site=reports_site)
+def command(name: str, reports_site: bool = False, **settings: Any) -> Callable[[Callable[..., Any]], Command]:
+    """Return the decorator that makes a command of a function. *reports_site*: see `Command`; *settings*: click's."""
+    return click.command(name, cls=Command, reports_site=reports_site, **settings)
 
 
 def _write_section(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import signal
 import socket
@@ -9,73 +10,28 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from shlex import quote
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final
 
 import click
 
 from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
-from ibkeys.cli.help.command import CommandGroup
-from ibkeys.cli.tools.sim_mads import Traced, traced_options, watching
-from ibkeys.cli.tools.sim_source import assumed_lines, end_ports_of, export_keys, write_ready
-from ibkeys.cli.types import NumberType
+from ibkeys.cli.help.command import command
+from ibkeys.cli.sim.made import Made, made_of, socket_option
+from ibkeys.cli.sim.mads import Traced, traced_options, watching
+from ibkeys.cli.sim.source import assumed_lines, end_ports_of, export_keys, write_ready
 from ibkeys.errors import IbkeysError, UsageError
-from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from ibkeys.keys.pkey import InboundCheck
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.steering.script import Script
-    from ibkeys.sim.subnet import Subnet
 
 _LOOPBACK: Final = "127.0.0.1"
 _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
-
-_socket: Final = click.option(
-    "--socket",
-    "name",
-    envvar=["IBKEYS_SOCKET", "IBSIM_SOCKNAME"],
-    default="sim",
-    metavar="NAME",
-    help="Base name of the sockets.  [default: IBSIM_SOCKNAME, else sim]",
-)
-
-
-@click.group("sim", cls=CommandGroup)
-@options.common
-def sim() -> None:
-    """Simulate a subnet, or a snapshot, for other programs.
-
-    Programs attach through ibsim-run, as with ibsim: OpenSM, infiniband-diags, ibkeys itself. To try a change with
-    ibkeys alone, no server is needed: give each command --backend sim:SNAPSHOT,state=FILE.
-    """
-
-
-@dataclass(frozen=True, slots=True)
-class _Made:
-    """The options for making the subnet of a file."""
-
-    port_guids: Literal["file", "ibsim"] = options.field(
-        "--port-guids",
-        type=click.Choice(["file", "ibsim"]),
-        default="file",
-        help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
-    )
-    seed: int = options.field(
-        "--seed", type=NumberType(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
-    )
-    links: Literal["initialize", "active"] | None = options.field(
-        "--links",
-        type=click.Choice(["initialize", "active"]),
-        default=None,
-        help="State of the links: as after power-up, or as a subnet manager left them.  [default: as recorded, else "
-        "initialize]",
-    )
-    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,15 +61,15 @@ class _Served:
     )
 
 
-@sim.command("serve")
+@command("serve")
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
-@_socket
-@options.group("made", _Made)
+@socket_option
+@options.group("made", Made)
 @options.group("served", _Served)
 @traced_options
 @options.format
 @options.common
-def serve(sources: tuple[str, ...], name: str, made: _Made, served: _Served, traced: Traced, format: str) -> int:
+def serve(sources: tuple[str, ...], name: str, made: Made, served: _Served, traced: Traced, format: str) -> int:
     """Serve a simulated subnet to any libibumad program.
 
     FILE is a snapshot, a net file of ibsim, output of ibnetdiscover, or a file that 'ibkeys import' reads: several
@@ -124,7 +80,7 @@ def serve(sources: tuple[str, ...], name: str, made: _Made, served: _Served, tra
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
 
-    subnet = _made_of(sources, made)
+    subnet = made_of(sources, made)
     where = _listening_at(served.listen) if served.remote or served.listen else None
     home = subnet.node(served.at) if served.at else subnet.nodes[0]
     events = _script(served.script) if served.script else None
@@ -144,6 +100,8 @@ def serve(sources: tuple[str, ...], name: str, made: _Made, served: _Served, tra
                 save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
                 log=_say,
                 log_clients=_say if traced.verbose else None,
+                fabric=" ".join(sources) or "demo",
+                folder=f"{os.path.abspath(served.state)}.hosts" if served.state else None,
             )
         )
         _stop_on_signals(stack, server)
@@ -161,8 +119,8 @@ def serve(sources: tuple[str, ...], name: str, made: _Made, served: _Served, tra
     return exits.DONE
 
 
-@sim.command("ctl", context_settings={"ignore_unknown_options": True})
-@_socket
+@command("ctl", context_settings={"ignore_unknown_options": True})
+@socket_option
 @click.argument("words", nargs=-1, required=True, metavar="COMMAND...", type=click.UNPROCESSED)
 @options.common
 def ctl(name: str, words: tuple[str, ...]) -> int:
@@ -255,19 +213,6 @@ def _keep_names(server: Server, stack: ExitStack) -> None:
         _say(f"names of nodes are not kept for completion: {error}")
     else:
         stack.callback(names.forget, which)
-
-
-def _made_of(sources: Sequence[str], made: _Made) -> Subnet:
-    from ibkeys.replica.sources import read_subnet
-    from ibkeys.sim.subnet import Subnet
-    from ibkeys.umad.sim_spec import DEMO
-
-    if sources:
-        subnet = read_subnet(list(map(Path, sources)), made.port_guids, made.seed, made.links, "initialize")
-    else:
-        subnet = Subnet.from_file(DEMO, made.port_guids, made.seed, made.links or "initialize")
-    subnet.inbound_check = made.inbound_check
-    return subnet
 
 
 def _settings(server: Server, where: tuple[str, int] | None) -> dict[str, str]:

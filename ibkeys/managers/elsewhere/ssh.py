@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import UsageError
+from ibkeys.simulated_host import refuse_ssh
 
 CONNECT_SECONDS: Final = 10
 SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
@@ -81,7 +82,11 @@ class SshHost:
             raise UsageError(f"{self.name!r} is not a valid host name: {hint}")
 
     def command(self) -> list[str]:
-        """Return the command that starts a shell there, which reads its program from standard input."""
+        """Return the command that starts a shell there, which reads its program from standard input.
+
+        Raises UsageError on a simulated host.
+        """
+        refuse_ssh()
         settings = [word for name, value, _ in SETTINGS for word in ("-o", f"{name}={value}")]
         config = ["-F", self.config] if self.config is not None else []
         shell = f"sudo -n {_SHELL}" if self.sudo else _SHELL

@@ -20,6 +20,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.command_line import CommandLine, read_command_line
 from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
+from ibkeys.simulated_host import SimulatedHost, of_environment, of_mounts, own
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
 """The places of OpenSM's configuration in distributions; a running OpenSM may use another file (``-F``)."""
@@ -171,8 +172,10 @@ def opensm_processes(
 ) -> list[OpensmProcess]:
     """Return the OpenSM processes in /proc, also those in containers (their paths by /proc/PID/root). Only those of
     root, of an owner of a umad device in *devices*, and of this user count: any user may call a program opensm, and
-    could so decide which files are read and reported.
+    could so decide which files are read and reported. On a simulated host only those of that host count, and on a real
+    one none that is on a simulated host (`ibkeys.simulated_host`).
     """
+    here = None if host.name else own()
     umads = (name for name in (or_none(host.names, devices) or ()) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
@@ -182,11 +185,20 @@ def opensm_processes(
         if not (_owner(host, folder) | _users_in(status)) <= users:
             continue
         words = _words(host, folder / "cmdline")
-        if words and os.path.basename(words[0]) == PROGRAM:
+        if words and os.path.basename(words[0]) == PROGRAM and _simulated_host(host, folder) == here:
             process = _process(host, folder, words, status, default_cache)
             if _words(host, folder / "cmdline"):  # otherwise it has ended since, and was only partly read
                 found.append(process)
     return found
+
+
+def _simulated_host(host: HostFiles, process: Path) -> SimulatedHost | None:
+    """Return the simulated host that a process runs on; None if it is a real one, or if nothing shows it."""
+    marked = of_mounts(_text(host, process / "mountinfo", files.LIST))
+    if marked is not None:
+        return marked
+    words = _words(host, process / "environ") or ()
+    return of_environment(dict(word.partition("=")[::2] for word in words))
 
 
 def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:
@@ -309,8 +321,8 @@ def _cwd(host: HostFiles, process: Path) -> Path | None:
     return Path("/") / Path(found).relative_to(root) if Path(found).is_relative_to(root) else None
 
 
-def _text(host: HostFiles, path: Path) -> str:
-    return (or_none(host.read, path, files.SETTINGS) or b"").decode("utf-8", "replace")
+def _text(host: HostFiles, path: Path, limit: int = files.SETTINGS) -> str:
+    return (or_none(host.read, path, limit) or b"").decode("utf-8", "replace")
 
 
 def _words(host: HostFiles, path: Path) -> list[str] | None:

@@ -8,6 +8,8 @@ ibsim's protocol (`Attachments`) and whose packets go through the subnet (`Packe
 from __future__ import annotations
 
 import os
+import shutil
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Container
@@ -42,7 +44,8 @@ class Server(Closing):
     has no credentials, so it needs *allow_others*: UsageError. Only *users* may send control lines. Programs that name
     no node attach to *home*, by default the first one. *watch* is called with every MAD; *save* is called once a
     second; *log* gets a line about each error and about the script, *log_clients* about clients that attach and detach.
-    ``steering`` executes lines. Raises TransportError.
+    *fabric*: what is served, in words for `sim ls`. *folder*: where the files of the hosts lie; None: in a folder that
+    exists as long as the server. ``steering`` executes lines. Raises TransportError.
     """
 
     def __init__(
@@ -58,6 +61,8 @@ class Server(Closing):
         save: Callable[[], None] | None = None,
         log: Callable[[str], None] | None = None,
         log_clients: Callable[[str], None] | None = None,
+        fabric: str = "",
+        folder: str | None = None,
     ) -> None:
         self.subnet = subnet
         self.name = protocol.check_name(name)
@@ -73,6 +78,7 @@ class Server(Closing):
         self._save_at = 0.0
         self._log = log or (lambda line: None)
         self._closed = False
+        self._folder, self._keeps_folder = folder, folder is not None
         self._control = attached.bind(name, listen)
         self._loop = Loop(self._report_bug)
         try:
@@ -118,6 +124,8 @@ class Server(Closing):
                 watch=watch,
                 log=self._log,
                 log_clients=log_clients or (lambda line: None),
+                folder=self.folder,
+                fabric=fabric,
             )
         except BaseException:
             self.steering.close()
@@ -126,10 +134,22 @@ class Server(Closing):
             raise
         self._loop.register(self._control.fileno(), self._attachments.read)
 
+    def folder(self) -> str:
+        """Return the folder of the hosts' files, which only this user may enter. Raises OSError."""
+        if self._folder is None:
+            self._folder = tempfile.mkdtemp(prefix="ibkeys-sim-hosts-")
+        os.makedirs(self._folder, 0o700, exist_ok=True)
+        return self._folder
+
     # The loop
 
-    def serve(self) -> None:
-        """Serve until `stop`. No action of a client, and no bug that it meets, ends this."""
+    def serve(self, until: int | None = None) -> None:
+        """Serve until `stop`, or until the descriptor *until* is readable, as that of a process that has ended.
+
+        No action of a client, and no bug that it meets, ends this.
+        """
+        if until is not None:
+            self._loop.register(until, lambda events: self.stop())
         next_tick = time.monotonic() + TICK
         while not self._loop.stopping:
             now = time.monotonic()
@@ -172,6 +192,8 @@ class Server(Closing):
         self.steering.close()
         self._loop.close()
         self._control.close()
+        if self._folder is not None and not self._keeps_folder:
+            shutil.rmtree(self._folder, ignore_errors=True)  # a host's program may have made folders of other users
 
     # Timers
 

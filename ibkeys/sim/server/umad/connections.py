@@ -23,11 +23,11 @@ from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
 from ibkeys.sim.server.outbox import MadTap
 from ibkeys.sim.server.umad import wire
-from ibkeys.sim.server.umad.hosts import Adapter, adapters_of, choose, describe_adapter, describe_port
+from ibkeys.sim.server.umad.hosts import Adapter, adapters_of, choose, describe_adapter, describe_port, name_of
 from ibkeys.sim.server.umad.issm import IssmDevices
 from ibkeys.sim.server.umad.mad_layer import MadLayer
 from ibkeys.sim.server.umad.open_ports import Page, ProgramPort
-from ibkeys.sim.server.umad.wire import Hello, Kind, WireQuestion
+from ibkeys.sim.server.umad.wire import Hello, HostAnswer, Kind, WireQuestion
 from ibkeys.sim.subnet import Subnet
 
 MOST_CONNECTIONS: Final = 512
@@ -70,7 +70,8 @@ class Connections:
     """Serves the programs that connect to the socket of ``name``.
 
     Only programs of ``users`` may, None: those of all users; those that name no host are on that of ``home``. ``log``
-    gets a line about each that is refused, ``log_clients`` about those that open and close a port.
+    gets a line about each that is refused, ``log_clients`` about those that open and close a port. ``folder`` returns
+    the folder of the hosts' files; ``fabric``: what is served, in words.
     """
 
     subnet: Subnet
@@ -83,6 +84,8 @@ class Connections:
     watch: MadTap | None
     log: Callable[[str], None]
     log_clients: Callable[[str], None]
+    folder: Callable[[], str]
+    fabric: str
     _strangers: dict[int, socket.socket] = field(default_factory=dict)
     _open: dict[int, ProgramPort] = field(default_factory=dict)
 
@@ -170,6 +173,8 @@ class Connections:
     def _answer_to(self, hello: Hello, found: list[Adapter], chosen: tuple[Adapter, SimPort] | None) -> bytes:
         if hello.question == WireQuestion.NAMES:
             return wire.names([adapter.name for adapter in found])
+        if hello.question == WireQuestion.HOST:
+            return wire.host_answer(HostAnswer(name_of(self.subnet, found), self.folder(), self.fabric))
         if hello.question == WireQuestion.CA and hello.ca:
             named = next((adapter for adapter in found if adapter.name == hello.ca), None)
             return wire.answer(error=errno.ENOENT) if named is None else describe_adapter(named)

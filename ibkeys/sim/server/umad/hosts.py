@@ -43,7 +43,8 @@ class Adapter:
 def adapters_of(subnet: Subnet, host: str, home: SimNode) -> list[Adapter]:
     """Return the adapters of *host*, "" for that of *home*, sorted by name. Raises AddressError.
 
-    *host* is the host's name, or names one of its nodes as `Subnet.node` takes it.
+    *host* is the host's name, or names one of its nodes as `Subnet.node` takes it. With ``:ADAPTER`` after it, that
+    adapter is the only one.
     """
     if not host:
         return _beside(subnet, home)
@@ -53,7 +54,23 @@ def adapters_of(subnet: Subnet, host: str, home: SimNode) -> list[Adapter]:
     try:
         return _beside(subnet, subnet.node(host))
     except AddressError as error:
-        raise AddressError(f"IBKEYS_SIM_HOST: {error}") from None
+        name, _, adapter = host.rpartition(":")
+        if not name:
+            raise AddressError(f"no simulated host: {error}") from None
+    found_there = adapters_of(subnet, name, home)
+    chosen = [each for each in found_there if each.name == adapter]
+    if not chosen:
+        names = ", ".join(each.name for each in found_there)
+        raise AddressError(f"the simulated host {name} has no adapter {adapter}; it has {names}")
+    return chosen
+
+
+def name_of(subnet: Subnet, adapters: Sequence[Adapter]) -> str:
+    """Return the name of the host with these *adapters*: that of its nodes if no other host has it, else a node id."""
+    first = adapters[0].node
+    name = _split(first)[0]
+    others = {node for node in subnet.nodes if _split(node)[0] == name} - {each.node for each in _beside(subnet, first)}
+    return first.node_id if others or not name else name
 
 
 def _beside(subnet: Subnet, node: SimNode) -> list[Adapter]:

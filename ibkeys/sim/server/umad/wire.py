@@ -11,6 +11,7 @@ A connection begins with HELLO: magic, version, a question, the port, the names 
 NAMES  count names of adapters, 20 bytes each          PORT  a port, then its P_Key table
 CA     an adapter                                      ISSM  the path whose reader is a subnet manager
 OPEN   nothing, and beside it the descriptor of the page that both share: the connection is an open port now
+HOST   the name of the host, the folder of its server and what is served, each with a NUL behind it; asked by ibkeys
 
 On an open port the library sends records of a kind and flags. Beside one may be descriptors: with REPLY that of a
 socket to which the server writes an errno and a number, with MEMORY that of a memory file with the whole MAD.
@@ -61,6 +62,7 @@ class WireQuestion(IntEnum):
     PORT = 3
     ISSM = 4
     OPEN = 5
+    HOST = 6
 
 
 class Kind(IntEnum):
@@ -103,6 +105,14 @@ class Hello(NamedTuple):
     host: str
 
 
+class HostAnswer(NamedTuple):
+    """The answer to HOST: the *name* of the host, the *folder* of the server's files, and the *fabric* it serves."""
+
+    name: str
+    folder: str
+    fabric: str
+
+
 class Registration(NamedTuple):
     """The registration of an agent (user_mad.c: struct ib_user_mad_reg_req2). ``mask``: its methods, bit by bit."""
 
@@ -143,6 +153,25 @@ def parse_hello(raw: bytes) -> Hello | None:
     if magic != MAGIC or version != VERSION:
         return None
     return Hello(question, port, _text(ca), _text(host))
+
+
+def ask_host(host: str) -> bytes:
+    """Return HELLO with the question HOST."""
+    return _HELLO.pack(MAGIC, VERSION, WireQuestion.HOST, 0, b"", host.encode("utf-8", "surrogateescape"))
+
+
+def host_answer(answered: HostAnswer) -> bytes:
+    """Return the ANSWER to HOST."""
+    return answer(b"".join(part.encode("utf-8", "surrogateescape") + b"\0" for part in answered))
+
+
+def parse_host_answer(raw: bytes) -> HostAnswer | str:
+    """Read the ANSWER to HOST; the text of a refusal if it is one."""
+    error, _ = _ANSWER.unpack_from(raw)
+    parts = raw[_ANSWER.size :].decode("utf-8", "surrogateescape").split("\0")
+    if not error and len(parts) == len(HostAnswer._fields) + 1:
+        return HostAnswer(*parts[:-1])
+    return parts[0] if error < 0 else "it is of another version of ibkeys"
 
 
 def answer(body: bytes = b"", *, error: int = 0, count: int = 0) -> bytes:

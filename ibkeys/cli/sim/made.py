@@ -1,0 +1,64 @@
+"""Options of several sim commands: the socket name of a server, and how a subnet is made of files."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, Literal
+
+import click
+
+from ibkeys.cli import options
+from ibkeys.cli.types import NumberType
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
+
+if TYPE_CHECKING:
+    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.sim.subnet import Subnet
+
+socket_option: Final = click.option(
+    "--socket",
+    "name",
+    envvar=["IBKEYS_SOCKET", "IBKEYS_SIM_SOCKET", "IBSIM_SOCKNAME"],
+    default="sim",
+    metavar="NAME",
+    help="Base name of the sockets.  [default: that of this simulated host, else IBSIM_SOCKNAME, else sim]",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """The options for making the subnet of a file."""
+
+    port_guids: Literal["file", "ibsim"] = options.field(
+        "--port-guids",
+        type=click.Choice(["file", "ibsim"]),
+        default="file",
+        help="Port GUIDs: as the file prints them, or node GUID + port number.  [default: file]",
+    )
+    seed: int = options.field(
+        "--seed", type=NumberType(0, 2**64 - 1), default=0, metavar="N", help="Seed of the random faults."
+    )
+    links: Literal["initialize", "active"] | None = options.field(
+        "--links",
+        type=click.Choice(["initialize", "active"]),
+        default=None,
+        help="State of the links: as after power-up, or as a subnet manager left them.  [default: as recorded, else "
+        "initialize]",
+    )
+    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
+
+
+def made_of(sources: Sequence[str], made: Made) -> Subnet:
+    """Return the subnet of the files *sources*, or the demo fabric. Raises FileFormatError, UsageError."""
+    from ibkeys.replica.sources import read_subnet
+    from ibkeys.sim.subnet import Subnet
+    from ibkeys.umad.sim_spec import DEMO
+
+    if sources:
+        subnet = read_subnet(list(map(Path, sources)), made.port_guids, made.seed, made.links, "initialize")
+    else:
+        subnet = Subnet.from_file(DEMO, made.port_guids, made.seed, made.links or "initialize")
+    subnet.inbound_check = made.inbound_check
+    return subnet

@@ -1,0 +1,140 @@
+"""Starting a program on a simulated host, and waiting for its end."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final, NoReturn
+
+from ibkeys.errors import IbkeysError, LibraryMissing, Refused, UsageError
+from ibkeys.sim.hosted.confining import ALL, Hiding, confine
+from ibkeys.simulated_host import HOST, SimulatedHost
+
+LIBRARY: Final = Path(__file__).resolve().parent.parent / "lib" / "libibumad.so.3"
+_LOADS: Final = re.compile(r"libibumad\.so\.3 => (\S+)")
+_NOT_KEPT: Final = ("LD_PRELOAD", "IBSIM_SOCKNAME", "IBSIM_SERVER_NAME", "IBSIM_SERVER_PORT", "SIM_HOST")
+"""Variables of ibsim-run: with them a program would see ibsim's adapters, not those of its host."""
+_OF_IBKEYS: Final = "IBKEYS_"
+"""Options of ibkeys for the real fabric: its keys, its files, its hosts."""
+_NOT_FOUND: Final = 127
+_IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
+_PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
+_FOR_THE_PROGRAM: Final = (signal.SIGINT, signal.SIGQUIT)
+"""A terminal sends these to the program as well, which decides what they do."""
+
+
+def environment_of(host: SimulatedHost, named: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Return the environment of programs on *host*. *named*: the host as the user named it, with an adapter or not.
+
+    OpenSM has its cache and its dumps with the files of the host, unless the user set other folders for them.
+    """
+    kept = {name: value for name, value in own.items() if name not in _NOT_KEPT and not name.startswith(_OF_IBKEYS)}
+    path = ":".join(filter(None, (str(LIBRARY.parent), kept.get("LD_LIBRARY_PATH"))))
+    own_files = os.path.join(host.folder, "opensm")
+    opensm = {"OSM_CACHE_DIR": own_files, "OSM_TMP_DIR": own_files}
+    return {**opensm, **kept, **host.variables, HOST: named, "LD_LIBRARY_PATH": path}
+
+
+def run(
+    command: Sequence[str],
+    host: SimulatedHost,
+    environment: Mapping[str, str],
+    peers: Iterable[int] = (),
+    wait: Callable[[int], object] | None = None,
+    means: Iterable[Hiding] = ALL,
+) -> int:
+    """Run *command* on *host* and return its exit status as a shell gives it: 128 and more for a signal.
+
+    *peers*: processes on that host. *wait* is called with a descriptor that is readable when the program has ended;
+    None: this process only waits. Raises Refused if the adapters of the real host cannot be hidden, UsageError for a
+    program that cannot be started or that would load another libibumad.
+    """
+    if not LIBRARY.exists():
+        raise LibraryMissing("programs on simulated hosts need the libibumad of ibkeys, which was not built")
+    for name in ("opensm", "stores"):
+        (Path(host.folder) / name).mkdir(0o700, parents=True, exist_ok=True)
+    reader, writer = os.pipe()
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        os.close(reader)
+        _become(command, host, environment, peers, means, writer)
+    os.close(writer)
+    with _signals_for(child):
+        with os.fdopen(reader, "rb") as answer:
+            failure = answer.read().decode("utf-8", "surrogateescape")
+        if not failure and wait is not None:
+            ended = os.pidfd_open(child)
+            wait(ended)
+            os.close(ended)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    if failure:
+        kind, _, text = failure.partition("\0")
+        raise Refused(text, "adapters") if kind == Refused.__name__ else UsageError(text)
+    return status if status >= 0 else 128 - status
+
+
+def _become(
+    command: Sequence[str],
+    host: SimulatedHost,
+    environment: Mapping[str, str],
+    peers: Iterable[int],
+    means: Iterable[Hiding],
+    failed: int,
+) -> NoReturn:
+    """Turn this child process into the program; if that fails, write why to *failed*."""
+    try:
+        confine(host, peers, means)
+        _refuse_other_library(command[0], environment)
+        for number in _IGNORED_BY_PYTHON:
+            signal.signal(number, signal.SIG_DFL)
+        os.execvpe(command[0], list(command), dict(environment))
+    except IbkeysError as error:
+        text = f"{type(error).__name__}\0{error}"
+    except OSError as error:
+        text = f"OSError\0{command[0]}: cannot be started: {error.strerror}"
+    except BaseException as error:
+        text = f"OSError\0{command[0]}: cannot be started: internal error ({type(error).__name__})"
+    os.write(failed, text.encode("utf-8", "surrogateescape"))
+    os._exit(_NOT_FOUND)
+
+
+def _refuse_other_library(program: str, environment: Mapping[str, str]) -> None:
+    """Raise UsageError if *program* is linked to a libibumad that its own run path finds before ours."""
+    path = shutil.which(program, path=environment.get("PATH"))
+    if path is None or not _is_elf(path) or shutil.which("ldd") is None:
+        return
+    listed = subprocess.run(["ldd", path], env=dict(environment), capture_output=True, text=True, check=False).stdout
+    loaded = _LOADS.search(listed)
+    if loaded is not None and not os.path.samefile(loaded[1], LIBRARY):
+        raise UsageError(
+            f"{program} has a run path by which it loads {loaded[1]}, not the libibumad of the simulated fabric, so it "
+            "would find no adapter: remove the run path (patchelf --remove-rpath)"
+        )
+
+
+def _is_elf(path: str) -> bool:
+    try:
+        with open(path, "rb") as program:
+            return program.read(4) == b"\x7fELF"
+    except OSError:
+        return False
+
+
+@contextmanager
+def _signals_for(child: int) -> Iterator[None]:
+    """Pass signals to end on to the program, and leave those of the terminal to it."""
+    before = {number: signal.signal(number, lambda got, frame: os.kill(child, got)) for number in _PASSED_ON}
+    before |= {number: signal.signal(number, signal.SIG_IGN) for number in _FOR_THE_PROGRAM}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,91 @@
+"""The mark of a process on a simulated host, which /proc shows of it and of all that it starts.
+
+`ibkeys sim run` gives a program a /dev of its own: a tmpfs whose source names the fabric, the host and the folder of
+the host's files. The program cannot take that file system away again, and any user sees it in /proc/PID/mountinfo. A
+program that could not get a /dev of its own has variables with the same values in its environment instead.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+from urllib.parse import quote, unquote
+
+from ibkeys.errors import UsageError
+
+SOCKET: Final = "IBKEYS_SIM_SOCKET"
+HOST: Final = "IBKEYS_SIM_HOST"
+FOLDER: Final = "IBKEYS_SIM_FOLDER"
+"""The variables; with the first two alone a program finds its fabric, but has the files of this host."""
+_PREFIX: Final = "ibkeys-sim:"
+_OWN_MOUNTS: Final = Path("/proc/self/mountinfo")
+
+
+class SimulatedHost(NamedTuple):
+    """A host of a simulated fabric. ``socket``: the name of its server; ``folder``: the files of the host."""
+
+    socket: str
+    host: str
+    folder: str
+
+    @property
+    def source(self) -> str:
+        """The source of the tmpfs that marks its processes."""
+        return _PREFIX + ":".join(quote(part, safe="/") for part in self)
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """The environment variables of its processes."""
+        return {SOCKET: self.socket, HOST: self.host, FOLDER: self.folder}
+
+    @property
+    def stores(self) -> Path:
+        """The folder of journal and key store there."""
+        return Path(self.folder) / "stores"
+
+
+def of_mounts(mountinfo: str) -> SimulatedHost | None:
+    """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None if it is on a real one.
+
+    Source: proc(5): the source is the second field after the separator.
+    """
+    found = None
+    for line in mountinfo.splitlines():
+        system, _, rest = line.rpartition(" - ")[2].partition(" ")
+        source = rest.partition(" ")[0]
+        if system == "tmpfs" and source.startswith(_PREFIX):
+            found = _parsed(source.removeprefix(_PREFIX)) or found  # the last one is that of the innermost host
+    return found
+
+
+def of_environment(variables: Mapping[str, str]) -> SimulatedHost | None:
+    """Return the simulated host of a process, by its environment; None if that does not say it."""
+    if not variables.get(FOLDER):
+        return None
+    return SimulatedHost(variables.get(SOCKET, ""), variables.get(HOST, ""), variables[FOLDER])
+
+
+def own() -> SimulatedHost | None:
+    """Return the simulated host that this process runs on; None on a real host."""
+    try:
+        mounts = _OWN_MOUNTS.read_text("utf-8", "replace")
+    except OSError:
+        mounts = ""
+    return of_mounts(mounts) or of_environment(os.environ)
+
+
+def refuse_ssh() -> None:
+    """Raise UsageError on a simulated host: from there no other host is reached, because it would be a real one."""
+    here = own()
+    if here is not None:
+        raise UsageError(
+            f"on the simulated host {here.host} no other host is reached through ssh; to look at another host of the "
+            "simulated fabric: ibkeys sim run --host NODE -- ibkeys ..."
+        )
+
+
+def _parsed(text: str) -> SimulatedHost | None:
+    parts = text.split(":")
+    return SimulatedHost(*map(unquote, parts)) if len(parts) == len(SimulatedHost._fields) else None

@@ -1,0 +1,185 @@
+"""Programs on hosts of a simulated fabric: `ibkeys sim run`, `shell`, `ls` and `stop`."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from ibkeys.sim.hosted.processes import hosted
+from tests.corpus import DATA
+from tests.integration.ibsim import RUN_TIMEOUT, ibkeys_environment, parse_dump
+from tests.integration.own_umad import OwnUmad
+from tests.integration.simulated import SIM, sim
+
+TWO_SWITCH = DATA / "fabrics" / "two-switch.net"
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def fabric() -> Iterator[OwnUmad]:
+    with OwnUmad(TWO_SWITCH, links="active") as served:
+        yield served
+        if served.is_running:
+            assert served.counts().get("internal errors", 0) == 0
+
+
+@pytest.fixture
+def on(fabric: OwnUmad) -> Run:
+    return lambda host, *words: sim("run", "--socket", fabric.socket_name, "--host", host, "--", *words)
+
+
+@pytest.fixture
+def begin(fabric: OwnUmad, stack: ExitStack) -> Callable[..., subprocess.Popen[str]]:
+    def start(host: str, *words: str) -> subprocess.Popen[str]:
+        """Start a program that writes a line first; return when it has."""
+        process = subprocess.Popen(
+            [*SIM, "run", "--socket", fabric.socket_name, "--host", host, "--", *words],
+            env=ibkeys_environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        stack.callback(process.communicate, timeout=RUN_TIMEOUT)
+        stack.callback(process.terminate)
+        assert process.stdout is not None
+        assert process.stdout.readline() == "begun\n"
+        return process
+
+    return start
+
+
+def test_a_program_is_on_the_host_that_was_named(on: Run) -> None:
+    assert parse_dump(on("node03", "smpquery", "-D", "nodeinfo", "0").stdout)["PortGuid"] == "0x0002c903000a1031"
+    assert on("node02", "ibstat", "-l").stdout == "mlx4_0\n"
+    assert on("node02:mlx4_0", "ibstat", "-l").stdout == "mlx4_0\n"
+
+
+def test_a_host_or_adapter_that_is_not_there_is_named(on: Run) -> None:
+    for host in ("node77", "node02:mlx5_7"):
+        done = on(host, "ibstat")
+        assert done.returncode == 3
+        assert host.rpartition(":")[2] in done.stderr
+    assert "mlx4_0" in on("node02:mlx5_7", "ibstat").stderr
+
+
+def test_a_fabric_is_served_for_one_program() -> None:
+    done = sim("run", "--on", TWO_SWITCH, "--host", "node05", "--", "smpquery", "-D", "nodeinfo", "0")
+    assert parse_dump(done.stdout)["PortGuid"] == "0x0002c903000a1051"
+    listed = sim("run", "--on", TWO_SWITCH, "--", "sh", "-c", "echo $IBKEYS_SIM_SOCKET $IBKEYS_SIM_FOLDER").stdout
+    socket, folder = listed.split()
+    assert socket not in sim("ls").stdout
+    assert not Path(folder).exists()
+
+
+def test_without_a_server_nothing_is_started() -> None:
+    done = sim("run", "--socket", "ibkeys-nobody", "--", "true")
+    assert done.returncode == 3
+    assert "no simulator runs under the socket name 'ibkeys-nobody'" in done.stderr
+
+
+@pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -9 $$", 137)])
+def test_the_exit_status_is_that_of_the_program(on: Run, script: str, status: int) -> None:
+    assert on("node01", "sh", "-c", script).returncode == status
+
+
+def test_a_program_that_cannot_be_started_is_a_mistake_of_the_user(on: Run) -> None:
+    done = on("node01", "/nonexistent/opensm")
+    assert done.returncode == 2
+    assert "/nonexistent/opensm: cannot be started: No such file" in done.stderr
+
+
+def test_options_of_the_program_are_its_own(on: Run, fabric: OwnUmad) -> None:
+    assert sim("run", "--socket", fabric.socket_name, "echo", "--host", "-h").stdout == "--host -h\n"
+
+
+def test_programs_of_one_host_share_its_view_and_those_of_others_do_not(
+    on: Run, begin: Callable[..., subprocess.Popen[str]], fabric: OwnUmad
+) -> None:
+    begin("node01", "sh", "-c", "touch /dev/shared; echo begun; read line")
+    [first] = hosted(fabric.socket_name)
+    namespace = os.readlink(f"/proc/{first.pid}/ns/mnt")
+    assert on("node01", "readlink", "/proc/self/ns/mnt").stdout.strip() == namespace
+    assert on("node01", "ls", "/dev/shared").returncode == 0
+    assert on("node02", "readlink", "/proc/self/ns/mnt").stdout.strip() not in (namespace, "")
+    assert on("node02", "ls", "/dev/shared").returncode != 0
+
+
+def test_a_program_stays_in_the_folder_where_it_was_started(
+    begin: Callable[..., subprocess.Popen[str]], fabric: OwnUmad, tmp_path: Path
+) -> None:
+    """Also the second one on a host, which enters the view of the first one."""
+    command = [*SIM, "run", "--socket", fabric.socket_name, "--host", "node01", "--", "pwd"]
+    for _ in range(2):
+        done = subprocess.run(
+            command, env=ibkeys_environment(), cwd=tmp_path, capture_output=True, text=True, timeout=RUN_TIMEOUT
+        )
+        assert done.stdout == f"{tmp_path}\n"
+        begin("node01", "sh", "-c", "echo begun; read line")
+
+
+def test_files_of_a_host_last_as_long_as_its_server(on: Run, fabric: OwnUmad) -> None:
+    folder = on("node01", "sh", "-c", "echo kept >$IBKEYS_SIM_FOLDER/note; echo $IBKEYS_SIM_FOLDER").stdout.strip()
+    assert on("node01", "cat", f"{folder}/note").stdout == "kept\n"
+    assert oct(os.stat(folder).st_mode)[-3:] == "700"
+    fabric.end_server()
+    assert not Path(folder).exists()
+
+
+def test_variables_of_the_real_fabric_do_not_reach_the_program(fabric: OwnUmad) -> None:
+    real = {"IBKEYS_SM_CONFIG": "/etc/ibkeys/sm.toml", "SIM_HOST": "node02", "LD_PRELOAD": ""}
+    said = sim("run", "--socket", fabric.socket_name, "--", "env", **real).stdout
+    names = {line.partition("=")[0] for line in said.splitlines()}
+    assert not names & {*real, "IBSIM_SOCKNAME"}
+    assert {"IBKEYS_SIM_SOCKET", "IBKEYS_SIM_HOST", "IBKEYS_SIM_FOLDER"} <= names
+
+
+def test_a_signal_to_end_reaches_the_program(begin: Callable[..., subprocess.Popen[str]]) -> None:
+    process = begin("node01", "sh", "-c", "trap 'echo told; exit 5' TERM; echo begun; while :; do sleep 0.1; done")
+    process.send_signal(signal.SIGTERM)
+    assert process.stdout is not None
+    assert process.stdout.read() == "told\n"
+    assert process.wait(RUN_TIMEOUT) == 5
+
+
+def test_ls_names_servers_and_the_processes_on_their_hosts(
+    fabric: OwnUmad, begin: Callable[..., subprocess.Popen[str]]
+) -> None:
+    begin("node03", "sh", "-c", "echo begun; read line")
+    document = json.loads(sim("ls", "-f", "json").stdout)
+    [mine] = [each for each in document["servers"] if each["socket"] == fabric.socket_name]
+    assert (mine["fabric"], mine["pid"]) == (str(TWO_SWITCH), fabric.pid)
+    assert [each["host"] for each in mine["processes"]] == ["node03"]
+    assert "read line" in sim("ls").stdout
+
+
+def test_stop_ends_programs_and_server(fabric: OwnUmad, begin: Callable[..., subprocess.Popen[str]]) -> None:
+    first = begin("node01", "sh", "-c", "echo begun; read line")
+    stubborn = begin("node02", "sh", "-c", "trap '' TERM HUP; echo begun; while :; do sleep 0.1; done")
+    done = sim("stop", "--socket", fabric.socket_name)
+    assert done.returncode == 0, done.stderr
+    assert first.wait(RUN_TIMEOUT) != 0
+    assert stubborn.wait(RUN_TIMEOUT) == 137
+    assert not list(hosted(fabric.socket_name))
+    assert fabric.program is not None
+    assert fabric.program.wait(RUN_TIMEOUT) == 0
+    assert sim("stop", "--socket", fabric.socket_name).returncode == 3
+
+
+def test_a_shell_has_the_host_in_its_prompt(fabric: OwnUmad) -> None:
+    done = subprocess.run(
+        [*SIM, "shell", "--socket", fabric.socket_name, "--host", "node04"],
+        env={**ibkeys_environment(), "SHELL": "/bin/sh"},
+        input='echo "prompt: $PS1"; ibstat -l\n',
+        capture_output=True,
+        text=True,
+        timeout=RUN_TIMEOUT,
+    )
+    assert done.stdout.splitlines()[0].startswith("prompt: [node04] ")
+    assert len(done.stdout.splitlines()) == 2

@@ -1,0 +1,92 @@
+"""The mark of processes on simulated hosts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+import pytest
+
+from ibkeys.cli.site import file
+from ibkeys.cli.site.defaults import site_of
+from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.managers import settings
+from ibkeys.managers.elsewhere.ssh import SshHost
+from ibkeys.simulated_host import SimulatedHost, of_environment, of_mounts, own
+from ibkeys.store.paths import default_directory
+
+HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
+REAL = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n30 22 0:5 / /dev rw - devtmpfs devtmpfs rw,size=1k\n"
+MARKED = "69 58 0:40 / /dev rw,nosuid,noexec - tmpfs {} rw,mode=755\n"
+
+
+def test_a_mark_is_read_as_it_was_written() -> None:
+    assert of_mounts(REAL + MARKED.format(HOST.source)) == HOST
+    assert not {*HOST.source} & {*" \t\n\\#"}  # the kernel would write these in another way
+    assert of_environment(HOST.variables) == HOST
+
+
+def test_the_innermost_host_counts() -> None:
+    outer = HOST._replace(host="node02")
+    assert of_mounts(MARKED.format(outer.source) + MARKED.format(HOST.source)) == HOST
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        REAL,
+        "69 58 0:40 / /dev rw - ext4 ibkeys-sim:a:b:c rw\n",
+        MARKED.format("ibkeys-sim:a"),
+        MARKED.format("other:a:b:c"),
+        "69 58 0:40 / /ibkeys-sim:a:b:c rw - tmpfs none rw\n",
+        "nonsense\n\n - \n - tmpfs\n",
+    ],
+)
+def test_other_mounts_are_no_mark(text: str) -> None:
+    assert of_mounts(text) is None
+
+
+def test_a_program_of_a_real_host_that_only_attaches_has_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("IBKEYS_SIM_SOCKET", "lab")
+    monkeypatch.setenv("IBKEYS_SIM_HOST", "node01")
+    monkeypatch.delenv("IBKEYS_SIM_FOLDER", raising=False)
+    assert own() is None
+
+
+@pytest.fixture
+def there(monkeypatch: pytest.MonkeyPatch) -> SimulatedHost:
+    """Be on the simulated host."""
+    for name, value in HOST.variables.items():
+        monkeypatch.setenv(name, value)
+    return HOST
+
+
+def test_ibkeys_has_its_stores_with_the_files_of_the_host(there: SimulatedHost) -> None:
+    assert default_directory() == there.stores
+    assert own() == there
+
+
+def test_ibkeys_reads_no_settings_of_the_real_host(
+    there: SimulatedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = tmp_path / "wrong"
+    wrong.write_text("nonsense")
+    monkeypatch.setattr(settings, "DEFAULT_SETTINGS", wrong)
+    monkeypatch.setattr(file, "DEFAULT_SITE", wrong)
+    context = click.Context(click.Command("any"))
+    context.params = {"site": None}
+    assert settings.settings_or_default(None) == settings.SmSettings()
+    assert site_of(context) is None
+    for name in there.variables:
+        monkeypatch.delenv(name)
+    with pytest.raises(FileFormatError):
+        settings.settings_or_default(None)
+    context.meta.clear()
+    with pytest.raises(FileFormatError):
+        site_of(context)
+
+
+def test_ibkeys_opens_no_ssh(there: SimulatedHost) -> None:
+    with pytest.raises(UsageError, match="no other host is reached"):
+        SshHost("root@sm2").command()
