@@ -95,8 +95,9 @@ class LocalFiles:
         return sorted(os.listdir(path))
 
     def processes(self, proc: Path, program: str) -> list[int]:
-        """Return the IDs of all processes: their command lines show their programs."""
-        return sorted(int(folder.name) for folder in proc.glob("[0-9]*") if folder.name.isdecimal())
+        """Return the IDs of the processes whose command line begins with *program*."""
+        numbers = (int(name) for name in files.or_none(os.listdir, proc) or () if name.isdecimal())
+        return [pid for pid in sorted(numbers) if _is_called(proc / str(pid), program)]
 
     def clock(self) -> HostTime:
         """Return the time of this host."""
@@ -108,4 +109,12 @@ class LocalFiles:
         return os.geteuid()
 
 
+def _is_called(process: Path, program: str) -> bool:
+    """Return whether the command line of a process begins with *program*. One short read: a host has thousands of
+    processes."""
+    head = files.or_none(files.read_head, process / "cmdline", _LONGEST_PATH) or b""
+    return os.path.basename(os.fsdecode(head.partition(b"\0")[0])) == program
+
+
+_LONGEST_PATH: Final = 4096
 THIS_HOST: Final = LocalFiles()

@@ -106,7 +106,8 @@ def test_processes(host: HostFiles, tmp_path: Path) -> None:
     for pid, name in (("10", "opensm"), ("11", "vi"), ("12", "opensm")):
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "comm").write_text(f"{name}\n")
-    assert {10, 12} <= set(host.processes(tmp_path, "opensm"))
+        (tmp_path / pid / "cmdline").write_text(f"/usr/sbin/{name}\0")
+    assert host.processes(tmp_path, "opensm") == [10, 12]
     assert host.processes(tmp_path / "nothing", "opensm") == []
 
 
