@@ -3,7 +3,7 @@
 
     nightly_repair.py POLICY [--via opensm|direct] [--sm-host HOST ...] [--sudo] [--backend umad]
 
-A change that removes a P_Key, disconnects somebody for a moment, or that an interlock refuses is left to a person, and
+A change that removes a P_Key, disconnects a pair for a moment, or that an interlock refuses is left to a person, and
 so is an operation that is open. Exit status: 0 all is as the policy says, 1 a person has to look, 3 it is not known.
 """
 

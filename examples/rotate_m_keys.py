@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Rotate the M_Keys of all ports through OpenSM; somebody else has to confirm that in time, in a shell of his own.
+"""Rotate the M_Keys of all ports through OpenSM; another person has to confirm that in time, in a shell of his own.
 
     rotate_m_keys.py [--sm-host HOST ...] [--sudo] [--protect LEVEL] [--lease S] [--within S] [--backend umad]
 
 A level that was raised is lowered again without `ibkeys confirm ID` in time, also if this script dies; the new keys
-stay, in the key store too. Where no level is raised, nobody is waited for. Exit status: 0 all ports have the new key
-and level, and somebody confirmed that; 3 not completed, 4 refused.
+stay, in the key store too. Where no level is raised, no confirmation is waited for. Exit status: 0 all ports have the
+new key and level, and a user confirmed that; 3 not completed, 4 refused.
 """
 
 from __future__ import annotations

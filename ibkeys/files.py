@@ -329,7 +329,7 @@ def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
     marks = [each and (each.st_dev, each.st_ino, each.st_size, each.st_mtime_ns) for each in (old, now)]
     if marks[0] != marks[1]:
         raise ChangedMeanwhile(
-            errno.ESTALE, "was changed by somebody else in the meantime; nothing was written: try again"
+            errno.ESTALE, "was changed by another user or program in the meantime; nothing was written: try again"
         )
 
 

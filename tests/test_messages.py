@@ -17,6 +17,7 @@ ADDED = {"unchanged", "going_on"}
 """What adds to a message."""
 LONGEST = 195
 """Characters of a message before its names and numbers are put in."""
+_NO_ONE = re.compile(r"\b(somebody|nobody|someone)\b", re.IGNORECASE)
 _NEXT_SENTENCE = re.compile(r"\w[)`]?\. +[A-Z]")
 
 
@@ -38,6 +39,20 @@ def test_each_message_is_one_sentence() -> None:
 
 def test_no_message_is_longer_than_people_read() -> None:
     assert [(where, len(text)) for where, text in messages() if len(text) > LONGEST] == []
+
+
+def test_every_sentence_says_who() -> None:
+    """A message, a help text or a page names the user, the program or the port in place of an unknown person."""
+    files = [path for kind in ("*.py", "*.sh") for path in ROOT.rglob(kind)]
+    files += [*(ROOT.parent / "man").iterdir(), *(ROOT.parent / "docs").glob("*.md")]
+    files += [path for folder in ("howto", "explanation") for path in (ROOT.parent / "docs" / folder).iterdir()]
+    found = [
+        f"{path.relative_to(ROOT.parent)}: {line.strip()}"
+        for path in files
+        for line in path.read_text().splitlines()
+        if _NO_ONE.search(line)
+    ]
+    assert found == []
 
 
 def test_there_are_messages_to_look_at() -> None:

@@ -242,7 +242,7 @@ def undo_plan_of(
     survey = carrier.survey(former.ports)
     refuse_elsewhere(writer, operation, survey.topology, former.peers)
     remaining = carrier.state(former, survey)
-    kept = "what somebody else wrote is kept, everything else is rolled back"
+    kept = "what another user or program wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
     plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, is_open)

@@ -65,7 +65,7 @@ class Ending:
                 found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
             if found:
                 self._outcome = None
-                return f"{_name(record)}: somebody else has changed what it set: {named(found)}"
+                return f"{_name(record)}: another user or program has changed what it set: {named(found)}"
         if gone:
             return f"{_name(record)}: all that is left are ports that are not there: {named(gone)}"
         if hindered is not None:

@@ -22,7 +22,7 @@ def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOp
     try:
         former = former_in(journal, journal.find(operation.id))
         back = undo_plan_of(writer, carrier, former, operation.id)
-        kept = [(port, f"{why}; what somebody else wrote is kept") for port, why in back.remaining.kept]
+        kept = [(port, f"{why}; what another user or program wrote is kept") for port, why in back.remaining.kept]
         with journal.undo_of(operation.id, writer.origin) as undo:
             try:
                 writer.apply_within(back, undo)

@@ -110,7 +110,7 @@ class PKeyBlockEdit(_ReadBack):
             if _key(have) not in (expected, key) and not self._takes_over:
                 text = (
                     f"index {index} was {expected or 'empty'} when this change was planned and is {PKey(have)} now; "
-                    "somebody else is writing this table"
+                    "another program is writing this table"
                 )
                 raise Objection("stale", at_port(self.target.port, text)).refusal()
             if _key(have) != key:

@@ -44,7 +44,7 @@ was a command of an earlier version of ibkeys; it is an undo now."""
 
 ROLLBACKS: Final[Mapping[Rollback, str]] = {
     "unfinished": "is not rolled back yet",
-    "refused": "its rollback was refused, because somebody else has changed what it wrote",
+    "refused": "its rollback was refused, because another user or program has changed what it wrote",
 }
 """State of the rollback of an operation that was not confirmed in time → words."""
 

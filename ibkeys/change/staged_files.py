@@ -113,7 +113,9 @@ class FormerStagedFiles(StepKind[None], Proof[Found]):
                 elif file.seen.data == each.after:
                     file.restore(operation, each.former, each.entry, self.staged.kept_of(file))
                 else:
-                    raise FileChanged(f"{file.name}: somebody else changed it in the meantime; it is left unchanged")
+                    raise FileChanged(
+                        f"{file.name}: another user or program changed it in the meantime; it is left unchanged"
+                    )
                 self._back.append(file)
             except IbkeysError as error:
                 self._problems.append(str(error))

@@ -193,7 +193,7 @@ def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], 
     closes the operation and returns its name.
     """
     if why is None:
-        raise UsageError(f"--overtaken: nobody else has changed what was set by {otherwise}")
+        raise UsageError(f"--overtaken: no other user or program has changed what was set by {otherwise}")
     exits.note(why)
     return end_record(consent, close)
 

@@ -30,7 +30,7 @@ _PASSED_ON: Final = (
 """Options of a fabric that the child process gets unchanged; in small letters each is an attribute of `Where`."""
 LEFT_OUT: Final[Mapping[str, str]] = {
     "site": "what the parent has of it is in the other options; the file may be another by then",
-    **dict.fromkeys(("show_keys", "verbose", "debug"), "nobody sees what the child writes"),
+    **dict.fromkeys(("show_keys", "verbose", "debug"), "no user sees what the child writes"),
     "pcap": "the file is the parent's, which may still write it",
     "snapshot": "a snapshot is not changed",
 }

@@ -71,7 +71,9 @@ def check_locks(host: HostReport) -> Iterator[ProbeResult]:
             yield ProbeResult(_LOCK, None, f"{file}: this user may not see whether there is a lock; root may")
             continue
         if is_closed:
-            yield ProbeResult(_LOCK, None, f"{file}: somebody is changing something, or was cut off; root can see who")
+            yield ProbeResult(
+                _LOCK, None, f"{file}: a command is changing something there, or was cut off; root can see which"
+            )
             continue
         try:
             found = find_lock(path)

@@ -154,8 +154,8 @@ def refuse_changed_files(
         raise overtaken(what, found, closes(left))
     if found:
         raise Refused(
-            f"harden does not restore {ENFORCE}, because somebody else has changed it since: {named(found)}; nothing "
-            "was written, and no OpenSM was signalled",
+            f"harden does not restore {ENFORCE}, because another user or program has changed it since: {named(found)}; "
+            "nothing was written, and no OpenSM was signalled",
             OVERTAKEN,
         ).explained(
             "`ibkeys sm-show` shows what is in force. To keep it, nothing has to be done.",

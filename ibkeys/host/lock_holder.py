@@ -49,6 +49,6 @@ def holder_in_words(text: bytes) -> str:
     """Return the holder in a lock file in words: user, host, command, start time and process."""
     holder = LockHolder.read(text)
     if holder is None:
-        return f"somebody, for it does not say who ({shortened(clean(text.decode('utf-8', 'replace')))})"
+        return f"an unknown holder, for it does not say who ({shortened(clean(text.decode('utf-8', 'replace')))})"
     since = holder.since.replace("T", " ").replace("Z", " UTC")
     return f"{holder.user} at {holder.host}, by `{holder.command}` since {since}, process {holder.process}"

@@ -169,5 +169,5 @@ def _not_lowered(refusal: Refused) -> Incomplete:
     """Return the error for a run of this process that was not confirmed in time, and whose level was not lowered
     because another program or administrator has changed values that it set. The refusal says that nothing was written,
     which is not true of the whole command."""
-    error = Incomplete(f"nobody confirmed the run, and its level was not lowered: {refusal.message}")
+    error = Incomplete(f"the run was not confirmed, and its level was not lowered: {refusal.message}")
     return error.going_on(*refusal.way_on).explained(refusal.more)

@@ -46,7 +46,7 @@ def in_words(policy: Policy) -> Iterator[str]:
             for membership, rules in groupby(definition.rules, key=lambda rule: rule.membership):
                 yield f"  {'full and limited' if membership == 'both' else membership}: {_members(list(rules))}"
         if not partition.rules:
-            yield "  nobody: OpenSM drops it"
+            yield "  no port: OpenSM drops it"
         for definition in partition.definitions:
             yield from _groups(definition)
     if policy.partition(DEFAULT_PARTITION) is None:

@@ -41,7 +41,7 @@ class Drop(Enum):
     """A switch or the receiver dropped it: no entry of its table matches the P_Key."""
     NO_SM = "no SM"
     """SMInfo of a port without a subnet manager."""
-    NOBODY_THERE = "nobody there"
+    NO_PORT = "no port there"
     """It is for a program, and none is attached where it arrives."""
 
 

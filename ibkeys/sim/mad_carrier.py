@@ -207,7 +207,7 @@ class MadCarrier:
 
     def _hand_over(self, mad: bytes, node: SimNode, ingress: int, slid: int) -> DeliveryOutcome:
         taken = self._receivers.deliver(node.arrival_port(ingress), Delivery(LATENCY, mad, slid))
-        return [] if taken else Drop.NOBODY_THERE
+        return [] if taken else Drop.NO_PORT
 
     def run_sa_timers(self) -> None:
         """Let every SA send again the segments that were not acknowledged in time."""

@@ -73,7 +73,7 @@ def close_overtaken(writer: ChangeWriter, operation: int) -> None:
     *operation*: its number in the journal. Raises StoreError."""
     with Journal(writer.fabric.stores.journal) as journal:
         changes = Changes.beside(journal, operation)
-        give_up_keys(writer, changes, "somebody else changed the keys since")
+        give_up_keys(writer, changes, "another user or program changed the keys since")
         for each in changes.here:
             if each.state in ("open", "failed"):
                 journal.set_state(each.id, "undone")

@@ -223,7 +223,7 @@ class SmKeyRun:
         if not theirs:
             return self._again
         close = closes(self.operation.put_on_disk())
-        return f"somebody else has set keys in {named(theirs)}: `{close}` keeps what is there"
+        return f"another user or program has set keys in {named(theirs)}: `{close}` keeps what is there"
 
     @property
     def _again(self) -> str:

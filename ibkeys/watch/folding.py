@@ -79,8 +79,8 @@ class Folder:
             )  # fmt: skip
             key = _what(event)
         if key not in self._folded and len(self._folded) >= MOST_FOLDED and not self._made_room(now):
-            nobody = EventEnd()
-            event = Event(event.time, event.source, event.kind, event.trap, nobody, detail=OTHERS, count=event.count)
+            no_end = EventEnd()
+            event = Event(event.time, event.source, event.kind, event.trap, no_end, detail=OTHERS, count=event.count)
             key = _what(event)
         return event, key
 

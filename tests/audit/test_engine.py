@@ -224,8 +224,8 @@ def test_an_unfinished_rotation_is_named_where_protection_differs() -> None:
 @pytest.mark.parametrize(
     ("net", "words"),
     [
-        (protected(0), "and the M_Key is exposed: its lease ran out, or somebody who has the key lowered it"),
-        (protected(0, lease=0), "somebody who has the key lowered it: no lease could expire"),
+        (protected(0), "and the M_Key is exposed: its lease ran out, or a user who has the key lowered it"),
+        (protected(0, lease=0), "a user who has the key lowered it: no lease could expire"),
         (
             two_switch(),
             "and no M_Key: a reset removed both, or a subnet manager whose m_key is not set (no lease does that)",

@@ -268,7 +268,10 @@ def test_the_record_of_an_apply_ends_where_somebody_else_has_changed_what_it_set
 ) -> None:
     assert cli("apply", plan, "--allow-removals", "--first", 1, "--yes").code == 0
     unchanged = cli("resume", "--overtaken", "--yes")
-    assert (unchanged.code, "nobody else has changed what was set by operation 1" in unchanged.error) == (2, True)
+    assert (unchanged.code, "no other user or program has changed what was set by operation 1" in unchanged.error) == (
+        2,
+        True,
+    )
     with between_commands(tmp_path) as net:
         net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8077]
     refused = cli("resume", "--yes")

@@ -82,7 +82,7 @@ def test_a_rollback_names_the_ports_where_it_kept_what_somebody_else_wrote(cli: 
     assert result.out.endswith("rolled back, except as listed above\n")
     for name, entry in (("node02", "index 1 is 0x8021"), ("node03", "index 3 is 0x8022")):
         [line] = [line for line in result.err.splitlines() if f"not written: {name} mlx4_0" in line]
-        assert line.endswith(f"{entry}; what somebody else wrote is kept")
+        assert line.endswith(f"{entry}; what another user or program wrote is kept")
     assert lab.host(2).p_keys[:2] == [0xFFFF, 0x8021]
     assert lab.host(3).p_keys[:4] == [0xFFFF, 0, 0, 0x8022]
 

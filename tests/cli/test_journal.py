@@ -171,7 +171,7 @@ def test_an_open_operation_is_named_with_its_step_and_the_ports_that_wait(cli: C
         ("going-back", "is not rolled back yet", "`ibkeys undo 1` rolls it back"),
         (
             "refused",
-            "its rollback was refused, because somebody else has changed what it wrote",
+            "its rollback was refused, because another user or program has changed what it wrote",
             "`ibkeys resume 1` finishes it, `ibkeys undo 1` rolls it back, `ibkeys resume 1 --overtaken` only ends "
             "its record, if others have changed what it set or its ports are gone",
         ),

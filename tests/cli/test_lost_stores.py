@@ -87,7 +87,7 @@ def test_a_run_that_may_still_go_back_is_never_passed_over(cli: Cli, tmp_path: P
     with Journal(tmp_path / "fabric.journal") as journal, journal.database.transaction() as connection:
         connection.execute("UPDATE operations SET stage = 'unconfirmed'")
     refused = cli("mkey-rotate", "--per-port", "--yes", "--keystore", tmp_path / "other.db")
-    assert (refused.code, "is rolled back unless someone confirms it" in refused.error) == (4, True)
+    assert (refused.code, "is rolled back unless a user confirms it" in refused.error) == (4, True)
 
 
 def cut_off_a_rotation(cli: Cli, folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[int, MKey]:

@@ -12,7 +12,7 @@ from tests.cli.rolling import LEVEL_2, keys_in, lines, shown
 
 WARNING = (
     "8 ports lose their M_Keys: afterwards every host of the fabric may change their P_Key tables, LIDs and routes, or "
-    "set a key that nobody here knows"
+    "set a key that is not known here"
 )
 
 

@@ -57,7 +57,7 @@ def test_what_a_change_found_or_wrote_is_its_own(own: Mapping[FileKey, OwnValue]
 def test_another_value_is_refused_with_a_command_that_leads_on(
     own: Mapping[FileKey, OwnValue], value: str, left: list[OperationRecord], way_on: str
 ) -> None:
-    with pytest.raises(Refused, match="somebody else has changed") as caught:
+    with pytest.raises(Refused, match="another user or program has changed") as caught:
         refuse_changed_files([file_with(value)], own, left)
     assert caught.value.interlock == "overtaken"
     assert way_on in caught.value.more

@@ -228,7 +228,7 @@ def test_a_change_by_somebody_else_meanwhile_is_not_lost(tmp_path: Path, monkeyp
         return real(data, wanted)
 
     monkeypatch.setattr(opensm_conf, "with_lines", meanwhile)
-    with pytest.raises(FileFormatError, match="changed by somebody else"):
+    with pytest.raises(FileFormatError, match="changed by another user or program"):
         write_lines(path, WANTED)
     assert path.read_bytes() == b"sm_key 7\npolling_retry_number 4\n"
     assert [each.name for each in tmp_path.iterdir()] == ["opensm.conf"]

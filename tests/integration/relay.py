@@ -30,7 +30,7 @@ while True:
         else:
             server.sendall(data)
 """
-READER, WRITER, NOBODY = 0, 1, -1
+READER, WRITER, NO_USER = 0, 1, -1
 """The two connections to a host in the order in which they are made; none of them."""
 
 
@@ -45,7 +45,7 @@ class Relay:
         command = shlex.join([sys.executable, str(program), str(sshd.port), str(folder)])
         config = sshd.config.read_text()
         sshd.config.write_text(config.replace("Host smhost\n", f"Host smhost\nProxyCommand {command}\n"))
-        self.arm(NOBODY, 0)
+        self.arm(NO_USER, 0)
 
     def arm(self, which: int, after: int) -> None:
         """Let it cut one of the next connections *after* so many pieces."""

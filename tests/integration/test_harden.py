@@ -282,7 +282,7 @@ def test_an_undo_leaves_an_enforcement_that_somebody_else_set_since(opensm: Keye
     opensm.conf.write_text(text)
     done = opensm.served.ibkeys("undo", "3", "--yes", "-v")
     assert done.returncode == 4, done.stderr
-    assert "somebody else has changed it since" in done.stderr
+    assert "another user or program has changed it since" in done.stderr
     assert "`ibkeys harden --via opensm`" in done.stderr
     assert opensm.conf.read_text() == text
 

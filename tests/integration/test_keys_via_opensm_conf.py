@@ -16,7 +16,7 @@ from tests.sample import in_soak
 
 NET = DATA / "fabrics" / "two-switch.net"
 DEPLOY = ("mkey-deploy", "--protect", "2", "--lease", "60")
-NOBODY = 65534
+NO_USER = 65534
 LINE = re.compile(r"^m_key 0x[0-9a-f]{16}$", re.M)
 
 
@@ -69,10 +69,10 @@ def test_a_file_that_nobody_may_write_is_replaced_and_stays_so() -> None:
 def test_a_file_of_another_owner_stays_theirs_and_nobody_else_reads_it() -> None:
     """OpenSM runs as root, and reads it all the same."""
     with keyed(NET) as opensm:
-        os.chown(opensm.conf, NOBODY, NOBODY)
+        os.chown(opensm.conf, NO_USER, NO_USER)
         deployed(opensm)
         status = opensm.conf.stat()
-        assert (status.st_uid, status.st_gid, opensm.mode(opensm.conf)) == (NOBODY, NOBODY, 0o600)
+        assert (status.st_uid, status.st_gid, opensm.mode(opensm.conf)) == (NO_USER, NO_USER, 0o600)
 
 
 LINES = "m_key KEY\nm_key_protection_level 2\nm_key_lease_period 60\n"

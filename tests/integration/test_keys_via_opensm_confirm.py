@@ -114,7 +114,7 @@ def test_what_somebody_else_changed_while_it_waits_stays_and_is_not_said_to_be_r
     conf = opensm.conf
     conf.write_text(conf.read_text().replace("m_key_protection_level 2", "m_key_protection_level 3"))
     assert waiting.wait() == 3, waiting.said
-    assert "nobody confirmed the run, and its level was not lowered: operation 1 " in waiting.said
+    assert "the run was not confirmed, and its level was not lowered: operation 1 " in waiting.said
     assert "`ibkeys resume 1 --overtaken`" in waiting.said
     assert "nothing was written" not in waiting.said
     assert stage(opensm.served) == ("done", "confirmed")

@@ -16,7 +16,7 @@ from tests.integration.keyed_crash import REFUSED, KeyedScene
 from tests.integration.keyed_opensm import CLOSED
 from tests.integration.keyed_standbys import KeyedSite, keyed_site, through_ssh
 from tests.integration.lowering_crash import AGAIN, WAYS_DOWN, LoweringScene
-from tests.integration.relay import NOBODY, READER, WRITER, Relay
+from tests.integration.relay import NO_USER, READER, WRITER, Relay
 
 PARTS = 8
 """Under `make soak` the connection is cut after each piece, in so many tests."""
@@ -38,7 +38,7 @@ class Cut:
 
     def rotate(self) -> dict[int, int]:
         """Rotate without a cut; return how many pieces each connection has."""
-        self.relay.arm(NOBODY, 0)
+        self.relay.arm(NO_USER, 0)
         code, said = self.site.ibkeys("mkey-rotate")
         assert code == 0, said
         return {which: self.relay.pieces(which) for which in (READER, WRITER)}
@@ -49,7 +49,7 @@ class Cut:
         before = self.site.key()
         self.relay.arm(which, point)
         code, said = self.site.ibkeys("mkey-rotate")
-        self.relay.arm(NOBODY, 0)
+        self.relay.arm(NO_USER, 0)
         self.site.assert_no_key_is_lost()
         is_open = "`ibkeys resume`" in said
         if is_open:
@@ -82,7 +82,7 @@ def start(stack: ExitStack, folder: Path, opensms: int) -> Cut:
 def finish(cut: Cut, opensms: int) -> None:
     """At the end all of them are there, and nothing else; the next rotation removes a lock that nobody could remove."""
     if any(left_over(each.conf) == [lock_file(each.conf).name] for each in cut.site.opensms):
-        cut.relay.arm(NOBODY, 0)
+        cut.relay.arm(NO_USER, 0)
         assert cut.site.ibkeys("mkey-rotate")[0] == 0
     assert cut.site.states() == ["master", *["standby"] * (opensms - 1)]
     assert cut.site.violations() == 0
@@ -136,7 +136,7 @@ class CutScene(KeyedScene):
 
     def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
         """Run a command; with *mode* ``kill`` it is cut off at *point*."""
-        self.relay.arm(self.which if mode == "kill" else NOBODY, point)
+        self.relay.arm(self.which if mode == "kill" else NO_USER, point)
         return self.site.ibkeys(*words)
 
     def points_of(self, words: Sequence[str]) -> int:
@@ -146,7 +146,7 @@ class CutScene(KeyedScene):
     def kill(self, words: Sequence[str], point: int) -> None:
         """Let a command be cut off at a point, and look at where keys are then, and what it says."""
         code, said = self.run(words, "kill", point)
-        self.relay.arm(NOBODY, 0)
+        self.relay.arm(NO_USER, 0)
         assert code == 0 or (
             code == 3 and "host smhost" in said and "`ibkeys undo 2` restores the former state" in said
         ), said

@@ -147,7 +147,7 @@ def test_a_standby_that_is_started_otherwise_does_not_let_the_level_rise(
     if wrong is another_key:
         code, said = site.ibkeys("resume")
         assert code == 4, said
-        assert "somebody else has changed what it set" in said
+        assert "another user or program has changed what it set" in said
         right = re.findall("^m_key .*$", site.master.conf.read_text(), re.MULTILINE)[-1]
         for conf in [each.conf for each in site.standbys]:
             assert f"{conf} says another M_Key" in said

@@ -17,7 +17,7 @@ from ibkeys.host.host_lock import lock_file
 from tests.corpus import DATA
 from tests.integration.hosted import last_operation, left_over, opensm
 from tests.integration.other_host import OtherHost
-from tests.integration.relay import NOBODY, READER, WRITER, Relay
+from tests.integration.relay import NO_USER, READER, WRITER, Relay
 from tests.integration.sshd import Sshd
 from tests.integration.subnet import Subnet
 from tests.integration.tenants import GREEN, SM, TENANTS, tables
@@ -59,10 +59,10 @@ def cut(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cut]:
 
 def whole(cut: Cut) -> None:
     """One apply and undo without a cut, to know how many pieces there are."""
-    cut.relay.arm(NOBODY, 0)
+    cut.relay.arm(NO_USER, 0)
     assert cut.run("apply", cut.plan, "--via", "opensm", "--allow-removals").returncode == 0
     cut.counts = {which: cut.relay.pieces(which) for which in (READER, WRITER)}
-    cut.relay.arm(NOBODY, 0)
+    cut.relay.arm(NO_USER, 0)
     assert cut.run("undo", last_operation(cut.served)).returncode == 0
     assert all(count > 10 for count in cut.counts.values())
 
@@ -82,7 +82,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, way
     for point in points(which, cut.counts[which], every):
         cut.relay.arm(which, point)
         done = cut.run("apply", cut.plan, "--via", "opensm", "--allow-removals")
-        cut.relay.arm(NOBODY, 0)
+        cut.relay.arm(NO_USER, 0)
         may_stay = []
         if done.returncode == 0:  # the cut came when all was done, at most the lock was not removed
             assert cut.run("undo", last_operation(cut.served)).returncode == 0
@@ -103,7 +103,7 @@ def test_a_cut_at_every_point_is_finished_or_goes_back(cut: Cut, which: int, way
             assert cut.running.policy.read_bytes() == GREEN.encode()
             after = after or tables(cut.served)
             assert tables(cut.served) == after
-            cut.relay.arm(NOBODY, 0)
+            cut.relay.arm(NO_USER, 0)
             assert cut.run("undo", last_operation(cut.served)).returncode == 0
         assert cut.running.policy.read_bytes() == TENANTS.encode(), point
         assert tables(cut.served) == before, point

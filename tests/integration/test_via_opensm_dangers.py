@@ -141,7 +141,7 @@ def test_2_what_somebody_else_wrote_is_not_overwritten_even_then(served: Hosted)
         done = via(served)
         assert done.returncode in (3, 4), done.stdout + done.stderr
         assert "full members of the default partition" in done.stderr
-        assert "nothing was rolled back, because somebody else has changed a policy file" in done.stderr
+        assert "nothing was rolled back, because another user or program has changed a policy file" in done.stderr
         assert is_open(served.wire(), served)
         assert running.policy.read_bytes() == FAULTY
         assert "open" in operations(served)

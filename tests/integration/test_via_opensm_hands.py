@@ -36,7 +36,7 @@ from tests.sample import in_soak, sampled
 
 MORE = TENANTS + "More=0x50 : ALL=limited ;\n"
 THEIRS = TENANTS.replace("Red=0x10", "Theirs=0x12")
-NOBODY = 65534
+NO_USER = 65534
 APPLY = ("--via", "opensm", "--allow-removals", *BLUNT)
 
 
@@ -150,7 +150,7 @@ def test_a_policy_that_is_generated_again_meanwhile_stays(
         done = via(served)
         assert generator.work is None
         assert done.returncode == 4, done.stdout + done.stderr
-        assert "somebody else" in done.stderr
+        assert "another user or program" in done.stderr
         assert running.policy.read_text() == THEIRS
         assert states(served) == ["open"]
         wire = served.wire()
@@ -293,17 +293,17 @@ def test_an_opensm_of_another_user(mounts: str) -> None:
         policy = theirs / "partitions.conf"
         policy.write_text(TENANTS)
         for each in (theirs, policy):
-            os.chown(each, NOBODY, NOBODY)
-        user = f"--reuid={NOBODY} --regid={NOBODY} --clear-groups"
-        script = f'{mounts.format(served.folder, NOBODY)}\nexec setpriv {user} "$@"'
+            os.chown(each, NO_USER, NO_USER)
+        user = f"--reuid={NO_USER} --regid={NO_USER} --clear-groups"
+        script = f'{mounts.format(served.folder, NO_USER)}\nexec setpriv {user} "$@"'
         words = ["opensm", "-f", "stdout", "-D", "0x07", "-P", policy]
         running = Running(served, words, policy, ("unshare", "--mount", "sh", "-ec", script, "sh"), theirs)
         with running_until_the_end(running):
-            assert os.stat(f"/proc/{running.process.pid}").st_uid == NOBODY
+            assert os.stat(f"/proc/{running.process.pid}").st_uid == NO_USER
             plan = plan_for(served, GREEN)
             wire, file = served.wire(), facts(policy)
             assert file is not None
-            assert file[2:] == (NOBODY, NOBODY)
+            assert file[2:] == (NO_USER, NO_USER)
             done = inside(served, running, "apply", served.folder / "plan.json", *APPLY, "--yes")
             if mounts == ":":
                 assert done.returncode == 4, done.stdout + done.stderr

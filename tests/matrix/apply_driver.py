@@ -166,7 +166,7 @@ class Cell(DyingSite):
         return PERMITTED if words[0] == "apply" else PERMITTED[1:]
 
     def follow(self, words: list[str]) -> tuple[int, str]:
-        """Type what a message names, and the option by which an undo keeps what somebody else wrote."""
+        """Type what a message names, and the option by which an undo keeps what another user or program wrote."""
         if words[0] == "plan":
             words = list(self.plan("next"))
         before = self.facts()

@@ -1,4 +1,4 @@
-"""A run by own Sets leaves ports alone whose M_Key somebody else has changed since, those that it had not begun too."""
+"""A run by own Sets leaves ports alone whose M_Key another program changed since, those that it had not begun too."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_of_some_ports_with_another_key_the_others_are_finished(site: Site) -> N
     site.run(resume)
     assert theirs.items() <= site.keys().items()
     assert [port.guid for port in site.ports() if not port.m_key] == []
-    assert any("somebody else changed it" in (why or "") for why in site.reasons("skipped").values())
+    assert any("another user or program changed it" in (why or "") for why in site.reasons("skipped").values())
 
 
 @pytest.mark.parametrize("plan", [resume, plan_return], ids=["resume", "abort"])

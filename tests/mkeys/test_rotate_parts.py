@@ -104,7 +104,7 @@ def test_a_key_that_somebody_else_set_meanwhile_is_left_alone(begun: Plan, site:
     port.m_key = KEY.reveal()
     run = site.run(plan_return)
     assert (run.account.done, run.account.unread, run.account.overtaken) == (6, 0, 1)
-    assert "somebody else" in str(site.reasons("skipped")[NAME])
+    assert "another user or program" in str(site.reasons("skipped")[NAME])
     assert port.m_key == KEY.reveal()
 
 

@@ -91,7 +91,7 @@ def test_a_policy_in_words() -> None:
         "SL 3 (with QoS)",
         "  group ff15::1, MTU 4096 bytes, rate 40 Gb/s, Q_Key 0x00000000, SL 3 (with QoS), site-local",
         "Auto: partition 0x0001 (picked by OpenSM)",
-        "  nobody: OpenSM drops it",
+        "  no port: OpenSM drops it",
     ]
     assert list(in_words(parse_policy("X=5 : ALL ;")))[-2:] == [
         "Default: partition 0x7fff, which the file does not define",

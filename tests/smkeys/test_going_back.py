@@ -157,7 +157,7 @@ def test_somebody_elses_edit_in_the_middle_stays(three: MadeUpSite, monkeypatch:
     theirs = b"sm_priority 3\n"
 
     three.before_each = edited_before_a_signal(three, theirs)
-    with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged"):
+    with pytest.raises(Incomplete, match="another user or program changed it in the meantime; it is left unchanged"):
         three.run(monkeypatch)
     assert three.confs()[1] == theirs
     three.before_each = lambda step: None
@@ -172,10 +172,13 @@ def test_where_somebody_else_set_keys_in_the_middle_the_command_that_ends_it_is_
     theirs = b"sm_priority 3\nsm_key 0x5d1c93b7a2e4f608\n"
 
     three.before_each = edited_before_a_signal(three, theirs)
-    with pytest.raises(Incomplete, match="somebody else changed it in the meantime; it is left unchanged") as failed:
+    with pytest.raises(
+        Incomplete, match="another user or program changed it in the meantime; it is left unchanged"
+    ) as failed:
         three.run(monkeypatch)
-    assert f"somebody else has set keys in {three.hosts[1].conf} on sm1: `ibkeys resume 1 --overtaken`" in str(
-        failed.value
+    assert (
+        f"another user or program has set keys in {three.hosts[1].conf} on sm1: `ibkeys resume 1 --overtaken`"
+        in str(failed.value)
     )
     assert "finishes it" not in str(failed.value)
     three.before_each = lambda step: None

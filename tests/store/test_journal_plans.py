@@ -98,7 +98,7 @@ def test_an_operation_without_a_plan_may_have_to_be_confirmed(tmp_path: Path) ->
             assert (other.plan_of(1), other.options_of(1)) == (None, {"hosts": []})
         record(operation).done()
     with Journal.read(path) as journal:
-        assert (journal.find(1).state, journal.find(1).goes_back) == ("done", True), "nobody confirmed it yet"
+        assert (journal.find(1).state, journal.find(1).goes_back) == ("done", True), "not confirmed it yet"
 
 
 def test_what_an_operation_is_resumed_with_is_kept_from_its_first_record_on_and_an_error_leaves_it_open() -> None:

@@ -164,8 +164,9 @@ def has_no_policy(survey: Survey) -> bool:
 def overwriting(foreign: Sequence[str], operation: int) -> Refused:
     """Return the refusal of an automatic rollback: by it the SM would overwrite the *foreign* ports."""
     return Refused(
-        f"nothing was rolled back, because OpenSM would overwrite what somebody else did: {named(foreign)}; "
-        f"check them, then `ibkeys undo {operation}`, or `ibkeys undo {operation} --override stale` to overwrite them",
+        "nothing was rolled back, because OpenSM would overwrite another user's or program's changes: "
+        f"{named(foreign)}; check them, then `ibkeys undo {operation}`, or `ibkeys undo {operation} --override stale` "
+        "to overwrite them",
         "stale",
         is_overtaken=True,
     )

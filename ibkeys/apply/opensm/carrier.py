@@ -176,7 +176,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         carried.not_given_back, carried.is_refused = went_back.failed, went_back.is_refused
         if went_back.is_refused:
-            result = f"nothing was rolled back, because somebody else has changed a policy file; {KEEPS_IT}"
+            result = f"nothing was rolled back, because another user or program has changed a policy file; {KEEPS_IT}"
         elif went_back.failed:
             result = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
         else:

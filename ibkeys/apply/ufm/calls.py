@@ -76,8 +76,8 @@ class UfmCalls(StepKind[WordsByBase]):
             for guid in differing_places(stored.words, now)
         ]
         raise stale_for_good(
-            f"{self.ufm.url}{resource(base)}: somebody else changed it in the meantime ({named(texts)}); it was left "
-            "as it is"
+            f"{self.ufm.url}{resource(base)}: another user or program changed it in the meantime ({named(texts)}); it "
+            "was left as it is"
         )
 
     def _make(self, call: Call, entry: FileEntry, is_first: bool) -> None:

@@ -94,7 +94,7 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     title="key of another class without a lease",
     severity="medium",
     evidence="lease period 0 in KeyInfo of a port whose key is set",
-    why="With lease 0 the protect bit stays for ever: if the key is lost, nobody can read or change it any more.",
+    why="With lease 0 the protect bit stays for ever: if the key is lost, no program can read or change it any more.",
     sources=("NVG", "NICO"),
     remedy="cc_key_lease_period, vs_key_lease_period and n2n_key_lease_period 60 (seconds) in the subnet manager's "
     "configuration.",
@@ -118,7 +118,7 @@ def no_lease(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     severity="medium",
     evidence="the violation counters in KeyInfo; 0xffff of class 0x05 is left out, because it can also mean that "
     "violations are not counted",
-    why="Somebody sent MADs of this class with a wrong key.",
+    why="A program sent MADs of this class with a wrong key.",
     sources=("NVG",),
     remedy="Find the sender: the subnet manager's log has the traps. A Set of CongestionKeyInfo with 0 clears it.",
     false_positives="Queries without the key by diagnostic programs, including `ibkeys classkey-show --ask-unkeyed`.",

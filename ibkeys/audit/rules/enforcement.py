@@ -118,7 +118,7 @@ def _p_keys(keys: frozenset[int]) -> list[str]:
     title="enforcement on a link between switches",
     severity="high",
     evidence="enforcement bits of a switch port whose peer is a switch",
-    why="Nobody maintains the table of such a port: everything except the default partition is dropped there.",
+    why="No subnet manager maintains the table of such a port: all but the default partition is dropped there.",
     sources=("OSM",),
     remedy="Clear the bits: an SM sweep, or `ibkeys enforce-set --inbound off --outbound off`.",
     false_positives="Sites that fill these tables on purpose.",

@@ -19,7 +19,7 @@ _KEY: Final = (PortInfo.m_key, PortInfo.m_key_protect_bits)
     title="M_Key violations",
     severity="high",
     evidence="PortInfo.M_KeyViolations compared with the baseline",
-    why="Somebody sent a Set, or a Get at level 2, without the right key.",
+    why="A program sent a Set, or a Get at level 2, without the right key.",
     sources=("SEED5", "OSM"),
     remedy="Trap 256 in the SM's log names the LID that sent it; find that host.",
     false_positives="Your own tools, run without the key; a counter that stays at 65535.",
@@ -68,8 +68,8 @@ def _how_it_fell(port: Port) -> str:
     if port.m_key_state == "zero":
         return " and no M_Key: a reset removed both, or a subnet manager whose m_key is not set (no lease does that)"
     if not number(port, PortInfo.m_key_lease_period):
-        return " and the M_Key is exposed: somebody who has the key lowered it: no lease could expire"
-    return " and the M_Key is exposed: its lease ran out, or somebody who has the key lowered it"
+        return " and the M_Key is exposed: a user who has the key lowered it: no lease could expire"
+    return " and the M_Key is exposed: its lease ran out, or a user who has the key lowered it"
 
 
 @rule(

@@ -160,7 +160,7 @@ def index_0(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence="entries in use, 90 % or more of NodeInfo.PartitionCap",
     why="When no entry is free OpenSM logs ERR 0512 and leaves the next P_Key out.",
     sources=("OSM",),
-    remedy="Remove P_Keys that nobody needs.",
+    remedy="Remove P_Keys that no application needs.",
     false_positives="Old HCAs and switch ports 0 with very small tables.",
 )
 def nearly_full(data: AuditInput, verdict: RuleVerdict) -> None:
@@ -263,7 +263,7 @@ def _members(each: PartitionPorts) -> Evidence:
     title="P_Key without owner",
     severity="medium",
     evidence="partitions in tables that neither the policy nor the registry knows",
-    why="Nobody is responsible for it: it was left over, or added out of band.",
+    why="No tenant is responsible for it: it was left over, or added out of band.",
     sources=("NICO",),
     remedy="Add its owner to the registry, or remove it with a plan.",
     false_positives="P_Keys of SHARP and of gateways, which other software creates.",

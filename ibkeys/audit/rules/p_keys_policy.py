@@ -93,7 +93,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     title="P_Key not in policy",
     severity="critical",
     evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
-    why="Somebody added it without the subnet manager, or it was left when the policy changed.",
+    why="A user added it without the subnet manager, or it was left when the policy changed.",
     sources=("NICO", "OSM"),
     remedy="`ibkeys plan --policy FILE`, then apply: it removes what the policy does not have.",
     false_positives="A policy that is older than the fabric.",

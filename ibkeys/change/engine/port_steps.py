@@ -66,7 +66,7 @@ class PortSteps:
         now: bytes = yield self._get(each)
         each.read_at = self._now()
         if each.edit.changed_meanwhile(each.before, now):
-            text = f"{each.edit.name} changed since it was read; somebody else is writing this port"
+            text = f"{each.edit.name} changed since it was read; another program is writing this port"
             raise Objection("stale", at_port(each.target.port, text)).refusal()
 
     def set_and_prove(self, each: PendingSet) -> Task:

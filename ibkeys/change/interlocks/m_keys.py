@@ -263,6 +263,6 @@ def no_keys_left(who: str) -> Question:
     """Return the question about removing the M_Keys of a fabric. *who*: the ports in words."""
     return Question(
         f"{who}: afterwards every host of the fabric may change their P_Key tables, LIDs and routes, or set a key that "
-        "nobody here knows",
+        "is not known here",
         given("--leave-open"),
     )

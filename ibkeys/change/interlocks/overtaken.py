@@ -26,7 +26,8 @@ def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
     that are there instead, in words; *close*: the command that ends the operation's record, None if the record has
     ended."""
     refusal = Refused(
-        f"{what} neither goes on nor back, because somebody else has changed what it set: {named(found)}", OVERTAKEN
+        f"{what} neither goes on nor back, because another user or program has changed what it set: {named(found)}",
+        OVERTAKEN,
     )
     refusal.changed = "nothing was written, and no OpenSM was signalled"
     if close is not None:

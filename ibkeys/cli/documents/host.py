@@ -11,7 +11,7 @@ _DEVICE: Final = Field("device", TEXT, "The RDMA device, as mlx5_0.")
 _LINK_LAYER: Final = Field("link_layer", maybe(TEXT), "InfiniBand or Ethernet. Null: not read.")
 _STATE: Final = Field("state", maybe(TEXT), "PortState, as ACTIVE. Null: not read.")
 _CAPACITY: Final = Field("capacity", maybe(NUMBER), "How many entries its P_Key table has. Null: not read.")
-_COUNTED: Final = "Null: nobody counts or shows it."
+_COUNTED: Final = "Null: the driver does not count or show it."
 _FUNCTION: Final = object_of(
     Field("pci", TEXT, "The PCI address of the function."),
     Field(

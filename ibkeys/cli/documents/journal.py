@@ -69,14 +69,14 @@ OPERATION: Final = (
     Field(
         "close_with",
         maybe(TEXT),
-        "The command that only ends its record, where somebody else has changed what it set, or only ports are left "
-        f"that are not there. {_OPEN_OR_NOTHING}",
+        "The command that only ends its record, where another user or program has changed what it set, or only ports "
+        f"are left that are not there. {_OPEN_OR_NOTHING}",
     ),
     Field(
         "rollback",
         one_of("unfinished", "refused", None),
-        "Of an operation that nobody confirmed and that is not rolled back: refused, because somebody else has changed "
-        "what it wrote, or unfinished. Null: of all others.",
+        "Of an operation that was not confirmed and that is not rolled back: refused, because another user or program "
+        "has changed what it wrote, or unfinished. Null: of all others.",
     ),
     Field(
         "step",

@@ -183,7 +183,7 @@ SM_REPAIR: Final = Document(
         Field("links", NUMBER, f"How many links neighbors has now. {_NOT_DRY}", optional=True),
         Field("opensm_conf", listed(_CONF), f"Each opensm.conf and how it fits. {_NOT_DRY}", optional=True),
         ERRORS._replace(
-            about=f"Places where the key store knows nobody, and that could not be read. {_NOT_DRY}", optional=True
+            about=f"Places where the key store knows no port, and that could not be read. {_NOT_DRY}", optional=True
         ),
         *(each._replace(about=f"{each.about} {_DRY_ONLY}", optional=True) for each in (*_REPAIR_OUTLOOK, INTERLOCKS)),
     ),

@@ -77,7 +77,11 @@ _INSTANCE: Final = object_of(
     Field("umask", maybe(TEXT), "Its umask, octal. Null: not read."),
     Field("last_sweep", maybe(TIME), "When its last heavy sweep without errors ended. Null: not known."),
     Field("files", listed(_FILE), "Its files and directories."),
-    Field("options", listed(_OPTION), "Its options that matter for keys and partitions, or that somebody set."),
+    Field(
+        "options",
+        listed(_OPTION),
+        "Its options that matter for keys and partitions, or that a file or the command line sets.",
+    ),
 )
 _HOST: Final = object_of(
     Field("host", maybe(TEXT), "Its name; empty for this host."),

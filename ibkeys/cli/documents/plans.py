@@ -150,7 +150,7 @@ _MADE: Final = (
     DRY_RUN,
     APPLIED,
     Field("complete", FLAG, "Whether nothing is left to do."),
-    Field("gone_back", FLAG, "Whether the change was rolled back because nobody confirmed it."),
+    Field("gone_back", FLAG, "Whether the change was rolled back because it was not confirmed."),
     OPERATION,
     Field("digest", maybe(TEXT), "The digest of the plan. Null: it follows none."),
     Field("carrier", TEXT, "The method: direct, opensm or ufm."),

@@ -172,13 +172,13 @@ RUN_SUMMARY: Final = shared(
         Field("failed", NUMBER, "Ports whose change failed."),
         Field("waiting", NUMBER, "Ports that are still to be changed."),
         Field("unread", NUMBER, "Skipped ports that could not be read or were not found, or have an unknown key."),
-        Field("overtaken", NUMBER, "Skipped ports that somebody else has changed meanwhile."),
+        Field("overtaken", NUMBER, "Skipped ports that another user or program has changed meanwhile."),
         Field("unresolved", NUMBER, "Failed ports that answer neither to the new key nor to the old one."),
         Field("replies_lost", NUMBER, "Sets that took effect although no reply came."),
         Field("sets_lost", NUMBER, "Sets that never arrived and were sent again."),
         Field("violations", NUMBER, "The most M_Key violations that probing after lost replies can have added."),
         Field("stopped", maybe(TEXT), "Why the run stopped before its end. Null: it did not."),
-        Field("gone_back", FLAG, "Whether nobody confirmed the run and its level was lowered."),
+        Field("gone_back", FLAG, "Whether the run was not confirmed and its level was lowered."),
     ),
 )
 PHASE: Final = shared(

@@ -192,7 +192,7 @@ def _run(where: Where, recovery: Recovery, format: str) -> int:
 def _heading(result: RecoveryResult) -> str:
     port = result.port
     if port["port_guid"] is None:
-        return "somebody silent"
+        return "a silent port"
     if port["lid"] is None:
         guid = port["node_guid"] or port["port_guid"]
         return exits.clean(f"{port['node_desc'] or UNREADABLE} ({port['node_type'] or 'port'} {guid})")

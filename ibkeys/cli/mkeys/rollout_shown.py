@@ -230,7 +230,7 @@ class ShownRun(ShownChange):
         if account.stopped:
             yield f"stopped: {account.stopped}"
         if account.gone_back:
-            yield "rolled back: nobody confirmed it, so the level was lowered; the M_Key and the lease stay"
+            yield "rolled back: it was not confirmed, so the level was lowered; the M_Key and the lease stay"
             yield "next: `ibkeys resume` raises the level again, `ibkeys undo` restores the former state"
         elif run.goes_back:
             if account.failed or account.waiting:
@@ -254,7 +254,7 @@ class ShownRun(ShownChange):
             missing.append(f"{account.overtaken} {has} what this run neither found nor set")
         missing += [f"{counted(account.waiting, 'port')} not begun"] if account.stopped else []
         if account.gone_back:
-            exits.warn("the run was rolled back: nobody confirmed it", "error")
+            exits.warn("the run was rolled back: it was not confirmed", "error")
         if not missing:
             return exits.NOT_COMPLETED
         exits.warn(f"the run is not complete: {', '.join(missing)}{self._ways()}", "error")

@@ -30,8 +30,8 @@ class _Choices:
         env=False,
         is_flag=True,
         hidden=True,
-        help="Nobody confirmed the operation: no port is overwritten that somebody else has changed; of M_Keys only "
-        "the level is lowered.",
+        help="The operation was not confirmed: no port is overwritten that another user or program has changed; of "
+        "M_Keys only the level is lowered.",
     )
 
 

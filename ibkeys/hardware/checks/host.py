@@ -78,7 +78,7 @@ def p_key_table(reading: FabricReading) -> CheckAnswer:
     return as_assumed(not wrong, text + (f"; {len(wrong)} differ" if wrong else ""), indexes=wrong[:32])
 
 
-@check("umad.timeout", "standard", "a Get that nobody answers comes back with errno 110 when its time is over")
+@check("umad.timeout", "standard", "a Get without an answer comes back with errno 110 when its time is over")
 def timeout(reading: FabricReading) -> CheckAnswer:
     """Send one Get(NodeInfo) to a LID that no port has, and wait for the kernel's report."""
     # subnet managers assign LIDs from the lowest

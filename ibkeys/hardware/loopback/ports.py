@@ -116,7 +116,7 @@ def _not_asked(reading: FabricReading) -> str:
     if not (unasked := reading.found.unasked):
         return ""
     return (
-        f"; behind {counted(len(unasked), 'port')} the sweep asked nobody, because a protected port may be there: "
+        f"; behind {counted(len(unasked), 'port')} the sweep queried no port, because a protected port may be there: "
         f"`ibkeys keystore list --settle`, or {given('--trust-topology')}"
     )
 

@@ -132,7 +132,7 @@ def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
     metadata = read_metadata(descriptor)
     status = os.fstat(descriptor)
     if (before.st_mtime_ns, before.st_size) != (status.st_mtime_ns, len(data)):
-        raise FileChanged(f"{place}: somebody else is writing it right now")
+        raise FileChanged(f"{place}: another program is writing it right now")
     return FoundFile(data, metadata, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_nlink)
 
 

@@ -31,8 +31,8 @@ from ibkeys.host.replacing.names import new_name, unfinished
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
     """Replace a file by a new one with *data* and *metadata*; *data* None removes it. *seen*: the file as it was read.
 
-    Raises FileChanged if the file is not as it was read: then the version of somebody else is in place. Raises
-    FileError for other failures; its ``is_replaced`` says which version is in place.
+    Raises FileChanged if the file is not as it was read: then the version of another user or program is in place.
+    Raises FileError for other failures; its ``is_replaced`` says which version is in place.
     """
     if data is not None:
         with staged(seen, data, metadata, limit) as ready:
@@ -198,12 +198,12 @@ class Put:
 
     def _changed(self, more: str = "") -> FileChanged:
         return FileChanged(
-            f"{self.seen.path}: somebody else changed it in the meantime; their version is in place{more}"
+            f"{self.seen.path}: another user or program changed it in the meantime; the newer version is in place{more}"
         )
 
     def _stuck(self, error: OSError) -> FileError:
         return FileError(
-            f"{self.seen.path}: somebody else changed it just now, and their version cannot be put back "
+            f"{self.seen.path}: another user or program changed it just now, and the newer version cannot be put back "
             f"({error.strerror}): it is in {self._path_beside}",
             self.is_replaced,
         )

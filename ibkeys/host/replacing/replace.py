@@ -59,9 +59,9 @@ def replace(
     than the old ones. Until the new file is complete it has mode 0600. The entry stays ``pending``: the caller notes
     whether the effect was proven.
 
-    Raises FileChanged if the file is not as it was seen: the version of somebody else is in place. Raises FileError if
-    the file cannot be replaced: nothing was written, or ``is_replaced`` says which version is in place. After an error
-    the entry is ``failed`` if the file was not replaced. Raises StoreError.
+    Raises FileChanged if the file is not as it was seen: the version of another user or program is in place. Raises
+    FileError if the file cannot be replaced: nothing was written, or ``is_replaced`` says which version is in place.
+    After an error the entry is ``failed`` if the file was not replaced. Raises StoreError.
     """
     metadata = metadata_for(seen, rights, mode, owner)
     refuse_hindered(seen, rights)

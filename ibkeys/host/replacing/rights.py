@@ -63,7 +63,7 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
 def changed(at: str) -> FileChanged:
     """Return the error for a file that is not as it was seen."""
     return FileChanged(
-        f"{at}: is not the file that was examined, or somebody else changed its mode or owner; it is unchanged"
+        f"{at}: is not the file that was examined, or another program changed its mode or owner; it is unchanged"
     )
 
 

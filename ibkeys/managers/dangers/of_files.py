@@ -165,7 +165,7 @@ FILE_DANGERS: Final = (
     Danger(
         "log-readable",
         _readable("log"),
-        "the log shows keys: the sa_key when somebody asks with a wrong one, the sm_key of another SM, offered M_Keys",
+        "the log shows keys: the sa_key when a program asks with a wrong one, the sm_key of another SM, offered M_Keys",
         "chmod 600 and UMask=0077 in the unit",
     ),
     Danger(

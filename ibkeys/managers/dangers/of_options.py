@@ -90,7 +90,7 @@ OPTION_DANGERS: Final = (
     Danger(
         "sm-key-default",
         _key_is("sm_key", "default"),
-        "any OpenSM that somebody starts is accepted as legitimate and can become master",
+        "any OpenSM that a user starts is accepted as legitimate and can become master",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),
     Danger(

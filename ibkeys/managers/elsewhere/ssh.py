@@ -18,7 +18,7 @@ from ibkeys.simulated_host import refuse_ssh
 
 CONNECT_SECONDS: Final = 10
 SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
-    ("BatchMode", "yes", "nobody is asked for a password"),
+    ("BatchMode", "yes", "no user is asked for a password"),
     ("StrictHostKeyChecking", "yes", "a host whose key is not known, or has changed, is refused"),
     (
         "IgnoreUnknown",
@@ -30,7 +30,7 @@ SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
     ("CheckHostIP", "no", "it writes addresses into known_hosts"),
     ("UpdateHostKeys", "no", "it writes what the host offers into known_hosts"),
     ("ControlMaster", "no", "each connection is checked by itself"),
-    ("ControlPath", "none", "a connection that somebody made with looser options is not used again"),
+    ("ControlPath", "none", "a connection that a user made with looser options is not used again"),
     ("ControlPersist", "no", "nothing of the connection stays behind"),
     ("ForwardAgent", "no", "the host cannot use the user's keys"),
     ("AddKeysToAgent", "no", "the agent stays as it is"),

@@ -85,7 +85,7 @@ def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyS
         elif left.foreign:
             yield (
                 f"{named([str(path) for path in left.foreign])}{f' on {name}' if name else ''}: left by an "
-                "interrupted run, or by somebody else, and may hold a key: check it, and remove it"
+                "interrupted run, or by another user or program, and may hold a key: check it, and remove it"
             )
 
 

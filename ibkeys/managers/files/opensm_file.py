@@ -147,7 +147,7 @@ class OpensmFile:
         """Read the file after it was replaced by *new*. Raises FileChanged if it holds something else."""
         self.seen = self.machine.look(self.path)
         if self.seen.data != new:
-            raise FileChanged(f"{self.name}: somebody else changed it right after ibkeys did")
+            raise FileChanged(f"{self.name}: another user or program changed it right after ibkeys did")
 
     def not_seeing(self, new: bytes | None) -> Iterable[str]:
         """Yield, in words, each OpenSM that does not read the file as *new*: its mounts may still have the old file.
@@ -175,7 +175,7 @@ class OpensmFile:
         """Raise FileChanged if another program changed the file. *otherwise*: the step that was not done because of
         that, in words."""
         if self.machine.look(self.path) != self.seen:
-            raise FileChanged(f"{self.name}: somebody else changed it in the meantime; {otherwise}")
+            raise FileChanged(f"{self.name}: another user or program changed it in the meantime; {otherwise}")
 
 
 def merged(files: Iterable[OpensmFile]) -> list[OpensmFile]:

@@ -57,7 +57,7 @@ class LookingThere:
         with files.told_as(FileError, f"{self._at(place)}: cannot be read"):
             data = self.files.read(place, files.LIST)
         if self._status(place) != status or len(data) != status.size:
-            raise FileChanged(f"{self._at(place)}: somebody else is writing it right now")
+            raise FileChanged(f"{self._at(place)}: another program is writing it right now")
         metadata = Metadata(stat.S_IMODE(status.kind), status.uid, status.gid)
         found = FoundFile(data, metadata, status.device, status.inode, status.modified_ns, status.links)
         return SeenFile(place, found)
@@ -97,7 +97,7 @@ class LookingThere:
             try:
                 place = place.parent / self.writer.name("target", place)
             except WriterRefused:
-                raise FileChanged(f"{self._at(place)}: somebody else is changing it right now") from None
+                raise FileChanged(f"{self._at(place)}: another program is changing it right now") from None
         raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {MOST_LINKS} of them")
 
     def users(self) -> list[int]:

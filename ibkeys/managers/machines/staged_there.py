@@ -67,5 +67,5 @@ def not_replaced(host: str, entry: FileEntry, no: WriterRefused, what: str) -> F
         return FileError(f"{path}: cannot be {what}: {no.reason}; {holds}", True)
     note_failed(entry)
     if no.kind == "changed":
-        return FileChanged(f"{path}: somebody else changed it in the meantime; their version is in place")
+        return FileChanged(f"{path}: another user or program changed it in the meantime; the newer version is in place")
     return FileError(f"{path}: cannot be {what}: {no.reason or no.kind}; it is unchanged")

@@ -28,7 +28,7 @@ from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
-_REASON: Final = "nobody confirmed the run, so its level was lowered"
+_REASON: Final = "the run was not confirmed, so its level was lowered"
 
 
 class Lowering:

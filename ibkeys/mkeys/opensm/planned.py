@@ -254,7 +254,7 @@ def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
             MIXED,
         ).unchanged(
             f"let OpenSM set what its file says ({CHECK_FIRST}, then SIGHUP), and run the command again",
-            "OpenSM has not set what its file says, or somebody else changed the ports.",
+            "OpenSM has not set what its file says, or another user or program changed the ports.",
         )
 
 

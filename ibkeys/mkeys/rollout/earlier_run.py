@@ -165,7 +165,7 @@ def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[in
         ).explained("`ibkeys keystore list --settle` ends the wait for ports that are gone.")
     if operation.goes_back:
         raise Refused(
-            f"{last.name} is rolled back unless someone confirms it, and no other run can begin before that: "
+            f"{last.name} is rolled back unless a user confirms it, and no other run can begin before that: "
             f"`ibkeys confirm {last.id}` keeps it, `ibkeys undo {last.id}` restores the former state",
             "open-run",
         )
@@ -275,14 +275,14 @@ def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting
         known.append(found.but(key_named(store, kept.key_name), run.options.protect, run.options.lease))
     if now.key not in {each.key for each in known}:
         if not now.key.is_zero:
-            return "it has an M_Key that is neither its old nor its new one: somebody else changed it"
+            return "it has an M_Key that is neither its old nor its new one: another user or program changed it"
         if not meant.key.is_zero:
             return _reset(run)
     if _goes_through_sm(run) or now == meant or any(_is_or_was(each, now) for each in known):
         return ""
     return (
-        f"it has level {now.protect} with lease {now.lease} s, which this run neither found nor set together: somebody "
-        "else did, or it took only a part"
+        f"it has level {now.protect} with lease {now.lease} s, which this run neither found nor set together: another "
+        "program did, or it took only a part"
     )
 
 

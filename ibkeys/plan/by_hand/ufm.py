@@ -72,7 +72,7 @@ def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> It
         ip_over_ib, index0 = (planned.ipoib, planned.indx0) if planned is not None else (True, False)
         calls = changing(base, was, will, ip_over_ib=ip_over_ib, index0=index0)
         if any(call.method == "PUT" for call in calls):
-            listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "nobody"
+            listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "no port"
             yield f"# it must show: {listed}"
             yield "# if it shows others too, add them to guids and memberships below, or PUT removes them"
             yield f"# PUT carries no name and no {', '.join(QOS)}: check afterwards whether UFM kept them"

@@ -13,7 +13,7 @@ from typing import Final
 _CREDENTIALS: Final = struct.Struct("=iII")  # struct ucred: pid, uid, gid
 SPACE: Final = socket.CMSG_SPACE(_CREDENTIALS.size)
 """Bytes of ancillary data that `receive` needs."""
-NOBODY: Final = -1
+NO_USER: Final = -1
 """The user of a datagram that came without credentials."""
 
 
@@ -47,4 +47,4 @@ def receive(datagrams: socket.socket, size: int) -> tuple[bytes, int, bytes | st
     for level, kind, data in ancillary:
         if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS) and len(data) >= _CREDENTIALS.size:
             return raw, _CREDENTIALS.unpack_from(data)[1], address
-    return raw, NOBODY, address
+    return raw, NO_USER, address

@@ -228,7 +228,7 @@ class PacketTraffic:
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
             if mad[at.METHOD] != TRAP_REPRESS:  # the agent of the port has examined it
-                self.counts["nobody there"] += 1
+                self.counts["no port there"] += 1
             return False
         if forwarding and current is not None:
             if not self.outbox.write(client, protocol.handed_on(current[0].header, mad)):

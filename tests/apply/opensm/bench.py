@@ -83,7 +83,7 @@ class Bench:
         with self._ending() as ending:
             return ending.why_it_may_end()
 
-    def assert_overtaken(self, words: str = "somebody else has changed what it set") -> None:
+    def assert_overtaken(self, words: str = "another user or program has changed what it set") -> None:
         """The record may end."""
         assert re.search(words, self.why_it_may_end() or "")
 

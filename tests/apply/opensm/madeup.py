@@ -93,7 +93,7 @@ class MadeUpHost:
         self._note("replace")
         if self.file.seen().found != seen.found:
             entry.failed()
-            raise FileChanged(f"{seen.path}: somebody else changed it in the meantime")
+            raise FileChanged(f"{seen.path}: another user or program changed it in the meantime")
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 

@@ -1,4 +1,4 @@
-"""`ibkeys resume --overtaken`: ending the record of an apply that somebody else has overtaken, and of no other."""
+"""`ibkeys resume --overtaken`: ending the record of an apply that another program has overtaken, and of no other."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken
     bench.opensm.host.file.data = THEIRS
     with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
         bench.undo(1)
-    bench.assert_overtaken("somebody else has changed what it set: .*partitions.conf")
+    bench.assert_overtaken("another user or program has changed what it set: .*partitions.conf")
     bench.close()
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone"})
 
@@ -107,7 +107,7 @@ def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
     for operation in (2, 3):
         with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
             bench.undo(operation)
-    bench.assert_overtaken(r"operation 2 \(undo, .*somebody else has changed what it set")
+    bench.assert_overtaken(r"operation 2 \(undo, .*another user or program has changed what it set")
     assert bench.close().startswith("operation 2 (undo, begun ")
     assert (bench.opensm.host.file.data, bench.states()) == (THEIRS, {1: "undone", 2: "undone", 3: "undone"})
     assert not [each for each in bench.records() if next_commands_of(each) is not None]

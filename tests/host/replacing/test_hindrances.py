@@ -17,7 +17,7 @@ from tests.host.replacing.helpers import OLD, names, run_python, what_hinders
 CHECK = "import sys, pathlib; from tests.host.replacing.helpers import what_hinders; "
 PRINT = "print(what_hinders(pathlib.Path(sys.argv[1])))"
 MOUNT = "import subprocess; run = lambda *words: subprocess.run(words, check=True); "
-NOBODY = 65534
+NO_USER = 65534
 
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="as root only")
@@ -213,10 +213,10 @@ def open_folder(tmp_path: Path) -> Iterator[Path]:
 @pytest.mark.parametrize(
     ("mode", "owner", "reason"),
     [
-        (0o755, NOBODY, "no file can be created in"),
+        (0o755, NO_USER, "no file can be created in"),
         (0o777, 0, "only root can make a file that belongs to another user"),
         (0o1777, 0, "lets only that user replace it"),
-        (0o777, NOBODY, "None"),
+        (0o777, NO_USER, "None"),
     ],
 )
 def test_what_another_user_than_root_may_not_do_is_refused(
@@ -227,7 +227,7 @@ def test_what_another_user_than_root_may_not_do_is_refused(
     place.chmod(mode)
     (place / "file").write_bytes(b"a")
     os.chown(place / "file", owner, owner)
-    code = CHECK + f"import os; os.setgroups([]); os.setgid({NOBODY}); os.setuid({NOBODY}); " + PRINT
+    code = CHECK + f"import os; os.setgroups([]); os.setgid({NO_USER}); os.setuid({NO_USER}); " + PRINT
     answer = run_python(code, place / "file")
     assert reason in answer
 
@@ -236,8 +236,8 @@ def test_what_another_user_than_root_may_not_do_is_refused(
 def test_a_link_of_another_user_is_refused(file: Path) -> None:
     link = file.with_name("link")
     link.symlink_to(file)
-    os.lchown(link, NOBODY, NOBODY)
-    assert f"symbolic link of another user (UID {NOBODY})" in str(what_hinders(link))
+    os.lchown(link, NO_USER, NO_USER)
+    assert f"symbolic link of another user (UID {NO_USER})" in str(what_hinders(link))
 
 
 @needs_mounts

@@ -21,7 +21,7 @@ from ibkeys.host.replacing.putting import put
 from tests.host.replacing.helpers import NEW, OLD, THEIRS, names
 
 ACL = "system.posix_acl_access"
-NOBODY = 65534
+NO_USER = 65534
 
 
 def acl(*entries: tuple[int, int, int]) -> bytes:
@@ -30,7 +30,7 @@ def acl(*entries: tuple[int, int, int]) -> bytes:
 
 
 NO_ID = 0xFFFFFFFF
-ACL_OF_NOBODY = acl((1, 6, NO_ID), (2, 4, NOBODY), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID))
+ACL_OF_NOBODY = acl((1, 6, NO_ID), (2, 4, NO_USER), (4, 4, NO_ID), (0x10, 4, NO_ID), (0x20, 0, NO_ID))
 
 
 def found(path: Path) -> FoundFile:
@@ -60,7 +60,7 @@ def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
 
 @pytest.mark.usefixtures("way")
 def test_a_file_is_replaced_by_another_one_with_its_metadata(file: Path) -> None:
-    os.chown(file, os.getuid(), os.getgid() if os.getuid() else NOBODY)
+    os.chown(file, os.getuid(), os.getgid() if os.getuid() else NO_USER)
     os.setxattr(file, "user.note", b"kept")
     os.setxattr(file, ACL, ACL_OF_NOBODY)
     before = found(file)
@@ -195,7 +195,7 @@ def test_whichever_call_fails_the_file_is_whole_and_the_error_says_which_it_is(
         if kind != "create":
             path.write_bytes(OLD)
             os.setxattr(path, ACL, ACL_OF_NOBODY)
-            os.chown(path, os.getuid(), os.getgid() if os.getuid() else NOBODY)
+            os.chown(path, os.getuid(), os.getgid() if os.getuid() else NO_USER)
         seen = look(path)
         old, new = (None if kind == "create" else OLD), (None if kind == "remove" else NEW)
         metadata = seen.found.metadata if seen.found else Metadata(0o600)
@@ -338,7 +338,7 @@ def test_a_file_that_somebody_made_meanwhile_is_not_replaced(tmp_path: Path, mon
         path.write_bytes(THEIRS)
 
     monkeypatch.setattr(putting.Put, "refuse_changed", after_the_look)
-    with pytest.raises(FileChanged, match="their version is in place"):
+    with pytest.raises(FileChanged, match="the newer version is in place"):
         put_new(seen)
     assert listing(tmp_path) == [("new", THEIRS)]
 
@@ -361,7 +361,7 @@ def test_what_changes_between_the_last_look_and_the_exchange_comes_back(
 ) -> None:
     seen = look(file)
     between(monkeypatch, lambda: edit(file))
-    with pytest.raises(FileChanged, match="their version is in place") as caught:
+    with pytest.raises(FileChanged, match="the newer version is in place") as caught:
         put_new(seen)
     assert not caught.value.is_replaced
     monkeypatch.undo()

@@ -1,4 +1,4 @@
-"""Who goes back on another host when nobody confirms: by itself, once, and only over what was written by ibkeys."""
+"""Who goes back on another host when no user confirms: by itself, once, and only over what was written by ibkeys."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ def test_what_is_not_ours_stays_as_it_is(
         held.ended()
         assert (file.read_bytes() if file.exists() else None) == left
         assert (file.stat().st_ino if file.exists() else None) == inode
-        said = "is the former one" if hears else "somebody else changed"
+        said = "is the former one" if hears else "another user or program changed"
         assert said in log.read_text()
         if hears:
             assert heard(running) == b"hup\n", "whoever gave it back may have died before telling OpenSM"

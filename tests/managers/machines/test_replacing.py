@@ -76,7 +76,7 @@ def linked(file: Path) -> None:
     file.symlink_to("real")
 
 
-CHANGED, GONE = "somebody else changed it", "somebody else changed it|cannot be examined"
+CHANGED, GONE = "another user or program changed it", "another user or program changed it|cannot be examined"
 
 
 @pytest.mark.parametrize(

@@ -81,7 +81,7 @@ def test_somebody_elses_edit_is_not_lost(machine: Machine, journal: Journal, fil
     seen = machine.look(file)
     if moment == "before":
         file.write_bytes(theirs)
-    with journal.operation("test") as operation, pytest.raises(FileChanged, match="somebody else changed it"):
+    with journal.operation("test") as operation, pytest.raises(FileChanged, match="another user or program changed it"):
         edit_and_put(machine, operation, seen, theirs)
     assert file.read_bytes() == theirs
     assert names(file.parent) == [file.name]

@@ -280,7 +280,7 @@ def test_what_somebody_else_changed_meanwhile_is_not_said_to_be_rolled_back(benc
     conf = bench.opensm.conf
     conf.write_text(conf.read_text().replace("m_key_protection_level 2", "m_key_protection_level 3"))
     bench.opensm.restart()
-    with pytest.raises(Refused, match="somebody else has changed what it set") as refused:
+    with pytest.raises(Refused, match="another user or program has changed what it set") as refused:
         bench.lower()
     assert refused.value.interlock == "overtaken"
     assert (stage(bench), is_unconfirmed(journal(bench), 1)) == ("confirmed", False)

@@ -99,7 +99,7 @@ def test_the_other_store_deploys_and_the_first_one_leaves_it(bench: Bench) -> No
     other.deploy()
     before = state(bench)
     for go in GOES.values():
-        with pytest.raises(Refused, match="somebody else has changed what it set"):
+        with pytest.raises(Refused, match="another user or program has changed what it set"):
             go(bench)
     assert state(bench) == before
     assert bench.quiet()

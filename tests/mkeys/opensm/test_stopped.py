@@ -266,7 +266,7 @@ def test_what_somebody_else_wrote_into_the_options_file_stops_the_run_and_stays(
             bench.opensm.conf.write_bytes(b"# theirs\n" + bench.opensm.conf.read_bytes())
 
     bench.opensm.before_each = edit
-    with pytest.raises((FileChanged, NotStored), match="somebody else changed it"):
+    with pytest.raises((FileChanged, NotStored), match="another user or program changed it"):
         bench.rotate()
     assert bench.opensm.conf.read_bytes().startswith(b"# theirs\n")
 

@@ -57,7 +57,7 @@ def test_a_report_goes_to_the_program_that_subscribed_which_is_no_sm(running: Ru
     back = sm.receive()
     assert (back.mad[3], tid(back.mad), back.status) == (Method.REPORT_RESP, tid(came.mad), 0)
     subscriber.send(answer_to(came.mad), SM_LID)
-    assert sm.hears_nothing(), "the second answer is for nobody"
+    assert sm.hears_nothing(), "the second answer is for no port"
 
 
 def test_a_program_that_did_not_subscribe_gets_no_report(running: Running) -> None:

@@ -52,7 +52,7 @@ def lose_it(subnet: Subnet) -> None:
         (run_an_sm, PKEYS, Drop.SM_KEY),
         (nothing, build_smp(Method.SEND, NODE_INFO), Drop.NOT_ANSWERED),
         (nothing, build_smp(GET, AttributeID.SM_INFO), Drop.NO_SM),
-        (nothing, PKEYS, Drop.NOBODY_THERE),
+        (nothing, PKEYS, Drop.NO_PORT),
     ],
 )
 def test_each_reason(subnet: Subnet, prepare: Callable[[Subnet], None], mad: bytes, reason: Drop) -> None:
@@ -66,7 +66,7 @@ def test_a_mad_that_a_program_has_is_not_dropped(subnet: Subnet) -> None:
     end = subnet.attach(asked, lambda delivery: None)
     assert subnet.send(PKEYS, asker, asked.lid) == []
     end()
-    assert subnet.send(PKEYS, asker, asked.lid) is Drop.NOBODY_THERE
+    assert subnet.send(PKEYS, asker, asked.lid) is Drop.NO_PORT
 
 
 def test_those_who_do_not_ask_why_get_a_list(subnet: Subnet) -> None:

@@ -40,7 +40,7 @@ is_seen() { # PATH MARKS SUM: the file there, or that there is none, is what was
     [ "$(marks "$1")" = "$2" ] && [ "$(sum "$1")" = "$3" ]
 }
 
-begin() { # an empty file beside, which nobody else may read
+begin() { # an empty file beside, which no other user may read
     (set -C && : >"$part")
 }
 

@@ -6,7 +6,7 @@ is_at() { # PATH DESCRIPTOR: the name is still that of the open file
     found=$(stat -c %d:%i -- "$1" 2>/dev/null) && [ "$found" = "$(stat -L -c %d:%i "/proc/self/fd/$2")" ]
 }
 
-look_at_lock() { # SUM: the lock that is there; FREE where none is, or where nobody holds it and it has that SUM
+look_at_lock() { # SUM: the lock that is there; FREE where none is, or where no process holds it and it has that SUM
     command -v flock >/dev/null || no "$REFUSED" 'flock, of util-linux, is not there' || return
     if ! [ -e "$lock" ] && ! [ -L "$lock" ]; then
         if [ -d "$folder" ] && [ -w "$folder" ] && [ -x "$folder" ]; then return "$FREE"; fi

@@ -1,4 +1,4 @@
-# --- who goes back when nobody confirms -------------------------------------------------------------------------------
+# --- which process goes back when no user confirms -------------------------------------------------------------------------------
 
 make_room() {
     for tool in setsid timeout mkfifo; do
@@ -102,10 +102,10 @@ live() { # ROOM SECONDS PID+TICKS+UNIT SUM PATH
         case $how in
         "$DONE" | "$UNSYNCED")
             tell "${3%%+*}" "${rest%%+*}" "${rest#*+}" && said= || said=', but OpenSM could not be told'
-            log "nobody confirmed: $path is the former one$said"
+            log "not confirmed: $path is the former one$said"
             ;;
-        "$REFUSED") log "nobody confirmed, but somebody else changed $path: it is left unchanged" ;;
-        *) log "nobody confirmed, but $path cannot be given back" ;;
+        "$REFUSED") log "not confirmed, but another user or program changed $path: it is left unchanged" ;;
+        *) log "not confirmed, but $path cannot be given back" ;;
         esac
     fi
     rm -rf -- "$room"
