@@ -82,7 +82,7 @@ def refuse_ssh() -> None:
     if here is not None:
         raise UsageError(
             f"on the simulated host {here.host} no other host is reached through ssh; to look at another host of the "
-            "simulated fabric: ibkeys sim run --host NODE -- ibkeys ..."
+            "simulated fabric: `ibkeys sim run --host NODE -- ibkeys ...`"
         )
 
 

@@ -99,7 +99,7 @@ def test_without_a_known_place_a_port_gets_none_and_is_told_what_is_missing(net:
     assert host.peer is not None
     assert f"port GUID 0x{host.guid:016x} has no known place" in detail
     assert f"found behind GUID 0x{host.peer.node.guid:016x} port {host.peer.number}" in detail
-    assert "put this link into the file neighbors in the directory of --security-keys" in detail
+    assert "put this link into the file neighbors in the directory of security_keys=" in detail
     assert "use trust_topology=True" in detail
 
 

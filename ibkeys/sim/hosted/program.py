@@ -116,7 +116,7 @@ def _refuse_other_library(program: str, environment: Mapping[str, str]) -> None:
     if loaded is not None and not os.path.samefile(loaded[1], LIBRARY):
         raise UsageError(
             f"{program} has a run path by which it loads {loaded[1]}, not the libibumad of the simulated fabric, so it "
-            "would find no adapter: remove the run path (patchelf --remove-rpath)"
+            "would find no adapter: remove the run path (`patchelf --remove-rpath`)"
         )
 
 

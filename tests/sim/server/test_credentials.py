@@ -73,7 +73,7 @@ def test_with_allow_others_any_user_attaches_and_steers_nothing(run: Callable[..
 
 
 def test_over_udp_nobody_is_told_apart_so_it_must_be_allowed() -> None:
-    with pytest.raises(UsageError, match="--allow-others"):
+    with pytest.raises(UsageError, match="let all users attach"):
         Server(Subnet.from_text(NET), "x", listen=("127.0.0.1", 7070))
 
 
