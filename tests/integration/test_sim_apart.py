@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.opensm.process import opensm_processes
 from ibkeys.sim.hosted.processes import hosted
 from tests.corpus import DATA
@@ -62,6 +63,9 @@ def test_an_opensm_there_is_none_of_this_host(fabric: OwnUmad, opensm: Log) -> N
     number = its_number(fabric)
     assert number not in [each.pid for each in opensm_processes()]
     assert Path(f"/proc/{number}/comm").read_text() == "opensm\n"
+    with RemoteFiles("there", ["sh", "-s"], {}) as files:  # as through ssh
+        assert number in files.processes(Path("/proc"), "opensm")
+        assert number not in [each.pid for each in opensm_processes(host=files)]
 
 
 def test_it_is_found_on_its_host_and_on_no_other(fabric: OwnUmad, opensm: Log, run: Run) -> None:

@@ -27,6 +27,16 @@ print("hidden by", confine(SimulatedHost("none", "node", sys.argv[2]), (), [sys.
 os.execvp(sys.argv[3], sys.argv[3:])
 """
 
+# The command line where the kernel allows no namespace.
+NO_NAMESPACE = """
+from ibkeys.sim.hosted import namespaces
+def refuse(*_):
+    raise PermissionError(1, "Operation not permitted")
+namespaces.make = namespaces.join = refuse
+from ibkeys.cli import main
+main()
+"""
+
 
 def test_the_stand_in_is_seen_without_us() -> None:
     """Otherwise the other tests here would prove nothing."""
@@ -172,6 +182,14 @@ def test_landlock_hides_them_where_there_is_no_namespace(tmp_path: Path, user: t
     assert done.stderr.count("Permission denied") == 2
     done = beside_adapter([*user, *by("landlock", tmp_path, "unshare", "-Um", "mount", "-t", "tmpfs", "none", "/dev")])
     assert done.returncode != 0
+
+
+def test_a_program_runs_on_the_fabric_by_landlock_too() -> None:
+    done = beside_adapter(
+        [sys.executable, "-c", NO_NAMESPACE, "sim", "run", "--on", "demo", "--", tool("ibstat"), "-l"]
+    )
+    assert done.stdout == "HCA-1\n", done.stderr
+    assert "hidden by landlock" in done.stderr
 
 
 @needs_root

@@ -91,7 +91,7 @@ def _become(
 ) -> NoReturn:
     """Turn this child process into the program; if that fails, write why to *failed*."""
     try:
-        confine(host, peers, means)
+        _tell(confine(host, peers, means))
         _refuse_other_library(command[0], environment)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
@@ -104,6 +104,13 @@ def _become(
         text = f"OSError\0{command[0]}: cannot be started: internal error ({type(error).__name__})"
     os.write(failed, text.encode("utf-8", "surrogateescape"))
     os._exit(_NOT_FOUND)
+
+
+def _tell(hiding: Hiding) -> None:
+    """Tell the user that the simulated host has no view of its own, if so."""
+    if hiding != "namespace":
+        text = "adapters are hidden by" if hiding == "landlock" else "adapters are closed to this user by"
+        os.write(2, f"ibkeys: note: no mount namespace is possible: {text} {hiding}, see ibkeys-sim-run(1)\n".encode())
 
 
 def _refuse_other_library(program: str, environment: Mapping[str, str]) -> None:
