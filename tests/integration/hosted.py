@@ -13,11 +13,11 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Self
+from typing import Literal, Self
 
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.sim import subnet as simulated
+from ibkeys.replica.sources import read_subnet
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.server.server import Server
 from ibkeys.store.journal import Journal
@@ -44,10 +44,11 @@ class Hosted(Subnet):
         sim_host: str | None = None,
         allow_others: bool = False,
         library: Library = "umad2sim",
+        port_guids: Literal["file", "ibsim"] = "ibsim",
     ) -> None:
         super().__init__(netfile, sim_host=sim_host, library=library)
         self._allow_others = allow_others
-        self.net = simulated.Subnet.from_file(self.netfile, "ibsim", links="initialize")
+        self.net = read_subnet([self.netfile], port_guids, 0, None, "initialize")
         self.watchers: list[Callable[[PassedMad], None]] = []
         self._thread: threading.Thread | None = None
 
