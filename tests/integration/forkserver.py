@@ -20,6 +20,7 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import selectors
 import signal
 import socket
@@ -75,12 +76,7 @@ class ForkServer:
         seconds. Raises TimeoutExpired.
         """
         pipes = [os.pipe() for _ in range(3)]  # standard output, standard error, how it ended
-        asked = json.dumps([code, arguments, dict(environment), folder]).encode()
-        try:
-            socket.send_fds(self._socket, [asked], [end for _, end in pipes])
-        finally:
-            for _, end in pipes:
-                os.close(end)
+        self._ask(code, arguments, environment, folder, [end for _, end in pipes])
         out, err, ended = _read_to_the_end([end for end, _ in pipes], time.monotonic() + timeout)
         lines = ended.split()
         if len(lines) < 2:
@@ -90,6 +86,79 @@ class ForkServer:
             raise subprocess.TimeoutExpired(list(arguments), timeout, out, err)
         texts = [each.decode(errors="replace") for each in (out, err)]
         return subprocess.CompletedProcess(list(arguments), int(lines[1]), *texts)
+
+    def start(self, arguments: Sequence[str], environment: Mapping[str, str], folder: str) -> Forked:
+        """Start ``ibkeys`` with *arguments* in *folder*; its standard input is empty."""
+        (said, out), (ended, end) = os.pipe(), os.pipe()
+        try:
+            self._ask(None, arguments, environment, folder, [out, os.dup(out), end])
+        except BaseException:
+            os.close(said)
+            os.close(ended)
+            raise
+        return Forked(arguments, said, ended)
+
+    def _ask(
+        self,
+        code: str | None,
+        arguments: Sequence[str],
+        environment: Mapping[str, str],
+        folder: str,
+        ends: Sequence[int],
+    ) -> None:
+        """Ask for a child that has these *ends* of pipes; they are closed here."""
+        asked = json.dumps([code, arguments, dict(environment), folder]).encode()
+        try:
+            socket.send_fds(self._socket, [asked], ends)
+        finally:
+            for end in ends:
+                os.close(end)
+
+
+class Forked:
+    """A command of a fork server that goes on: as `subprocess.Popen` with one pipe for standard output and error."""
+
+    stdin = None
+
+    def __init__(self, args: Sequence[str], said: int, ended: int) -> None:
+        self.args = args
+        self.stdout = os.fdopen(said, errors="replace")
+        self.returncode: int | None = None
+        self._ended = ended
+        number, _, self._rest = os.read(ended, 64).partition(b" ")
+        self.pid = int(number)
+
+    def poll(self) -> int | None:
+        """Return its exit code; None while it runs."""
+        return self._look(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Return its exit code when it has ended. *timeout*: in seconds. Raises TimeoutExpired."""
+        code = self._look(timeout)
+        if code is None:
+            raise subprocess.TimeoutExpired(list(self.args), timeout or 0)
+        return code
+
+    def send_signal(self, number: int) -> None:
+        """Send it a signal, unless it has ended."""
+        if self.poll() is None:
+            with suppress(ProcessLookupError):
+                os.kill(self.pid, number)
+
+    def terminate(self) -> None:
+        """End it by SIGTERM."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End it by SIGKILL."""
+        self.send_signal(signal.SIGKILL)
+
+    def _look(self, timeout: float | None) -> int | None:
+        """Return its exit code when it is there within *timeout* seconds; for None, wait for it."""
+        if self.returncode is None and (self._rest or select.select([self._ended], [], [], timeout)[0]):
+            self.returncode = int(self._rest or os.read(self._ended, 64))
+            os.close(self._ended)
+        return self.returncode
 
 
 def _read_to_the_end(ends: Sequence[int], deadline: float) -> list[bytes]:

@@ -22,7 +22,7 @@ from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 from tests import documents
-from tests.integration.forkserver import ForkServer
+from tests.integration.forkserver import Forked, ForkServer
 
 INSTALL = "apt-get install ibsim-utils libumad2sim0 opensm infiniband-diags"
 START_TIMEOUT = 60.0  # seconds for ibsim to read its net file
@@ -95,6 +95,19 @@ def _library_path() -> dict[str, str]:
     return {"LD_LIBRARY_PATH": str(OWN_LIBRARY.parent)}
 
 
+def _fork_server(library: Library | None, environment: dict[str, str]) -> ForkServer | None:
+    """Return the fork server for *library*, for None the one without a fabric; None if a command with *environment* is
+    another one there."""
+    with _starting:
+        if library not in _fork_servers:
+            before = [tool("ibsim-run")] if library == "umad2sim" else []
+            own = _library_path() if library == "own" else {}
+            _fork_servers[library] = ForkServer({**ibkeys_environment(), **own}, before)
+            atexit.register(_fork_servers[library].close)
+    server = _fork_servers[library]
+    return server if server.fits(environment) else None
+
+
 def _forked(
     library: Library | None,
     arguments: Sequence[str | int | Path],
@@ -103,17 +116,27 @@ def _forked(
     timeout: float,
 ) -> subprocess.CompletedProcess[str] | None:
     """Run `_MAIN` by the fork server for *library*; for None ``ibkeys`` without a fabric. None if no server fits."""
-    with _starting:
-        if library not in _fork_servers:
-            before = [tool("ibsim-run")] if library == "umad2sim" else []
-            own = _library_path() if library == "own" else {}
-            _fork_servers[library] = ForkServer({**ibkeys_environment(), **own}, before)
-            atexit.register(_fork_servers[library].close)
-    server = _fork_servers[library]
+    server = _fork_server(library, environment)
     code = None if library is None else _MAIN
-    if not server.fits(environment):
-        return None
-    return server.run(code, [*map(str, arguments)], environment, str(folder), timeout)
+    return server.run(code, [*map(str, arguments)], environment, str(folder), timeout) if server else None
+
+
+def start_ibkeys(arguments: Sequence[str], folder: Path) -> Forked | subprocess.Popen[str]:
+    """Start ``ibkeys ARGUMENTS`` without a fabric in *folder*. What it says comes through one pipe."""
+    environment = ibkeys_environment()
+    server = _fork_server(None, environment)
+    if server is not None:
+        return server.start(arguments, environment, str(folder))
+    return subprocess.Popen(
+        [sys.executable, "-m", "ibkeys", *arguments],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
 
 
 def ibkeys(*arguments: str | int | Path, **options: Any) -> subprocess.CompletedProcess[str]:
@@ -163,7 +186,7 @@ class Ibsim:
         self.folder = Path(self._folder.name)
         self.opensm_cache = self.folder
         self.output: list[str] = []
-        self.program: subprocess.Popen[str] | None = None
+        self.program: subprocess.Popen[str] | Forked | None = None
         self.reader: threading.Thread | None = None
 
     def __enter__(self) -> Self:
@@ -177,7 +200,7 @@ class Ibsim:
     def started(
         self, name: str, command: Sequence[str], environment: dict[str, str], stdin: int = subprocess.DEVNULL
     ) -> Self:
-        """Start the server, and return when it says that it is ready."""
+        """Start the server, and return `when_ready`."""
         self.program = subprocess.Popen(
             command,
             cwd=self.folder,
@@ -188,6 +211,11 @@ class Ibsim:
             text=True,
             errors="replace",
         )
+        return self.when_ready(name)
+
+    def when_ready(self, name: str) -> Self:
+        """Return when the server says that it is ready."""
+        assert self.program is not None
         ready = threading.Event()
         self.reader = threading.Thread(target=self._read, args=(self.program.stdout, ready), daemon=True)
         self.reader.start()

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal, Self
 
 from ibkeys.sim.server.steer_socket import ask
-from tests.integration.ibsim import Ibsim, Library, ibkeys_environment
+from tests.integration.ibsim import Ibsim, Library, start_ibkeys
 
 
 class Served(Ibsim):
@@ -34,8 +33,9 @@ class Served(Ibsim):
         self.options = ["--port-guids", port_guids, "--links", links, *extra]
 
     def __enter__(self) -> Self:
-        command = [sys.executable, "-m", "ibkeys", "sim", "serve", "--socket", self.socket_name, *self.options]
-        return self.started("ibkeys sim serve", [*command, str(self.netfile)], ibkeys_environment())
+        words = ["sim", "serve", "--socket", self.socket_name, *self.options, str(self.netfile)]
+        self.program = start_ibkeys(words, self.folder)
+        return self.when_ready("ibkeys sim serve")
 
     def says_ready(self, line: str) -> bool:
         return line == "ready\n"
