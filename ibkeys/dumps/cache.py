@@ -25,7 +25,6 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import NODE_TYPE_NAMES, NodeType
 
 MAGIC: Final = 0x8FE7832B
-MAGIC_BYTES: Final = MAGIC.to_bytes(4, "little")
 _VERSION: Final = 1
 _HEADER: Final = struct.Struct("<IIIIQI")
 _NODE: Final = struct.Struct("<HBB64sQBB64s64sB")

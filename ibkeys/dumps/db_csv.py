@@ -21,7 +21,6 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_PORT, NODE_TYPE_NAMES, NodeType
 from ibkeys.mad.fields import NumberRow
 
-BEGINS: Final = re.compile(r"START_[A-Z]")
 _MARK: Final = re.compile(r"(START|END)_([A-Z0-9_]{1,64})\s*", re.ASCII)
 _SIMPLE: Final = re.compile(r'(?:^|,)("[^"]*"|[^,]*)')
 _ABSENT: Final = frozenset(("", "N/A", "NA", "ERR"))

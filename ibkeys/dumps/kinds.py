@@ -5,40 +5,55 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ibkeys import files
-from ibkeys.dumps import cache, db_csv, netdiscover, saquery, smpquery, subnet_list
-from ibkeys.dumps.facts import DumpFacts, PortFacts
 from ibkeys.dumps.lines import readable
 from ibkeys.errors import FileFormatError
+
+if TYPE_CHECKING:
+    from ibkeys.dumps.facts import DumpFacts, PortFacts
 
 _HEAD: Final = 64 * files.KIB
 
 
 @dataclass(frozen=True, slots=True)
 class DumpKind:
-    """A kind of file. ``begins``: the form of its first meaningful line; None for the binary kind.
+    """A kind of file. ``module``: the module that reads it, imported for the first file of this kind. ``begins``: the
+    form of its first meaningful line; None for the binary kind.
 
     ``is_sm``: its values are the SM's data, not answers of ports. ``limit``: the most bytes of one.
     """
 
     name: str
+    module: str
     begins: re.Pattern[str] | None
     is_sm: bool
     limit: int
-    read: Callable[[Path, int], DumpFacts]
+
+    @property
+    def read(self) -> Callable[..., DumpFacts]:
+        """The function that returns the contents of a file: it takes the path, the most bytes, and of a P_Key table of
+        smpquery its port; it raises FileFormatError."""
+        reader: Callable[..., DumpFacts] = getattr(import_module(f"ibkeys.dumps.{self.module}"), f"read_{self.module}")
+        return reader
 
 
-NETDISCOVER: Final = DumpKind("ibnetdiscover", netdiscover.BEGINS, False, 2 * files.LIST, netdiscover.read_netdiscover)
-SMPQUERY: Final = DumpKind("smpquery", smpquery.BEGINS, False, files.LARGE, smpquery.read_smpquery)
-CACHE: Final = DumpKind("ibnetdiscover --cache", None, False, files.LARGE, cache.read_cache)
+_LISTS: Final = re.compile(r"\{ (?:CA|SW|Rt)(?:-SM)? Ports:")
+_RECORDS: Final = re.compile(r"(?:PortInfoRecord|PKeyTableRecord|NodeRecord) dump:")
+_TABLES: Final = re.compile(r"# (?:Node|Port|Switch) info: | *0:(?: +0x[0-9a-fA-F]{4}){1,8} *$")
+_NODES: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=|# Topology file:')
+_CACHE_BEGINS: Final = bytes.fromhex("2b83e78f")
+NETDISCOVER: Final = DumpKind("ibnetdiscover", "netdiscover", _NODES, False, 2 * files.LIST)
+SMPQUERY: Final = DumpKind("smpquery", "smpquery", _TABLES, False, files.LARGE)
+CACHE: Final = DumpKind("ibnetdiscover --cache", "cache", None, False, files.LARGE)
 KINDS: Final = (
     CACHE,
-    DumpKind("ibdiagnet2.db_csv", db_csv.BEGINS, False, files.STATE, db_csv.read_db_csv),
-    DumpKind("opensm-subnet.lst", subnet_list.BEGINS, True, files.LARGE, subnet_list.read_subnet_list),
-    DumpKind("saquery", saquery.BEGINS, True, files.LARGE, saquery.read_saquery),
+    DumpKind("ibdiagnet2.db_csv", "db_csv", re.compile(r"START_[A-Z]"), False, files.STATE),
+    DumpKind("opensm-subnet.lst", "subnet_list", _LISTS, True, files.LARGE),
+    DumpKind("saquery", "saquery", _RECORDS, True, files.LARGE),
     SMPQUERY,
     NETDISCOVER,
 )
@@ -58,7 +73,7 @@ def kind_if_known(path: Path) -> DumpKind | None:
     file that cannot be read."""
     with readable(path):
         head = files.read_head(path, _HEAD)
-    if head.startswith(cache.MAGIC_BYTES):
+    if head.startswith(_CACHE_BEGINS):
         return CACHE
     for line in head.decode("utf-8", "replace").split("\n"):
         for kind in KINDS:
@@ -73,7 +88,7 @@ def read_file(path: Path, kind: DumpKind, owner: PortFacts | None) -> DumpFacts:
         return kind.read(path, kind.limit)
     if kind is not SMPQUERY:
         raise FileFormatError("is no output of smpquery pkeys, so it has no P_Key table of the port named", str(path))
-    facts = smpquery.read_smpquery(path, kind.limit, owner)
+    facts = kind.read(path, kind.limit, owner)
     if owner.table is None:
         raise FileFormatError("has no P_Key table of smpquery pkeys for the port that was named", str(path))
     return facts

@@ -18,7 +18,6 @@ from ibkeys.sim.netfile.model import FileNode
 from ibkeys.sim.netfile.reader import parse_net_text
 
 _START: Final = re.compile(r"# Initiated from node ([0-9a-fA-F]{1,16}) port ([0-9a-fA-F]{1,16})")
-BEGINS: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=|# Topology file:')
 
 
 def read_netdiscover(path: Path, limit: int) -> DumpFacts:

@@ -23,7 +23,6 @@ PORT_INFO_RECORD: Final = "PortInfoRecord"
 P_KEY_RECORD: Final = "PKeyTableRecord"
 NODE: Final = "NodeRecord"
 _HEADING: Final = re.compile(r"(\w+Record) dump:")
-BEGINS: Final = re.compile(rf"(?:{PORT_INFO_RECORD}|{P_KEY_RECORD}|{NODE}) dump:")
 _KEYS: Final = re.compile(r"(?:0x[0-9a-fA-F]{4} ?){8}", re.ASCII)
 _MOST: Final = {
     "lid": MAX_UNICAST_LID,

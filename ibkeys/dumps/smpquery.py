@@ -25,7 +25,6 @@ _BY_LID: Final = re.compile(r"Lid ([0-9]{1,5})(?: port ([0-9]{1,3}))?", re.ASCII
 _ROW: Final = re.compile(r" *([0-9]{1,5}):((?: +0x[0-9a-fA-F]{4}){1,8}) *", re.ASCII)
 _CAPACITY: Final = re.compile(r"([0-9]{1,5}) pkeys capacity for this port", re.ASCII)
 _MOST_P_KEYS: Final = 65535
-BEGINS: Final = re.compile(r"# (?:Node|Port|Switch) info: | *0:(?: +0x[0-9a-fA-F]{4}){1,8} *$")
 
 
 def read_smpquery(path: Path, limit: int, owner: PortFacts | None = None) -> DumpFacts:

@@ -30,7 +30,6 @@ _END: Final = re.compile(rf"{_ABOUT}\{{(?P<name>.*)\}} {_PLACE}", re.DOTALL)
 _BETWEEN: Final = re.compile(rf"\}} LID:{_HEX}{{4}} PN:{_HEX}{{2}} \}}(?= \{{ (?:CA|SW|Rt))")
 _TAIL: Final = re.compile(r" PHY=\S* LOG=\S* SPD=\S*\s*$")
 _ID_BITS: Final = {"vendor": ("vendor_id", 24), "device": ("device_id", 16), "revision": ("revision", 32)}
-BEGINS: Final = re.compile(r"\{ (?:CA|SW|Rt)(?:-SM)? Ports:")
 
 
 def read_subnet_list(path: Path, limit: int) -> DumpFacts:

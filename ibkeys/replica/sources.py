@@ -5,18 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ibkeys import files
-from ibkeys.dumps.kinds import NETDISCOVER, kind_if_known
+from ibkeys.dumps.kinds import KINDS, NETDISCOVER, kind_if_known
 from ibkeys.errors import FileFormatError
 from ibkeys.replica.assumed import NET_FILE
 from ibkeys.sim.netfile.build import InitialState, PortGuids
+from ibkeys.sim.netfile.reader import NoNodeRecord
 from ibkeys.sim.subnet import Subnet
-from ibkeys.store.snapshot import is_snapshot
 
 if TYPE_CHECKING:  # a net file needs neither a snapshot nor what reads one
     from ibkeys.fabric.snapshot import Snapshot
+
+_DATABASE: Final = b"SQLite format 3\0"
 
 
 def read_subnet(
@@ -36,7 +38,15 @@ def read_subnet(
     paths = [Path(source)] if isinstance(source, str | Path) else list(source)
     snapshot = _snapshot_of(paths)
     if snapshot is None:
-        net = Subnet.from_file(paths[0], port_guids, seed, links or net_file_links)
+        try:
+            net = Subnet.from_file(paths[0], port_guids, seed, links or net_file_links)
+        except NoNodeRecord as error:
+            kinds = ", ".join(kind.name for kind in KINDS)
+            raise FileFormatError(
+                "is no file about a fabric; these can be read: a net file (records Switch, Ca and Rt), a snapshot, a "
+                f"folder of snapshots, and files of {kinds}",
+                error.path,
+            ) from None
         net.assumed = NET_FILE
         return net
     from ibkeys.replica.recorded import records_of
@@ -56,10 +66,13 @@ def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
     if not path.is_file():  # a pipe can be read once only, and must be a net file
         return None
     with files.told_as(partial(FileFormatError, path=str(path)), "cannot be read"):
-        if is_snapshot(path):
-            from ibkeys.fabric.snapshot_file import load_snapshot
+        if files.read_head(path, len(_DATABASE)) == _DATABASE:  # a net file needs no SQLite
+            from ibkeys.store.snapshot import is_snapshot
 
-            return load_snapshot(path, keys=False)
+            if is_snapshot(path):
+                from ibkeys.fabric.snapshot_file import load_snapshot
+
+                return load_snapshot(path, keys=False)
     # The reader of net files accepts ibnetdiscover's output, and more of it than an import does.
     return None if kind_if_known(path) in (None, NETDISCOVER) else _imported([path])
 

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import sqlite3
+import subprocess
+import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 import ibkeys
+from ibkeys.dumps.kinds import KINDS, DumpKind
 from ibkeys.errors import FileFormatError, IbkeysError, StoreError
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.const import PortState
@@ -46,6 +50,29 @@ def changed(path: Path, *statements: str) -> Path:
             rows.execute(statement)
     rows.close()
     return path
+
+
+def test_a_file_of_no_known_kind_is_told_which_kinds_there_are(tmp_path: Path) -> None:
+    (tmp_path / "hostname").write_text("node01\n")
+    with pytest.raises(FileFormatError, match="hostname: is no file about a fabric") as refused:
+        read_subnet(tmp_path / "hostname")
+    for kind in ("net file", "snapshot", *(each.name for each in KINDS)):
+        assert kind in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
+def test_the_reader_of_each_kind_of_file_is_there(kind: DumpKind, tmp_path: Path) -> None:
+    (tmp_path / "empty").touch()
+    with suppress(FileFormatError):
+        assert kind.read(tmp_path / "empty", kind.limit) is not None
+
+
+def test_a_net_file_needs_no_reader_of_another_kind() -> None:
+    others = ["sqlite3", *(f"ibkeys.dumps.{kind.module}" for kind in KINDS)]
+    program = "import sys, ibkeys; ibkeys.open(sys.argv[1]); print([each for each in sys.argv if each in sys.modules])"
+    command = [sys.executable, "-c", program, f"sim:{DATA / 'fabrics' / 'two-switch.net'}", *others]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == "[]\n"
 
 
 def test_an_m_key_is_its_fingerprint_in_every_replica_and_never_the_key(recorded: Path, tmp_path: Path) -> None:

@@ -59,6 +59,10 @@ def parse_net_text(text: str, name: str = "<text>") -> NetFile:
     return reader.finish(name)
 
 
+class NoNodeRecord(FileFormatError):
+    """A file without any node: it is no net file."""
+
+
 class _Reader:
     def __init__(self) -> None:
         self.nodes: list[FileNode] = []
@@ -272,7 +276,7 @@ class _Reader:
 
     def finish(self, name: str) -> NetFile:
         if not self.nodes:
-            raise FileFormatError("no node record (Switch, Ca or Rt) in it", name)
+            raise NoNodeRecord("no node record (Switch, Ca or Rt) in it", name)
         return NetFile(self.nodes, connect(self.nodes, self.aliases))
 
 
