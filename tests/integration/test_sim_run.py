@@ -172,6 +172,28 @@ def test_stop_ends_programs_and_server(fabric: OwnUmad, begin: Callable[..., sub
     assert sim("stop", "--socket", fabric.socket_name).returncode == 3
 
 
+def test_stop_ends_a_fabric_of_one_program_with_it(stack: ExitStack) -> None:
+    """Two of them at a time never meet: the other one goes on."""
+    words = [*SIM, "run", "--on", "demo", "--", "sh", "-c", "echo $IBKEYS_SIM_SOCKET; read line; ibstat -l"]
+    programs = []
+    for _ in range(2):
+        process = subprocess.Popen(
+            words, env=ibkeys_environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        stack.callback(process.kill)
+        programs.append(process)
+    first, other = programs
+    assert first.stdout is not None
+    assert other.stdout is not None
+    sockets = [first.stdout.readline().strip(), other.stdout.readline().strip()]
+    assert sockets[0] != sockets[1]
+    assert sim("stop", "--socket", sockets[0]).returncode == 0
+    assert first.wait(RUN_TIMEOUT) != 0
+    first.communicate()
+    assert other.communicate("\n", timeout=RUN_TIMEOUT)[0] == "HCA-1\n"
+    assert other.returncode == 0
+
+
 def test_a_shell_has_the_host_in_its_prompt(fabric: OwnUmad) -> None:
     done = subprocess.run(
         [*SIM, "shell", "--socket", fabric.socket_name, "--host", "node04"],

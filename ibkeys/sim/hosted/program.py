@@ -9,10 +9,11 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final, NoReturn
 
+from ibkeys.closing import closing_descriptor
 from ibkeys.errors import IbkeysError, LibraryMissing, Refused, UsageError
 from ibkeys.sim.hosted.confining import ALL, Hiding, confine
 from ibkeys.simulated_host import HOST, SimulatedHost
@@ -67,13 +68,12 @@ def run(
         os.close(reader)
         _become(command, host, environment, peers, means, writer)
     os.close(writer)
-    with _signals_for(child):
+    program = os.pidfd_open(child)  # it is waited for last, so no other process gets its number before that
+    with closing_descriptor(program), _signals_for(program):
         with os.fdopen(reader, "rb") as answer:
             failure = answer.read().decode("utf-8", "surrogateescape")
         if not failure and wait is not None:
-            ended = os.pidfd_open(child)
-            wait(ended)
-            os.close(ended)
+            wait(program)
         status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     if failure:
         kind, _, text = failure.partition("\0")
@@ -136,9 +136,14 @@ def _is_elf(path: str) -> bool:
 
 
 @contextmanager
-def _signals_for(child: int) -> Iterator[None]:
-    """Pass signals to end on to the program, and leave those of the terminal to it."""
-    before = {number: signal.signal(number, lambda got, frame: os.kill(child, got)) for number in _PASSED_ON}
+def _signals_for(program: int) -> Iterator[None]:
+    """Pass signals to end on to the program, and leave those of the terminal to it. *program*: its descriptor."""
+
+    def pass_on(number: int, frame: object) -> None:
+        with suppress(ProcessLookupError):  # it has ended
+            signal.pidfd_send_signal(program, number)
+
+    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
     before |= {number: signal.signal(number, signal.SIG_IGN) for number in _FOR_THE_PROGRAM}
     try:
         yield

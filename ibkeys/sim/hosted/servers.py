@@ -8,6 +8,7 @@ import signal
 import socket
 import time
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -66,8 +67,9 @@ def stop(server: RunningServer) -> None:
     except ProcessLookupError:
         return
     try:
-        if ask(server.socket).pid == server.pid:
-            signal.pidfd_send_signal(process, signal.SIGTERM)
+        with suppress(TransportError, ProcessLookupError):  # it is ending already
+            if ask(server.socket).pid == server.pid:
+                signal.pidfd_send_signal(process, signal.SIGTERM)
         if not has_ended(process, PATIENCE):
             raise TransportError(f"the simulator {server.socket!r} (process {server.pid}) has not ended")
     except PermissionError as error:
