@@ -2,12 +2,14 @@
 
 `ibkeys sim run` gives a program a /dev of its own: a tmpfs whose source names the fabric, the host and the folder of
 the host's files. The program cannot take that file system away again, and any user sees it in /proc/PID/mountinfo. A
-program that could not get a /dev of its own has variables with the same values in its environment instead.
+program that could not get a /dev of its own has variables with the same values in its environment instead; they count
+only in a process that can get no privilege, which it cannot change either, so that no copy of them marks another one.
 """
 
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -20,7 +22,8 @@ HOST: Final = "IBKEYS_SIM_HOST"
 FOLDER: Final = "IBKEYS_SIM_FOLDER"
 """The variables; with the first two alone a program finds its fabric, but has the files of this host."""
 _PREFIX: Final = "ibkeys-sim:"
-_OWN_MOUNTS: Final = Path("/proc/self/mountinfo")
+_NO_NEW_PRIVILEGES: Final = re.compile(r"^NoNewPrivs:\t1$", re.MULTILINE)
+PROC_SELF: Final = Path("/proc/self")
 
 
 class SimulatedHost(NamedTuple):
@@ -60,20 +63,17 @@ def of_mounts(mountinfo: str) -> SimulatedHost | None:
     return found
 
 
-def of_environment(variables: Mapping[str, str]) -> SimulatedHost | None:
-    """Return the simulated host of a process, by its environment; None if that does not say it."""
-    if not variables.get(FOLDER):
+def of_environment(variables: Mapping[str, str], status: str) -> SimulatedHost | None:
+    """Return the simulated host of a process, by its environment and the text of its /proc/PID/status; None if these do
+    not show it."""
+    if not variables.get(FOLDER) or not _NO_NEW_PRIVILEGES.search(status):
         return None
     return SimulatedHost(variables.get(SOCKET, ""), variables.get(HOST, ""), variables[FOLDER])
 
 
 def own() -> SimulatedHost | None:
     """Return the simulated host that this process runs on; None on a real host."""
-    try:
-        mounts = _OWN_MOUNTS.read_text("utf-8", "replace")
-    except OSError:
-        mounts = ""
-    return of_mounts(mounts) or of_environment(os.environ)
+    return of_mounts(_text(PROC_SELF / "mountinfo")) or of_environment(os.environ, _text(PROC_SELF / "status"))
 
 
 def refuse_ssh() -> None:
@@ -89,3 +89,10 @@ def refuse_ssh() -> None:
 def _parsed(text: str) -> SimulatedHost | None:
     parts = text.split(":")
     return SimulatedHost(*map(unquote, parts)) if len(parts) == len(SimulatedHost._fields) else None
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text("utf-8", "replace")
+    except OSError:
+        return ""

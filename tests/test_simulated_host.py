@@ -18,12 +18,18 @@ from ibkeys.store.paths import default_directory
 HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
 REAL = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n30 22 0:5 / /dev rw - devtmpfs devtmpfs rw,size=1k\n"
 MARKED = "69 58 0:40 / /dev rw,nosuid,noexec - tmpfs {} rw,mode=755\n"
+CONFINED = "Name:\topensm\nNoNewPrivs:\t1\nSeccomp:\t0\n"
 
 
 def test_a_mark_is_read_as_it_was_written() -> None:
     assert of_mounts(REAL + MARKED.format(HOST.source)) == HOST
     assert not {*HOST.source} & {*" \t\n\\#"}  # the kernel would write these in another way
-    assert of_environment(HOST.variables) == HOST
+    assert of_environment(HOST.variables, CONFINED) == HOST
+
+
+@pytest.mark.parametrize("status", ["", "NoNewPrivs:\t0\n", "Name:\tNoNewPrivs:\t1\n"])
+def test_variables_that_were_copied_are_no_mark(status: str) -> None:
+    assert of_environment(HOST.variables, status) is None
 
 
 def test_the_innermost_host_counts() -> None:
@@ -55,8 +61,10 @@ def test_a_program_of_a_real_host_that_only_attaches_has_no_mark(monkeypatch: py
 
 
 @pytest.fixture
-def there(monkeypatch: pytest.MonkeyPatch) -> SimulatedHost:
+def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedHost:
     """Be on the simulated host."""
+    (tmp_path / "status").write_text(CONFINED)
+    monkeypatch.setattr("ibkeys.simulated_host.PROC_SELF", tmp_path)
     for name, value in HOST.variables.items():
         monkeypatch.setenv(name, value)
     return HOST

@@ -198,7 +198,8 @@ def _simulated_host(host: HostFiles, process: Path) -> SimulatedHost | None:
     if marked is not None:
         return marked
     words = _words(host, process / "environ") or ()
-    return of_environment(dict(word.partition("=")[::2] for word in words))
+    variables = dict(word.partition("=")[::2] for word in words)
+    return of_environment(variables, _text(host, process / "status"))
 
 
 def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:

@@ -41,7 +41,7 @@ def host_of(process: int) -> SimulatedHost | None:
     if marked is not None:
         return marked
     words = (word.partition("=") for word in _text(folder / "environ").split("\0"))
-    return of_environment({name: value for name, _, value in words})
+    return of_environment({name: value for name, _, value in words}, _text(folder / "status"))
 
 
 def end_all(socket: str) -> tuple[int, list[HostedProcess]]:
