@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import Method, MgmtClass
+from tests.corpus import DATA
 from tests.integration import hosted
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -70,6 +71,12 @@ with ibkeys.open(timing=ibkeys.Timing(0.3, 0)) as fabric:
         sys.exit(0)
 sys.exit(3)
 """
+
+
+@pytest.fixture
+def served(stack: ExitStack) -> Hosted:
+    """The fabric of two switches for programs on our libibumad."""
+    return stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net", library="own"))
 
 
 class Watching:

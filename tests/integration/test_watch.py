@@ -18,6 +18,7 @@ import pytest
 from ibkeys.mad.const import Method, MgmtClass
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.watch.opensm_log import NO_SENDER
+from tests.corpus import DATA
 from tests.integration import hosted, opensms
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
@@ -40,6 +41,12 @@ with ibkeys.open(timing=ibkeys.Timing(0.3, 0)) as fabric:
 sys.exit(3)
 """
 """A Set(PortInfo) with a wrong M_Key along a directed route, once."""
+
+
+@pytest.fixture
+def served(stack: ExitStack) -> Hosted:
+    """The fabric of two switches for programs on our libibumad."""
+    return stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net", library="own"))
 
 
 class Watched:
