@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.sim.hosted.processes import hosted
+from ibkeys.sim.hosted.servers import ask
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, ibkeys_environment, parse_dump
 from tests.integration.own_umad import OwnUmad
@@ -157,6 +158,12 @@ def test_ls_names_servers_and_the_processes_on_their_hosts(
     assert (mine["fabric"], mine["pid"]) == (str(TWO_SWITCH), fabric.pid)
     assert [each["host"] for each in mine["processes"]] == ["node03"]
     assert "read line" in sim("ls").stdout
+
+
+def test_ls_makes_no_folder(fabric: OwnUmad) -> None:
+    assert sim("ls").returncode == 0
+    assert ask(fabric.socket_name).host.folder == ""
+    assert Path(ask(fabric.socket_name, with_folder=True).host.folder).is_dir()
 
 
 def test_stop_ends_programs_and_server(fabric: OwnUmad, begin: Callable[..., subprocess.Popen[str]]) -> None:

@@ -87,7 +87,7 @@ def _host_of(place: _Place) -> Iterator[_Found]:
         return
     from ibkeys.sim.hosted.servers import ask
 
-    server = ask(place.name, place.host)
+    server = ask(place.name, place.host, with_folder=True)
     folder = server.host.folder
     if os.access(folder, os.W_OK | os.X_OK):
         yield _Found(_host(place.name, server.host.name, folder))

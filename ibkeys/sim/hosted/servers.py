@@ -34,13 +34,16 @@ class RunningServer(NamedTuple):
     host: HostAnswer
 
 
-def ask(name: str, host: str = "") -> RunningServer:
-    """Ask the server *name* for *host*. Raises TransportError if there is no such server, or no such host."""
+def ask(name: str, host: str = "", *, with_folder: bool = False) -> RunningServer:
+    """Ask the server *name* for *host*, and let it make the folder of its hosts' files if *with_folder*.
+
+    Raises TransportError if there is no such server, or no such host.
+    """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as asking:
         asking.settimeout(PATIENCE)
         try:
             asking.connect(b"\0" + f"{check_name(name)}:umad".encode())
-            asking.send(wire.ask_host(host))
+            asking.send(wire.ask_host(host, with_folder=with_folder))
             answer = wire.parse_host_answer(asking.recv(1 << 16))
         except TimeoutError:
             raise TransportError(f"the simulator {name!r} did not answer in {PATIENCE:g} s") from None

@@ -174,7 +174,8 @@ class Connections:
         if hello.question == WireQuestion.NAMES:
             return wire.names([adapter.name for adapter in found])
         if hello.question == WireQuestion.HOST:
-            return wire.host_answer(HostAnswer(name_of(self.subnet, found), self.folder(), self.fabric))
+            folder = self.folder() if hello.port else ""
+            return wire.host_answer(HostAnswer(name_of(self.subnet, found), folder, self.fabric))
         if hello.question == WireQuestion.CA and hello.ca:
             named = next((adapter for adapter in found if adapter.name == hello.ca), None)
             return wire.answer(error=errno.ENOENT) if named is None else describe_adapter(named)

@@ -11,7 +11,8 @@ A connection begins with HELLO: magic, version, a question, the port, the names 
 NAMES  count names of adapters, 20 bytes each          PORT  a port, then its P_Key table
 CA     an adapter                                      ISSM  the path whose reader is a subnet manager
 OPEN   nothing, and beside it the descriptor of the page that both share: the connection is an open port now
-HOST   the name of the host, the folder of its server and what is served, each with a NUL behind it; asked by ibkeys
+HOST   the name of the host, the folder of its server (with port 0: "") and what is served, each with a NUL behind it;
+       only ibkeys asks
 
 On an open port the library sends records of a kind and flags. Beside one may be descriptors: with REPLY that of a
 socket to which the server writes an errno and a number, with MEMORY that of a memory file with the whole MAD.
@@ -155,9 +156,11 @@ def parse_hello(raw: bytes) -> Hello | None:
     return Hello(question, port, _text(ca), _text(host))
 
 
-def ask_host(host: str) -> bytes:
-    """Return HELLO with the question HOST."""
-    return _HELLO.pack(MAGIC, VERSION, WireQuestion.HOST, 0, b"", host.encode("utf-8", "surrogateescape"))
+def ask_host(host: str, *, with_folder: bool) -> bytes:
+    """Return HELLO with the question HOST. Its port is not 0 if the server is to make the folder of its hosts."""
+    return _HELLO.pack(
+        MAGIC, VERSION, WireQuestion.HOST, int(with_folder), b"", host.encode("utf-8", "surrogateescape")
+    )
 
 
 def host_answer(answered: HostAnswer) -> bytes:
