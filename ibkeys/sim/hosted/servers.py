@@ -20,6 +20,7 @@ from ibkeys.sim.server.umad.wire import HostAnswer
 
 PATIENCE: Final = 10.0
 """Seconds within which a server answers, or ends."""
+_LISTED_WITHIN: Final = 0.5
 _SOCKETS: Final = Path("/proc/net/unix")
 _LISTENING: Final = re.compile(r" 00010000 0005 \S+ +\d+ @(.+):umad$", re.MULTILINE)
 """Flags and type of a listening SOCK_SEQPACKET. Source: net/unix/af_unix.c, unix_seq_show()."""
@@ -34,19 +35,21 @@ class RunningServer(NamedTuple):
     host: HostAnswer
 
 
-def ask(name: str, host: str = "", *, with_folder: bool = False) -> RunningServer:
+def ask(name: str, host: str = "", *, with_folder: bool = False, patience: float = PATIENCE) -> RunningServer:
     """Ask the server *name* for *host*, and let it make the folder of its hosts' files if *with_folder*.
+
+    *patience*: seconds to wait for its answer.
 
     Raises TransportError if there is no such server, or no such host.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as asking:
-        asking.settimeout(PATIENCE)
+        asking.settimeout(patience)
         try:
             asking.connect(b"\0" + f"{check_name(name)}:umad".encode())
             asking.send(wire.ask_host(host, with_folder=with_folder))
             answer = wire.parse_host_answer(asking.recv(1 << 16))
         except TimeoutError:
-            raise TransportError(f"the simulator {name!r} did not answer in {PATIENCE:g} s") from None
+            raise TransportError(f"the simulator {name!r} did not answer in {patience:g} s") from None
         except OSError as error:
             raise TransportError(f"no simulator runs under the socket name {name!r}", error.errno or 0) from None
         if isinstance(answer, str):
@@ -58,8 +61,8 @@ def running() -> Iterator[RunningServer]:
     """Yield the servers of this machine that let this user in."""
     for name in sorted({*_LISTENING.findall(_SOCKETS.read_text("utf-8", "replace"))}):
         try:
-            yield ask(name)
-        except TransportError:  # of another user, of another version, or it has just ended
+            yield ask(name, patience=_LISTED_WITHIN)
+        except TransportError:  # of another user, of another version, it hangs, or it has just ended
             continue
 
 
