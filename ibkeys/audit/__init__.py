@@ -1,8 +1,9 @@
 """Audit rules over a snapshot: mistakes in the keys of a fabric, data that could not be read, and remedies.
 
-For scripts: `run` makes the `Report` of an open fabric or a snapshot; `select` chooses rules of the `CATALOGUE`; a
-`Rule` of your own is a function from `AuditInput` to `RuleVerdict`, whose id is the letters of a group (`GROUPS`) and a
-number from 900: ibkeys uses no numbers from 900. The names are loaded when first used.
+For scripts: `run` makes the `Report` of an open fabric or a snapshot. `select` chooses rules of the `CATALOGUE`. A
+script may add a `Rule` of its own: a function that takes an `AuditInput` and returns a `RuleVerdict`. The id of such a
+rule is the letters of a group (`GROUPS`) and a number of 900 or more, which ibkeys itself never uses. The names of this
+package are loaded when first used.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ class Audited(Protocol):
     """The source of an audit: an open fabric or a snapshot (`ibkeys.Source`)."""
 
     def take_snapshot(self) -> Snapshot:
-        """Return all that a snapshot holds, read in one sweep."""
+        """Read everything that a snapshot holds in one sweep, and return the snapshot."""
 
 
 def run(
@@ -40,8 +40,9 @@ def run(
     waivers: Waivers | str | Path | None = None,
     thresholds: Thresholds | None = None,
 ) -> Report:
-    """Read *source* once, run *rules* over it, and return the report. Data that could not be read is unknown, never
-    passed.
+    """Read *source* once, run *rules* over the data, and return the report.
+
+    A rule that lacks data which could not be read has the result unknown; it never passes.
 
     *policy*: the partitions.conf that P_Key tables are compared with. *baseline*: an earlier snapshot from
     `ibkeys.load`, with which counters and indexes are compared. *waivers*: findings that are accepted. *thresholds*:

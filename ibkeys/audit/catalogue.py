@@ -46,7 +46,7 @@ def find_rule(text: str) -> Rule | None:
 
 
 def rule_named(text: str) -> Rule:
-    """Return a rule by its id, in any case. Raises UsageError with the ids that there are."""
+    """Return a rule by its id, in any case. Raises UsageError, which lists the known ids."""
     rule = find_rule(text)
     if rule is None:
         near = did_you_mean(text, _BY_ID) or f"; choose from {', '.join(_BY_ID)}"
@@ -55,7 +55,8 @@ def rule_named(text: str) -> Rule:
 
 
 def select(check: Iterable[str] = (), groups: Iterable[str] = (), skip: Iterable[str] = ()) -> tuple[Rule, ...]:
-    """Return the rules to run: those of *check* and *groups*, or all when both are empty, without those of *skip*.
+    """Return the rules to run: the rules that *check* and *groups* name, or all rules if both are empty. Rules in
+    *skip* are left out.
 
     Raises UsageError for a name that is neither a rule nor a group, and when no rule is left.
     """

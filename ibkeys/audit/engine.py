@@ -22,8 +22,9 @@ from ibkeys.topology.port_id import LookedAt
 class FabricPart:
     """The part of a fabric that a report is limited to.
 
-    ``keeps``: whether findings about a port count. ``is_about``: whether a port belongs to the part; it may return True
-    for ports that were not read, whose membership is not known. ``concerns``: whether a trouble counts for the part.
+    ``keeps``: returns whether findings about a port are reported. ``is_about``: returns whether a port belongs to the
+    part. It may return True for a port that was not read, because the memberships of this port are not known.
+    ``concerns``: returns whether a trouble is reported for the part.
     """
 
     keeps: Callable[[Port], bool]
@@ -45,8 +46,8 @@ def audit(
     """Run *rules* and return the report.
 
     *source*: the snapshot file or local port that the fabric was read from. Nothing is sent and nothing is raised: a
-    result that cannot be determined is unknown. The rules always examine the whole fabric; with *part* the report has
-    only their findings about its ports, and no finding that concerns no port.
+    result that cannot be determined is unknown. The rules always examine the whole fabric. With *part*, the report has
+    only findings about the ports of that part; findings that concern no port are left out.
     """
     results = [_result(rule, rule.check(data), profile, waivers or Waivers(), part) for rule in rules]
     return Report(
@@ -118,8 +119,8 @@ def _of_all(verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
 def _of_part(rule: Rule, verdict: RuleVerdict, subjects: Sequence[Subject]) -> Result:
     """Return the result of a rule for a part of the fabric, whose findings are *subjects*.
 
-    The rule passes where it examines ports and found nothing at these. A rule about files, or about the fabric as a
-    whole, does not apply.
+    The rule passes if it examines ports and found nothing at the ports of the part. A rule about files, or about the
+    fabric as a whole, does not apply.
     """
     result = _of_all(verdict, subjects)
     if result not in ("pass", "n/a"):
@@ -146,7 +147,7 @@ def _subject(rule: Rule, finding: RuleFinding, data: AuditInput, profile: Profil
 
 
 def _undecided_by(data: AuditInput, results: Sequence[RuleResult]) -> Iterator[Mapping[str, Any]]:
-    """Yield the ports on links between switches that leave a result open, because routes are not read."""
+    """Yield the ports on links between switches that make a result unknown, because ibkeys reads no routes."""
     subjects = (subject for result in results for subject in result.subjects)
     if not any(subject.result == "unknown" and BETWEEN_SWITCHES in subject.evidence for subject in subjects):
         return
@@ -187,7 +188,9 @@ def coverage_of(data: AuditInput, part: FabricPart | None, undecided: Iterable[M
 
 
 def _error_of(data: AuditInput, trouble: Trouble) -> str:
-    """Return the error of a trouble; for a node that did not answer, add the neighbour that the baseline has there."""
+    """Return the error of a trouble. For a node that did not answer, the text also names the neighbour that the
+    baseline has at this link.
+    """
     port = data.before(trouble.port) if trouble.is_behind else None
     if port is None or port.peer is None:
         return trouble.error

@@ -22,10 +22,11 @@ T = TypeVar("T")
 
 
 def read_registry(path: Path) -> dict[int, str]:
-    """Return partition → owner from lines ``P_KEY OWNER``; the membership bit is ignored, the owner ``-`` is not a
-    tenant.
+    """Return the owner of each partition from lines ``P_KEY OWNER``. The membership bit is ignored. The owner ``-`` is
+    not a tenant.
 
-    Raises FileFormatError: no P_Key, no owner, one partition twice. Raises StoreError when it cannot be read.
+    Raises FileFormatError for a line without a P_Key or owner, and for a partition that occurs twice. Raises StoreError
+    when the file cannot be read.
     """
     registry: dict[int, str] = {}
 
@@ -45,8 +46,9 @@ def read_registry(path: Path) -> dict[int, str]:
 
 @dataclass(frozen=True, slots=True)
 class Tenancy:
-    """One partition of one tenant, as the operator's file has it. ``tenant`` and ``name``, of the partition, may be
-    None."""
+    """One partition of one tenant, as the operator's file has it. ``tenant`` may be None, and so may ``name``, the name
+    of the partition.
+    """
 
     partition: int
     tenant: str | None
@@ -94,15 +96,15 @@ def _partition(word: str) -> int:
 
 
 def read_guids(path: Path) -> frozenset[int]:
-    """Return the GUIDs of a file with one at the beginning of each line; the rest of the line is a comment.
+    """Return the GUIDs of a file that has one GUID at the beginning of each line; the rest of a line is a comment.
 
-    Raises FileFormatError, and StoreError when it cannot be read.
+    Raises FileFormatError for a word that is no GUID, and StoreError when the file cannot be read.
     """
     return frozenset(_read_lines(path, lambda word, _: parse_guid(word)))
 
 
 def parse_guid(text: str) -> int:
-    """Read a GUID, 0x and hex digits or as sysfs has it. Raises EncodeError."""
+    """Return the number of a GUID that is written with 0x and hex digits, or as in sysfs. Raises EncodeError."""
     if not (text.lower().startswith("0x") or guids.is_spelled_as_guid(text)):
         raise EncodeError(
             f"{quoted(text)} is not a GUID (0x and hex digits, or the form of sysfs, 0002:c903:004e:22a1)"
@@ -120,7 +122,8 @@ def _text(path: Path) -> str:
 
 
 def _read_lines(path: Path, read: Callable[[str, str], T]) -> list[T]:
-    """Call *read* with the first word and the rest of each line, blanks made single, and return the results.
+    """Call *read* with the first word and the rest of each line, and return the results. Runs of blanks become one
+    blank.
 
     A ValueError of *read* becomes a FileFormatError with the line number.
     """

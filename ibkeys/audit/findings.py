@@ -36,10 +36,11 @@ GROUPS: Final[Mapping[str, str]] = {
 class Subject:
     """One port, node or file that a finding of a rule is about.
 
-    ``identity``: the keys that every port carries in every document, all None for a file of the host. ``result``: the
-    rule's result for this subject alone. ``evidence``: attribute → field → value as it was read, M_Keys as
-    fingerprints. ``time``: when the evidence was read. ``m_key_used``: whether an M_Key was sent, None if none could
-    be. ``waiver``: why it is waived and until when. ``severity``: that of this subject where it is not the rule's own.
+    ``identity``: the JSON fields that identify a port in every document; all are None for a file of the host.
+    ``result``: the rule's result for this subject alone. ``evidence``: attribute → field → value as it was read, with
+    fingerprints in place of M_Keys. ``time``: when the evidence was read. ``m_key_used``: whether an M_Key was sent to
+    read the evidence; None for a subject that is no port. ``waiver``: why the finding is waived, and until when.
+    ``severity``: the severity for this subject; None if it is the rule's.
     """
 
     identity: Mapping[str, Any]
@@ -52,7 +53,7 @@ class Subject:
     severity: Severity | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the subject as the contract has it."""
+        """Return the subject as the JSON object that the man page promises."""
         return {
             **self.identity,
             "result": self.result,
@@ -67,10 +68,11 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The result of one rule for the whole fabric. ``note``: why it is unknown or does not apply; "" otherwise.
+    """The result of one rule for the whole fabric. ``note``: why the rule is unknown or does not apply; "" otherwise.
 
-    ``severity`` is the worst of the subjects that fail, else the rule's own. ``subjects``: those that fail, are unknown
-    or are waived. Subjects that pass are only counted, in ``passed``, which is 0 in a report of a part of the fabric.
+    ``severity``: the worst severity of the subjects that fail; if none fails, the rule's severity. ``subjects``: the
+    subjects that fail, are unknown or are waived. ``passed``: the number of subjects that pass; it is 0 in a report
+    about a part of the fabric.
     """
 
     rule: str
@@ -109,8 +111,9 @@ class RuleResult:
 class Coverage:
     """How much of the fabric the audit read.
 
-    ``read``: ports all of whose attributes were read; ``unreadable``: ports of which some attribute was not;
-    ``silent``: ports behind which nothing answered. ``troubles``: each as its JSON object.
+    ``read``: the number of ports whose attributes were all read. ``unreadable``: the number of ports with an attribute
+    that was not read. ``silent``: the number of ports whose neighbour did not answer. ``troubles``: the JSON object of
+    each trouble.
     """
 
     nodes: int
@@ -160,7 +163,7 @@ class Report:
 
     @property
     def subject_matter(self) -> str:
-        """The source, and which part of the fabric was examined if not all of it was."""
+        """The source of the data and, if only a part of the fabric was examined, that part in words."""
         return self.source if self.looked_at is None else f"{self.source} ({self.looked_at})"
 
     def fails_at(self, severity: Severity | None) -> bool:

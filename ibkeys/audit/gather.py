@@ -21,8 +21,8 @@ from ibkeys.store.private_files import is_there
 
 
 def look_at_store(path: Path | None, journal: Path | None, passphrase: Passphrase | None = None) -> StoreView | None:
-    """Return the contents of the key store, and which ports the *journal* has in an open run; None if there is no key
-    store.
+    """Return the contents of the key store, with the ports that an unfinished run in *journal* changes; None if there
+    is no key store.
 
     Raises StoreError, StoreSealed.
     """

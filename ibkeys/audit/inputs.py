@@ -40,9 +40,9 @@ _KINDS: Final[dict[str, PortKind]] = {"switch": "switch", "router": "router"}
 class Thresholds:
     """The limits that rules compare with.
 
-    ``max_share``: nodes that may have the same M_Key. ``lease_limit``: the longest lease in seconds.
-    ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: share of a P_Key table in use
-    from which it counts as nearly full.
+    ``max_share``: how many nodes may have the same M_Key. ``lease_limit``: the longest lease in seconds.
+    ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: the used share of a P_Key table
+    at which the table counts as nearly full.
     """
 
     max_share: int = 1
@@ -53,8 +53,11 @@ class Thresholds:
 
 @dataclass(frozen=True, slots=True)
 class StoredPort:
-    """One port in the key store: its keys in the order in which they are tried, each with its state, and the
-    ProtectBits that were set with the first that has them."""
+    """One port in the key store.
+
+    ``keys``: the port's keys with their states, in the order in which they are tried. ``protect_bits``: the ProtectBits
+    of the first of these keys that has some recorded.
+    """
 
     protect_bits: int | None
     keys: Sequence[tuple[KeyState, MKey]]
@@ -62,8 +65,10 @@ class StoredPort:
 
 @dataclass(frozen=True, slots=True)
 class StoreView:
-    """The key store: its ports by port GUID, and in ``changing`` those of an mkey-deploy, mkey-rotate or
-    mkey-remove that is not finished."""
+    """The contents of the key store.
+
+    ``ports``: by port GUID. ``changing``: GUIDs of the ports of an unfinished mkey-deploy, mkey-rotate or mkey-remove.
+    """
 
     ports: Mapping[int, StoredPort]
     changing: frozenset[int] = frozenset()
@@ -104,7 +109,9 @@ class PKeyTableFacts:
 
     @property
     def packed(self) -> frozenset[int]:
-        """The P_Keys as OpenSM packs them into a leaf port's table: without a limited one whose full form is there."""
+        """The P_Keys that OpenSM packs into a leaf port's table: a limited P_Key is left out if its full form is in the
+        table.
+        """
         return frozenset(max(keys) for keys in self.bases.values())
 
     def index_of(self, key: int) -> int:
@@ -160,7 +167,7 @@ class AuditInput:
 
     @cached_property
     def hidden(self) -> list[Trouble]:
-        """The troubles at links whose far end did not answer; each has the port before that end."""
+        """The troubles at links whose far end did not answer. Each trouble names the near port of its link."""
         return [trouble for trouble in self.fabric.troubles if trouble.is_behind]
 
     @cached_property
@@ -181,7 +188,9 @@ class AuditInput:
 
     @cached_property
     def identity(self) -> Callable[[Port], Mapping[str, Any]]:
-        """Returns the keys that every port carries in every document, made once."""
+        """A function that returns the JSON fields that identify a port in every document. It makes them once for each
+        port.
+        """
         return cache(Port.identity)
 
     @cached_property
@@ -198,8 +207,9 @@ class AuditInput:
 
     @property
     def running_configs(self) -> Sequence[OpensmConfig] | None:
-        """The options files of the OpenSMs that run on this host. None if none runs, or it is not known whether one
-        does: a file that no OpenSM uses proves nothing."""
+        """The options files of the OpenSMs that run on this host. None if no OpenSM runs, or if that is not known: a
+        file that no OpenSM uses proves nothing.
+        """
         facts = self.host.facts if self.host is not None else None
         return facts.opensm_configs if facts is not None and facts.opensm_processes else None
 
@@ -214,7 +224,9 @@ class AuditInput:
 
     @cached_property
     def master(self) -> Port | None:
-        """The port of the master SM: whose LID the local port's MasterSMLID is; None when it was not found."""
+        """The port of the master SM: the port that has the MasterSMLID of the local port as its LID. None when it was
+        not found.
+        """
         lid = self.snapshot.about.sm_lid
         return self.fabric.find_lid(lid) if lid else None
 

@@ -58,8 +58,8 @@ NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
 class RuleFinding:
     """The finding of a rule about one subject, before waivers. ``port`` None: a file of the host, or the whole fabric.
 
-    ``partners``: the ports that it makes pairs with. ``labels``: other words by which a waiver may name the subject.
-    ``trouble``: the trouble, where the finding is that something was not read.
+    ``partners``: the other ports of the forbidden pairs. ``labels``: other words by which a waiver may name the
+    subject. ``trouble``: the trouble, if the finding is that an attribute or node was not read.
     """
 
     port: Port | None
@@ -76,8 +76,8 @@ class RuleFinding:
 class RuleVerdict:
     """The findings of one rule: the subjects that fail or are unknown, the number of those that pass, and a ``note``.
 
-    The ``note`` is given where no finding is about a single subject. ``unknown_as_a_whole``: an input that the rule
-    needs was not given. Without a subject, and with none that passes, the rule does not apply.
+    The ``note`` is given if no finding is about a single subject. ``unknown_as_a_whole``: whether an input that the
+    rule needs was not given. If no subject fails, is unknown or passes, the rule does not apply.
     """
 
     data: AuditInput
@@ -127,8 +127,9 @@ class RuleVerdict:
         self.findings.append(RuleFinding(trouble.port, "unknown", trouble.error, _reading(trouble), trouble=trouble))
 
     def unread(self, port: Port, attribute: str) -> None:
-        """Record that a port is unknown because one of its attributes was not read. SwitchInfo is that of the whole
-        switch."""
+        """Record that a port is unknown because one of its attributes was not read. SwitchInfo is looked up for the
+        whole switch.
+        """
         trouble = self.data.trouble(port.end_port if attribute == SwitchInfo.name else port, attribute)
         why = trouble.error if trouble is not None else "it was not queried"
         reading = trouble.reading if trouble is not None else "not-asked"
@@ -145,7 +146,8 @@ class RuleVerdict:
     def with_tables(self, ports: Iterable[Port]) -> Iterator[Port]:
         """Yield the ports whose P_Key table was read; the others are unknown.
 
-        One with virtual ports, whose tables cannot be read, may be found to fail, and is unknown where it would pass.
+        A port may have virtual ports, whose tables cannot be read. Such a port can fail, but a port that would pass is
+        unknown.
         """
         for port in ports:
             if port.p_key_raw is None:
@@ -249,10 +251,12 @@ class Rule(RuleFacts):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class rule(RuleFacts):
-    """Declares the function below as the judge of a rule of the catalogue; its name becomes the `Rule`.
+    """Declares the function below it as the check of a rule of the catalogue. The function's name then stands for the
+    `Rule`.
 
-    ``needs``: without it the rule is unknown, or on another host does not apply. ``over_fabric``: nodes that were not
-    identified make it unknown. ``if_empty``: the note where no subject passes and none is against the rule or unknown.
+    ``needs``: the input that the rule needs. Without this input the rule is unknown, or on another host does not apply.
+    ``over_fabric``: whether nodes that were not identified make the rule unknown. ``if_empty``: the note if no subject
+    passes, fails or is unknown.
     """
 
     needs: Need | None = None
@@ -289,7 +293,9 @@ def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mappi
 
 
 def m_key_text(data: AuditInput, port: Port) -> str:
-    """Return the M_Key of an end port for people and documents: a fingerprint, or the reason why there is none."""
+    """Return the fingerprint of an end port's M_Key for people and documents, or the reason why there is no
+    fingerprint.
+    """
     state = port.m_key_state
     if state != "set":
         return "0x0000000000000000" if state == "zero" else state

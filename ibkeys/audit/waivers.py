@@ -14,9 +14,9 @@ A TOML file::
     reason = "shared storage"
     expires = 2027-01-31
 
-A port is a node or port GUID or a node's name, ``*`` and ``?`` stand for any letters, ``/N`` at the end for port N
-alone. A subject that is not a port goes by its path (a file) or partition (``0x0010``). A waiver that has run out, or
-has a mistake, waives nothing, and is reported.
+A port is named by a node GUID, a port GUID or the name of its node. ``*`` and ``?`` are wildcards. ``/N`` at the end
+means port N alone. A file is named by its path, and a partition by its number (``0x0010``). A waiver that has expired,
+or has a mistake, waives nothing and is reported.
 """
 
 from __future__ import annotations
@@ -40,7 +40,8 @@ from ibkeys.store.private_files import os_error
 from ibkeys.topology.nodes import Port
 
 _KEYS: Final = frozenset({"rule", "ports", "pairs", "reason", "expires"})
-# tomllib takes time by the square of the parts of a dotted name, and waivers have none with more than one.
+# The time that tomllib takes grows with the square of the number of parts in a dotted name. No name in a waiver has
+# more than one part.
 _DEEP_NAME: Final = re.compile(
     r"""(?:^|[\[{,])[ \t]*+(?:(?:[A-Za-z0-9_-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){8}""", re.MULTILINE
 )
@@ -58,7 +59,7 @@ class Pattern:
 
     @classmethod
     def parse(cls, text: str) -> Pattern:
-        """Read one."""
+        """Return the pattern that *text* writes."""
         match = _PLACE.fullmatch(text)
         assert match is not None  # the pattern takes any text
         name = match["name"]
@@ -87,8 +88,9 @@ class Waiver:
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, finding: RuleFinding) -> bool:
-        """Return whether this waives the finding of *rule* about a subject; of a pair, either its port or every
-        partner."""
+        """Return whether this waiver covers a finding of *rule*. It covers a finding about pairs if it names the port,
+        or every partner.
+        """
         if rule not in self.rules:
             return False
         if any(fnmatchcase(label, pattern.text) for pattern in self.ports for label in finding.labels):

@@ -19,8 +19,9 @@ class Bounds:
         self._texts: dict[tuple[str, str], str] = {}
 
     def refuses_node(self, nodes: int, twins: int) -> str:
-        """Return the limit that another node would exceed, "" for none. *nodes*: all so far; *twins*: those with its
-        GUID."""
+        """Return the limit that another node would exceed, "" for none. *nodes*: how many nodes were found so far.
+        *twins*: how many of these have the GUID of the new node.
+        """
         if nodes >= self.limits.nodes:
             return "nodes"
         return "same_guid" if twins >= self.limits.same_guid else ""
@@ -31,8 +32,9 @@ class Bounds:
         return "ports" if self._ports > self.limits.ports else ""
 
     def left_out(self, what: str, limit: str) -> str:
-        """Return why *what* was not read. The same string is returned for each limit, because very many ports may have
-        it."""
+        """Return why *what* was not read. Calls with equal arguments return the same string object, because very many
+        ports may hold it.
+        """
         key = what, limit
         if key not in self._texts:
             self._texts[key] = f"{what}: {self.limits.reached(limit)}"

@@ -15,8 +15,8 @@ from ibkeys.topology.model import Topology
 class SweepCost:
     """The SMPs of one sweep.
 
-    ``sent``: SMPs by the attribute's name. ``least``: the least number of SMPs by attribute; attributes that are not in
-    it (GUIDInfo, SMInfo, forwarding tables that prove a link) are counted apart.
+    ``sent``: SMPs by the attribute's name. ``least``: the least number of SMPs by attribute. Attributes that are not in
+    ``least`` (GUIDInfo, SMInfo, forwarding tables that prove a link) are counted apart.
     """
 
     sent: Mapping[str, int]
@@ -24,7 +24,7 @@ class SweepCost:
 
     @property
     def total(self) -> int:
-        """SMPs sent for attributes of ``least``."""
+        """The number of SMPs sent for the attributes in ``least``."""
         return sum(self.sent.get(name, 0) for name in self.least)
 
     @property

@@ -1,8 +1,8 @@
 """A sweep of a subnet whose ports may have one of several keys: each port is queried once with each of its keys.
 
-A port at level 2 or 3 counts a violation for each wrong key, and its lease starts. So no query is repeated; the key
-that most ports of the same kind answered to is tried first; and a switch that several links lead to is queried over one
-of them, while the others wait for the result.
+A port at level 2 or 3 counts a violation for each wrong key, and its lease starts. So no query is repeated. The kind of
+key that most ports answered to is tried first. A switch that several links lead to is queried over one link, while the
+other links wait for the result.
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ class FrugalSweep(Sweep):
     ``answered``: the key that a port answered to, by port GUID (at level 0 and 1 any key is answered). ``silent``:
     ports that answered to none of their keys.
 
-    ``kinds``: by port GUID, the kind of each of its keys, such as the former one. The keys of other ports count for a
-    key only where it is of the same kind there: that many ports have A as their current key is no evidence for a port
-    whose former key is A.
+    ``kinds``: the kind of each key of a port, by port GUID; the former key is one kind. An answer of another port to a
+    key is evidence only if the key is of the same kind at both ports. For example, many ports that have A as their
+    current key are no evidence for a port whose former key is A.
 
     `ibkeys.discovery.discover.run_sweep` runs it to its end.
     """
@@ -47,7 +47,7 @@ class FrugalSweep(Sweep):
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
         """Task: get NodeInfo with each key that the port *guid* may have, once; return it and the key.
 
-        To a port that answered before, only the key that it answered to is sent. Raises the error of the last attempt.
+        A port that answered before is sent only the key that it answered to. Raises the error of the last attempt.
         """
         keys = [key, *self.ring.others_for(guid, key)]
         if guid in self.answered:

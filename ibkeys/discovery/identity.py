@@ -84,8 +84,8 @@ class FoundNodes:
         return node
 
     def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: LinkProof | None) -> str:
-        """Return why the GUIDs of *arrival*, which answered behind *near*, are not trusted; "" if nothing contradicts
-        them.
+        """Return why the GUIDs of *arrival*, the port that answered behind *near*, are not trusted; "" if nothing
+        contradicts them.
 
         *far*: the end that is proven to be there; *proof*: the evidence that names it.
         """
@@ -134,7 +134,7 @@ class FoundNodes:
                     yield port
 
     def _where_known(self, guid: int, found: Sequence[Port]) -> str:
-        """Return in words the place where the port *guid* was found, or else where it is known."""
+        """Return in words the place where the port *guid* was found or, if it was not found, its known place."""
         for port in found:
             route = ",".join(map(str, (0, *port.agent_path)))
             return f"which was found at route {route} ({port})"

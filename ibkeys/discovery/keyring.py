@@ -1,8 +1,9 @@
 """The choice of the M_Key for each port.
 
-A key is a secret that an SMP carries in clear, so it is sent only to the port it belongs to. The ring answers from the
-data it was given: one key for every port (``-y``: the user's own choice), or keys by port GUID with the known links and
-LIDs. A GUID alone is not enough for a key, for any node can claim any GUID: a key belongs to a GUID at its known place.
+A key is a secret that an SMP carries in clear, so it is sent only to the port it belongs to. The ring chooses from the
+data that it was given: one key for every port (``-y``: the user's own choice), or keys by port GUID with the known
+links and LIDs. Any node can claim any GUID, so a GUID alone is not enough to get a key. A key belongs to a GUID at its
+known place.
 """
 
 from __future__ import annotations
@@ -99,13 +100,14 @@ class KeyRing:
         return self.fallback if self.for_all is None else self.for_all
 
     def expected_behind(self, near: LinkEnd) -> LinkEnd | None:
-        """Return the end that the known links have at the far side of *near*; None if they have none, or have that end
-        at another port too."""
+        """Return the far end of the link of *near*, by the known links. None if no link of *near* is known, or if
+        another known link has the same far end.
+        """
         far = self.neighbors.get(near)
         return far if far is not None and self.neighbors.get(far, near) == near else None
 
     def joins(self, near: LinkEnd, far: LinkEnd) -> bool:
-        """Return whether the known links join these two ends from another source than the SA alone.
+        """Return whether a known link joins these two ends and is known from another source than the SA.
 
         A link from the SA alone is not enough for keys of classes, nor for moving a key that came from elsewhere.
         """
@@ -117,7 +119,7 @@ class KeyRing:
         return any(guid == port_guid for guid, _ in self.neighbors)
 
     def place_of(self, port_guid: int) -> LinkEnd | None:
-        """Return the end before a port of a CA or router by the known links.
+        """Return the port that faces a port of a CA or router, by the known links.
 
         None for a switch, which has many links, and if no link is known.
         """
@@ -142,10 +144,10 @@ class KeyRing:
     def attempts(self, port_guid: int, key: MKey, retries: int) -> list[MKey]:
         """Return the keys with which to query a port that may have *key* or another key, one for each attempt.
 
-        A port at level 2 or 3 does not answer to a wrong key, counts a violation for each attempt with it, and its
-        lease starts. So there a key is sent once if it is doubtful that the port has it, and while a change is
-        unfinished only those keys that the port may have then, unless ``ask_unproven``. A confirmed key has ``retries +
-        1`` attempts: silence most likely is a lost packet. At a lower level every key has as many.
+        A port at level 2 or 3 does not answer a wrong key. It counts a violation for each such attempt, and its lease
+        starts. So a key that the port may not have is sent once. While a change of the key is unfinished, only the keys
+        that the port may have then are sent, unless ``ask_unproven`` is set. A confirmed key has ``retries + 1``
+        attempts, because silence then most likely is a lost packet. At a lower level every key has that many attempts.
         """
         others = self.others_for(port_guid, key)
         times = 1 if self.is_protected(port_guid) else retries + 1
@@ -156,7 +158,7 @@ class KeyRing:
         return [key, *others] * (times if others else retries + 1)
 
     def withheld(self, port_guid: int, tried: MKey) -> int:
-        """Return how many further keys that a port may have `attempts` leaves out."""
+        """Return how many keys that a port may have are left out by `attempts`."""
         if port_guid not in self.in_change or self.ask_unproven or not self.is_protected(port_guid):
             return 0
         return sum(other not in self.in_change[port_guid] for other in self.others_for(port_guid, tried))

@@ -23,8 +23,9 @@ _MOST_PLACES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A port behind which a known port is expected that was found nowhere. ``named``: the GUID that the SM has
-    there."""
+    """A place where a known port is expected, which was found nowhere. ``named``: the GUID that the SM has at this
+    place.
+    """
 
     near: Port
     known: LinkEnd

@@ -116,7 +116,7 @@ class PortReader:
                 self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
 
     def _count(self, ports: int) -> None:
-        """Count so many more *ports* as read, and report progress now and then."""
+        """Add *ports* to the number of ports that were read, and report progress now and then."""
         before, self._ports_read = self._ports_read, self._ports_read + ports
         if self.progress and before // _OFTEN != self._ports_read // _OFTEN:
             self.progress(len(self.found.nodes), self._ports_read)
@@ -133,7 +133,7 @@ class PortReader:
             yield from self._uncover(port)
 
     def _uncover(self, port: Port) -> Task:
-        """Task: try the other keys of a port at level 1, which hides its key: so it is not the key that was sent.
+        """Task: try the other keys of a port at level 1 that hides its key, which shows that the key sent was wrong.
 
         A Get with a wrong key counts nothing at level 1.
         """

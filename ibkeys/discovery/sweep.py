@@ -5,7 +5,7 @@ The sweep tolerates loops, cables that end at their own switch, two ports of one
 nodes and nodes that need an M_Key. Attributes that it could not read become troubles; it never stops for one node.
 
 `Sweep._probe`, `ibkeys.discovery.unproven` and `ibkeys.discovery.links.proof` explain which node is queried with which
-M_Key, and which is not queried; `ibkeys.discovery.identity` which node an answer came from.
+M_Key, and which node is not queried. `ibkeys.discovery.identity` explains which node an answer came from.
 """
 
 from __future__ import annotations
@@ -114,8 +114,8 @@ class Sweep:
     def ask_again(self, near: Port) -> Task:
         """Task: query the far end of *near* with the ring's keys for the port that is proven there.
 
-        If no port is proven, nothing is sent to it. Returns None if it was queried; else why the port that is known
-        there was not proven, "" if none is known.
+        If no port is proven, nothing is sent to the far end. Returns None if the far end was queried. Otherwise returns
+        why the port that is known there was not proven; "" if no port is known there.
         """
         far = self.ring.expected_behind(near.link_end)
         if far is None:
@@ -387,7 +387,7 @@ class Sweep:
         return False
 
     def _ask_once(self, path: tuple[int, ...], key: MKey) -> Request:
-        """Return a Get(NodeInfo) that is not repeated."""
+        """Return a Get(NodeInfo) that is sent in one attempt."""
         # A new object as node in each request: the scheduler sends nothing more to a node that was silent once.
         route = DirectedAddress(path)
         return self.client.request(Method.GET, NodeInfo, 0, route, node=object(), m_key=key, retries=0)

@@ -39,10 +39,12 @@ _ENFORCEMENT: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partitio
 class Difference:
     """One difference at one port, as the later snapshot has it.
 
-    ``before`` and ``after``: P_Keys as text, None if there was none; for ``pkey-moved`` the two indexes of ``pkey``;
-    for ``m_key`` its state, or ``set`` and ``another key``; for ``enforcement`` true or false; numbers for all else.
-    ``pkey``: the P_Key, of ``membership`` as it is afterwards; ``index``: its place in the later table; of a removed
-    P_Key both are from the earlier table. ``field``: the field's JSON name, for ``enforcement`` and ``counter``.
+    ``before`` and ``after`` depend on the kind. For P_Keys they are text, None if there was no P_Key. For
+    ``pkey-moved`` they are the two indexes of ``pkey``. For ``m_key`` they are the states of the key, or ``set`` and
+    ``another key``. For ``enforcement`` they are true or false. For all other kinds they are numbers. ``pkey``: the
+    P_Key; for ``membership`` the P_Key after the change. ``index``: the place of the P_Key in the later table. For a
+    removed P_Key, both are from the earlier table. ``field``: the field's JSON name, for ``enforcement`` and
+    ``counter``.
     """
 
     port: Port
@@ -102,7 +104,9 @@ class Comparison:
         yield "removed", [ends for ends in self.links_removed if not self.moves.explains(ends)]
 
     def only(self, wanted: Collection[MatchKey]) -> Comparison:
-        """Return the changes of the ports *wanted*: of a link or a move at least one port must be wanted."""
+        """Return only the changes of the ports *wanted*. A link or a move is included if at least one of its ports is
+        wanted.
+        """
 
         def is_wanted(ports: Iterable[Port]) -> bool:
             return any(match_key(port) in wanted for port in ports)
@@ -271,8 +275,8 @@ def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Dif
 def table_changes(port: Port, before: list[TableEntry], after: list[TableEntry]) -> Iterator[Difference]:
     """Yield the changes of a P_Key table, given its valid entries before and after.
 
-    An entry that keeps its index and partition changed its membership; a P_Key at another index moved; a P_Key with
-    another index and membership yields both changes; all others were removed or added.
+    If an entry keeps its index and partition, its membership changed. If a P_Key is at another index, it moved. If both
+    differ, both changes are yielded. All other P_Keys were removed or added.
     """
     old, new = _without_equals(before, after)
     for index, key in list(old):

@@ -45,7 +45,7 @@ class PortHandle(ReadablePort):
         return self.fabric.set(attribute, modifier, self.route, data, self.m_key)
 
     def read_port_info(self) -> PortInfo:
-        """Get PortInfo; for an external port of a switch also that of port 0, which holds its LID and M_Key."""
+        """Get PortInfo. For an external port of a switch, also get that of port 0, which holds the LID and M_Key."""
         own = self.port.end_port
         if own is not self.port:
             own.info = self.get(PortInfo, 0)
@@ -79,8 +79,8 @@ class PortHandle(ReadablePort):
     def read_capacity(self) -> int:
         """Return how many entries the P_Key table has; 0 when a switch has no tables for its external ports.
 
-        NodeInfo, which is known, has the number; for an external port of a switch SwitchInfo has it, which is read
-        once. Raises NoReply, MadStatusError, SendRefused.
+        The number is in NodeInfo, which is known already. For an external port of a switch it is in SwitchInfo, which
+        is read once. Raises NoReply, MadStatusError, SendRefused.
         """
         if self.port.is_external and self.port.node.switch_info_raw is None:
             self.read_switch_info()

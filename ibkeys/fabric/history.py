@@ -59,14 +59,14 @@ class PortEvent:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """The last reading of a value: the port and the snapshot."""
+    """The port and the snapshot from which a value was last read."""
 
     snapshot: Snapshot
     port: Port
 
 
 class PortHistory:
-    """The events of the ports that *wanted* picks. The snapshots have to be added in order of time.
+    """The events of the ports for which *wanted* returns true. Add the snapshots in order of time.
 
     *partition*: only changes that concern P_Keys of this partition; None: all. ``found_any``: whether some snapshot had
     such a port. ``unread``: attributes that could not be read in the snapshot added last, by port. ``keys_comparable``:

@@ -133,8 +133,8 @@ class LiveFabric(OpenPort):
     def read_port_counters(
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> list[tuple[Port, CountersOrError]]:
-        """Get PortCounters of ports that a sweep found, many at a time; return the error for a port that could not be
-        read.
+        """Get PortCounters of ports that a sweep found, many at a time, and return the counters of each. A port that
+        could not be read has the error instead.
 
         Raises AgentRefused, UsageError (no P_Key at *pkey_index*), Unreachable (not in the default partition).
         """

@@ -65,8 +65,8 @@ class OpenPort(Closing):
     def set(self, attribute: type[Attribute], modifier: int, route: Route, data: bytes, key: MKey = NO_MKEY) -> bytes:
         """Send one SubnSet, in one attempt whatever the retries are. Returns the 64 bytes the agent answered.
 
-        Raises NoReply, MadStatusError, SendRefused; after any of these the port may have changed nevertheless; only a
-        Get shows whether it did. Changes use `ibkeys.change.engine`, which sends that Get.
+        Raises NoReply, MadStatusError, SendRefused. After any of these errors the port may have changed nevertheless;
+        only a Get shows whether it did. Changes use `ibkeys.change.engine`, which sends that Get.
         """
         request = self.client.request(Method.SET, attribute, modifier, route, m_key=key, data=data, retries=0)
         answer: bytes = self.client.ask(request)

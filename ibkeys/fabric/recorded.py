@@ -49,7 +49,7 @@ class RecordedFabric(Closing):
         return self.snapshot.about.has_keys
 
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
-        """Return the recorded fabric, with the troubles of those attributes only that such a sweep reads."""
+        """Return the recorded fabric, with only those troubles whose attribute such a sweep reads."""
         fabric = self.snapshot.fabric
         wanted = wanted or Wanted(p_keys=p_keys)
         not_asked = {attribute for attribute, name in _IF_WANTED.items() if not getattr(wanted, name)}
@@ -57,9 +57,10 @@ class RecordedFabric(Closing):
         return Topology(fabric.nodes, troubles, list(fabric.notes))
 
     def read_alias_guids(self, found: Topology, named: Iterable[int]) -> None:
-        """Add to *found* the ports whose alias GUIDs could not be read, if one of the GUIDs *named* is not a port GUID.
+        """Add a trouble to *found* for each port whose alias GUIDs could not be read, if one of the GUIDs *named* is
+        not a port GUID.
 
-        The others are recorded.
+        All other alias GUIDs are in the snapshot already.
         """
         known, ports = set(map(id, found.troubles)), unread_aliases(found, named)
         unread = (each for each in self.snapshot.fabric.troubles if each.attribute == GUIDInfo.name)

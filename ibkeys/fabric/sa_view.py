@@ -87,7 +87,7 @@ def _by_place(ports: Iterable[Port]) -> dict[_Place, Port]:
 
 
 def _ask(sa: SaClient, record: type[R], view: SaView, take: Callable[[list[R]], str]) -> bool:
-    """Query all records of a kind, and record the outcome; return whether there is an SA that answers at all."""
+    """Query all records of a kind, and record the outcome. Return whether an SA answers at all."""
     try:
         answer, is_there = SaAnswer("answered", take(sa.get_table(record))), True
     except MadStatusError as error:
@@ -109,7 +109,7 @@ class _Dropped:
     cut: int = 0
 
     def in_words(self) -> str:
-        """Return the dropped records in words, "" for none."""
+        """Return which records were dropped, in words; "" if none was."""
         counts = (
             (self.strange, "for no port that was found, or past the end of its table"),
             (len(self.contradicted), "ports with contradictory records"),

@@ -58,7 +58,9 @@ class SnapshotFolder:
         self._check_latest()
 
     def place_for(self, snapshot: Snapshot) -> Path:
-        """Return the path for *snapshot*: ``ibkeys-20261120T093000Z.db``, with ``-2`` where that exists already."""
+        """Return the path for *snapshot*: ``ibkeys-20261120T093000Z.db``, with ``-2`` added if that file exists
+        already.
+        """
         begun = datetime.fromisoformat(snapshot.about.started)
         stem, number = f"ibkeys-{begun.strftime(_STAMP)}", 1
         path = self.path / f"{stem}.db"
@@ -82,10 +84,10 @@ class SnapshotFolder:
         return found[-number:]
 
     def finish(self, written: Path, keep: timedelta | None) -> list[Path]:
-        """Let ``latest`` lead to *written*, remove files that are older than that by more than *keep*, and return
-        these.
+        """Let ``latest`` lead to *written*. Remove the snapshots that are older than *written* by more than *keep*, and
+        return their paths.
 
-        None keeps all. The newest snapshot is never removed. Raises StoreError.
+        With *keep* None, nothing is removed. The newest snapshot is never removed. Raises StoreError.
         """
         with named_errors(self.path, SCHEMA.what):
             self._link(written)

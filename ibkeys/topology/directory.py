@@ -30,7 +30,7 @@ def _place(port: Port) -> tuple[Any, ...]:
 
 
 class NotFound(AddressError):
-    """A word for which no port was found. ``words``: the words or names that were not found."""
+    """No port was found for a word. ``words``: the words or names that were not found."""
 
     def __init__(self, message: str, words: tuple[str, ...]) -> None:
         super().__init__(message)
@@ -54,12 +54,13 @@ class Directory:
     def find(self, word: str) -> list[Port]:
         """Return the end ports that *word* names: hosts before switches, names in natural order.
 
-        ``0x`` and more than four digits, or groups of four as sysfs has them, is a port or node GUID, or a set of them
-        as ibkeys prints it, a decimal number a LID, ``NAME:3`` the port linked to port 3 of the switch of that name or
-        GUID, anything else a name (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. Every
-        name or GUID of a set has to be there.
+        The form of *word* decides. ``0x`` with more than four digits, or groups of four digits as in sysfs, is a port
+        or node GUID, or a set of GUIDs in the form that ibkeys prints. A decimal number is a LID. ``NAME:3`` is the
+        port linked to port 3 of the switch with that name or GUID. Anything else is a name
+        (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. If *word* is a set, every name
+        or GUID of the set must be found.
 
-        Raises NotFound, with names that are near; AddressError for a word that is neither an address nor a pattern.
+        Raises NotFound, with similar names, and AddressError for a word that is neither an address nor a pattern.
         """
         if word in self.by_description:
             return list(self.by_description[word])
@@ -87,8 +88,8 @@ class Directory:
         return found
 
     def switch_port(self, port: Port) -> str | None:
-        """Return the switch port that *port* is linked to, as `find` takes it: by the switch's name, or by its GUID
-        where others have that name. None if it is linked to no switch.
+        """Return a word with which `find` finds *port* by the switch port that it is linked to. The word has the
+        switch's name, or its GUID if other nodes have the same name. None if *port* is linked to no switch.
         """
         peer = port.peer
         if peer is None or not peer.is_external:
@@ -165,8 +166,7 @@ class Directory:
 
 
 def require_distinct(ports: Iterable[Port]) -> None:
-    """Raise AddressError if the name of one of *ports* is that of several nodes, so that it is not clear which is
-    meant.
+    """Raise AddressError if several nodes have the name of one of *ports*, so that it is not clear which node is meant.
 
     *ports*: all ports that a name was found to mean.
     """
@@ -179,7 +179,7 @@ def require_distinct(ports: Iterable[Port]) -> None:
 
 
 def guids_of(nodes: Sequence[Node]) -> str:
-    """Return *nodes* by their GUIDs, for a message that asks which of them was meant."""
+    """Return the GUIDs of *nodes* as text, for a message that asks which node was meant."""
     listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
     more = f" and {len(nodes) - _TWINS} more (all of them: names)" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"

@@ -22,7 +22,8 @@ ENFORCEMENT_BYTE: Final = 43
 
 
 def as_shown(name: str, number: int) -> int | bool:
-    """Return the field with the JSON name *name* as documents have it: true or false for fields that are on or off.
+    """Return *number*, the value of the field with the JSON name *name*, as documents show it: true or false for a
+    field that is on or off.
 
     Only `ibkeys decode` has all fields as numbers, as in the MAD.
     """
@@ -37,7 +38,7 @@ def is_enforcing(info: PortInfo) -> bool:
 def may_enforce(port: Port) -> bool:
     """Return whether a port has enforcement to show: an external port of a switch, or a router port that enforces.
 
-    No field tells whether a router can enforce, so one that does not is left out.
+    No field tells whether a router can enforce, so a router port that does not enforce has none to show.
     """
     if port.is_external:
         return True
@@ -59,7 +60,7 @@ class Enforcement:
 
     @property
     def bits(self) -> tuple[bool, bool]:
-        """Both, in the order of `ENFORCEMENT_BITS`."""
+        """Both bits, in the order of `ENFORCEMENT_BITS`."""
         return self.inbound, self.outbound
 
     def __str__(self) -> str:
@@ -86,7 +87,7 @@ def enforced(port: Port) -> int:
     """Return the enforcement bits of a switch port that its switch supports, 0 where PortInfo was not read.
 
     OpenSM sets the bits without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot
-    check, or has no tables, they stop nothing, so they must not count as enforcement.
+    check, or has no tables, the bits stop nothing, so they must not count as enforcement.
     """
     if port.info is None:
         return 0
@@ -106,10 +107,10 @@ def is_unread(port: Port, bit: int = INBOUND | OUTBOUND) -> bool:
 
 
 def unread_for(port: Port) -> tuple[Port, ...]:
-    """Return the ports that decide for an end port and were not read: the port itself, and the switch port that faces
-    it.
+    """Return those ports that decide which packets an end port exchanges and that were not read. They are the end port
+    itself, and the switch port that faces it.
 
-    The port itself is also returned where it was imported from files that do not have its neighbour.
+    The end port itself is also returned if it was imported from files that lack its neighbour.
     """
     found = [port] if port.p_key_raw is None or not port.says_peer else []
     leaf = leaf_of(port)

@@ -36,8 +36,11 @@ class SeveralNodes(AddressError):
 
 
 def find_aliases(fabric: SearchableFabric, guids: Iterable[int]) -> dict[int, tuple[Port, int]]:
-    """Return those of *guids* that are no port's own and that an end port has as alias GUIDs, as far as GUIDInfo was
-    read: each with the first such port and its index in GUIDInfo. Index 0 is the port's own GUID (IBA 14.2.5.5)."""
+    """Return those of *guids* that are alias GUIDs, each with the first end port that has it and its index in GUIDInfo.
+
+    An alias GUID is a GUID in the GUIDInfo of an end port that is no port's own GUID; index 0 of GUIDInfo is the port's
+    own GUID (IBA 14.2.5.5). Ports whose GUIDInfo was not read are not searched.
+    """
     ends = list(fabric.end_ports())
     wanted = set(guids) - {0, *(port.guid for port in ends)}
     found: dict[int, tuple[Port, int]] = {}
@@ -65,7 +68,7 @@ def find_port(fabric: SearchableFabric, address: Address, portnum: int | None) -
 
 
 def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
-    """Return the end ports of the one node that *address* names; none where no node has it.
+    """Return the end ports of the one node that *address* names; an empty list if there is no such node.
 
     A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
     SeveralNodes where they are those of one host.
@@ -97,7 +100,7 @@ def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
 def pick(
     fabric: SearchableFabric | None, ports: Sequence[Port], portnum: int | None, what: str, near: Sequence[str] = ()
 ) -> Port:
-    """Return port *portnum* of the node whose end ports *ports* are.
+    """Return port *portnum* of the node that has the end ports *ports*.
 
     *what* names the node in the errors; *near* are similar names, for the message that nothing was found. Raises the
     errors of `find_port`, and ImpossibleValue if the node's own port numbers make no sense.
@@ -119,7 +122,9 @@ def pick(
 
 
 def _not_found(fabric: SearchableFabric | None) -> str:
-    """Return in words that a port was not found: that there is none, or that it may be where nothing was read."""
+    """Return the message for a port that was not found: there is no such port, or it may be in a part of the fabric
+    that was not read.
+    """
     troubles = fabric.troubles if fabric else []
     unasked = fabric.unasked if fabric else []
     unread = [trouble for trouble in troubles if trouble.is_behind]
@@ -152,10 +157,10 @@ def _on_route(fabric: SearchableFabric, path: tuple[int, ...]) -> Iterator[Port]
 
 
 def number_meant(reached: Port, portnum: int | None) -> int:
-    """Return the number of the port that *portnum* means on the node of the port *reached*.
+    """Return the number of the port that *portnum* means on the node of the port *reached*. None means the port
+    *reached*, and so does 0 if the node is no switch.
 
-    None is that port, and so is 0 where the node is no switch. Raises UsageError for a port that the node does not
-    have.
+    Raises UsageError for a port that the node does not have.
     """
     node = reached.node
     num = reached.num if portnum is None or (portnum == 0 and not node.is_switch) else portnum
@@ -169,7 +174,7 @@ def _of_host(fabric: SearchableFabric, host: str) -> list[Node]:
 
 
 def _of_one_host(address: NameAddress, nodes: Sequence[Node]) -> str:
-    """Return the message that *nodes* are all of the host that *address* names, with their full names."""
+    """Return the message that the host which *address* names has several nodes: *nodes*, with their full names."""
     names = list(dict.fromkeys(node.description or "" for node in nodes))
     if len(names) < len(nodes):
         return f"{address} stands for {len(nodes)} nodes: {candidates(nodes)}"
@@ -190,7 +195,7 @@ def _words_of(nodes: Iterable[Node]) -> tuple[str, ...]:
 
 
 def candidates(nodes: Iterable[Node]) -> str:
-    """Return *nodes* in words, for a message that asks which of them was meant."""
+    """Return *nodes* in words, for a message that asks which node was meant."""
     listed = [f"0x{node.guid:016x} ({node.type_name}, route {','.join(map(str, (0, *node.path)))})" for node in nodes]
     more = f", and {len(listed) - _NAMED} more (all of them: names)" if len(listed) > _NAMED else ""
     return ", ".join(listed[:_NAMED]) + more + "; name one by its GUID (-G) or route (-D)"

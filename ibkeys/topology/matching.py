@@ -1,4 +1,6 @@
-"""Matching nodes and ports between two sweeps, and telling removed ones from those that one sweep could not see."""
+"""Matching nodes and ports between two sweeps. A node that was removed is told from a node that one sweep could not
+read.
+"""
 
 from __future__ import annotations
 
@@ -29,8 +31,8 @@ def match_key(port: Port) -> MatchKey:
 def unseen_in(other: Topology, fabric: Topology) -> set[Node]:
     """Return the nodes of *fabric* that are not in *other* but may exist there.
 
-    In *fabric* they are linked, directly or through other missing nodes, to a port whose neighbour *other* could not
-    read.
+    In *fabric*, each of these nodes is linked to a port whose neighbour *other* could not read, directly or through
+    other missing nodes.
     """
     theirs, own = nodes_of(other), nodes_of(fabric)
     blind = ((own.get(key[:2]), key[2]) for key in blind_ports(other))

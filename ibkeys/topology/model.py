@@ -21,9 +21,9 @@ class Topology:
 
     ``nodes``: the local node first, the others as `put_in_order` has them. ``troubles``: attributes that could not be
     read. ``notes``: facts that a reader should know (duplicate GUIDs, violations that this sweep counted). ``unasked``:
-    places where no node was queried. ``doubtful``: ports whose GUID is not trusted, because it is known at another
-    place, with the reason in words. They get no key by that GUID. ``missing``: GUIDs of ports that are known as
-    protected and were not found at their known place.
+    places where no node was queried. ``doubtful``: ports whose GUID is not trusted because it is known at another
+    place, with the reason in words. No key is chosen for such a port by its GUID. ``missing``: GUIDs of ports that are
+    known as protected and were not found at their known place.
     """
 
     nodes: list[Node] = field(default_factory=list)
@@ -35,7 +35,7 @@ class Topology:
 
     def put_in_order(self) -> None:
         """Order nodes and troubles by the links alone: breadth first from the local node, lower port numbers first.
-        Nodes with one GUID are counted in that order too.
+        Nodes that share a GUID are numbered in the same order.
 
         Answers come in any order, and two sweeps of one fabric should read the same.
         """
@@ -62,7 +62,7 @@ class Topology:
         """Yield every port that ``--all`` reads: port 0 and all external ports of a switch, each CA or router port with
         a link.
 
-        By node in the order of ``nodes``, then by number.
+        The order is that of ``nodes``, and within a node by port number.
         """
         for node in self.nodes:
             for num in sorted(node.ports):
@@ -76,8 +76,9 @@ class Topology:
 
     @property
     def unreached(self) -> int:
-        """The number of CA and router ports that no link of this subnet reaches; they may have a link to another
-        subnet."""
+        """The number of CA and router ports that no link of this subnet reaches. These ports may have a link to another
+        subnet.
+        """
         return sum(
             num not in node.ports or node.ports[num].path is None
             for node in self.nodes

@@ -26,9 +26,9 @@ Pair = tuple[Port, Port]
 class Move:
     """One change of place, with its ports.
 
-    ``pairs``: of ``cable-moved`` the port; of ``swapped`` the two that exchanged their places; of ``hca-replaced`` the
-    ports of the removed node, each with the port of the node that took its place; of ``renamed`` the node's first end
-    port.
+    ``pairs`` depends on the kind. For ``cable-moved`` it has the port. For ``swapped`` it has the two ports that
+    exchanged their places. For ``hca-replaced`` it has each port of the removed node, with the port that took its
+    place. For ``renamed`` it has the node's first end port.
     """
 
     kind: MoveKind
@@ -63,8 +63,9 @@ class Move:
     def to_json(self) -> dict[str, Any]:
         """Return the move as the contract has it: a port of the later sweep with ``before`` and ``after``.
 
-        They are switch ports; of ``hca-replaced`` the removed port and the added one, of ``renamed`` names.
-        ``same_name`` and ``places`` are of ``hca-replaced``, ``with`` of ``swapped``; null otherwise.
+        ``before`` and ``after`` are switch ports. For ``hca-replaced`` they are the removed port and the added port,
+        for ``renamed`` the two names. ``same_name`` and ``places`` are null except for ``hca-replaced``, and ``with``
+        is null except for ``swapped``.
         """
         old, new = self.pairs[0]
         replaced = self.kind == "hca-replaced"
@@ -128,7 +129,7 @@ _NOBODY: frozenset[Node] = frozenset()
 
 @dataclass(frozen=True, slots=True)
 class Unknown:
-    """A fact about a port that could not be determined: ``what`` of it, because of ``why``."""
+    """A fact about a port that could not be determined. ``what``: the fact. ``why``: the reason."""
 
     port: Port
     what: str

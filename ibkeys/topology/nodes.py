@@ -53,7 +53,7 @@ class _PKeys(dict[int, PKey]):
 _p_keys: Final = _PKeys()
 _NOTHING: Final[frozenset[str]] = frozenset()
 _LINK_UP: Final = int(PortPhysicalState.LINK_UP)
-# Fields that are read from every node and port, many times; a view of the whole attribute would cost more.
+# These fields are read many times from every node and port. A view of the whole attribute would cost more.
 _NODE_TYPE: Final = NodeInfo.node_type.byte
 _NUM_PORTS: Final = NodeInfo.num_ports.byte
 _NODE_GUID: Final = NodeInfo.node_guid.span
@@ -80,10 +80,12 @@ def occupied_entries(raw: bytes) -> list[tuple[int, PKey]]:
 
 @dataclass(slots=True, eq=False)
 class Node:
-    """One node. ``path`` is the directed route it was first reached by (ports to leave by, () is the local node).
+    """One node.
 
-    Two nodes with one GUID are two objects; ``twin`` counts them from 0. ``says_capacity``: false where NodeInfo was
-    put together from files without PartitionCap.
+    ``path``: the directed route by which the node was first reached, as the ports to leave by; () is the local node.
+
+    Two nodes with the same GUID are two objects; ``twin`` numbers them from 0. ``says_capacity``: false if NodeInfo was
+    put together from files that lack PartitionCap.
     """
 
     info: bytes
@@ -126,7 +128,7 @@ class Node:
 
     @property
     def switch_info(self) -> SwitchInfo | None:
-        """SwitchInfo, None on other nodes and where it could not be read."""
+        """SwitchInfo; None if the node is no switch, or if SwitchInfo could not be read."""
         return SwitchInfo(self.switch_info_raw) if self.switch_info_raw is not None else None
 
     def port(self, num: int) -> Port:
@@ -149,13 +151,13 @@ class Node:
 class Port:
     """One port of a node. ``path`` is the directed route that ends at it (on a switch: at the node).
 
-    ``info`` and ``p_key_raw`` are raw bytes, None when not read; ``guid_info`` all blocks of GUIDInfo, one after the
-    other, ``sm_info`` SMInfo and ``virtualization_raw`` VirtualizationInfo (empty: it has none), where wanted. ``guid``
-    is 0 when not known. ``m_key`` is the key in the MADs to its node. ``link_downed``: LinkDownedCounter right before
-    the far end of the link was queried, None if it was not wanted or could not be read. ``says_m_key``: false where
-    PortInfo is from a file without the M_Key; ``says_peer``: false where no file has its links. ``sm_said``: attributes
-    that a file has from the SM. ``stated_lid``: the LID from a file without PortInfo. ``is_external``: an external port
-    of a switch.
+    ``info`` (PortInfo) and ``p_key_raw`` are raw bytes, None when not read. The next three are raw bytes too, and None
+    unless a caller wanted them: ``guid_info`` has all blocks of GUIDInfo, one after the other; ``sm_info`` has SMInfo;
+    ``virtualization_raw`` has VirtualizationInfo, empty for a port without it. ``guid`` is 0 when not known. ``m_key``
+    is the key in the MADs to the port's node. ``link_downed``: LinkDownedCounter right before the far end of the link
+    was queried; None if it was not wanted or could not be read. ``says_m_key``: false if PortInfo is from a file that
+    lacks the M_Key. ``says_peer``: false if no file has the port's links. ``sm_said``: attributes that a file has from
+    the SM. ``stated_lid``: the LID from a file that lacks PortInfo. ``is_external``: an external port of a switch.
     """
 
     node: Node
@@ -191,7 +193,7 @@ class Port:
 
     @property
     def agent_path(self) -> tuple[int, ...]:
-        """The directed route to the agent of this port: on a switch that of the node."""
+        """The directed route to the agent of this port. All ports of a switch share the agent of the switch."""
         return self.path if self.path is not None else self.node.path
 
     @property
@@ -269,8 +271,8 @@ class Port:
     def m_key_state(self) -> MKeyState:
         """The state of the M_Key by PortInfo of the end port.
 
-        A zero at level 1 proves nothing: the port hides its key from those who do not send it. At level 2 and 3 the Get
-        was answered, so a zero is the key. Source: IBA 14.2.4.
+        A zero at level 1 proves nothing, because the port hides its key from a requester who does not send it. At level
+        2 and 3 a port answers only a Get with its key, so a zero there is the key. Source: IBA 14.2.4.
         """
         owner = self.end_port
         info = owner.info
@@ -300,7 +302,7 @@ class Port:
 
     @property
     def virtualization_info(self) -> VirtualizationInfo:
-        """VirtualizationInfo; zeros where there is none."""
+        """VirtualizationInfo; all zeros if the port has none."""
         return VirtualizationInfo(self.virtualization_raw or None)
 
     @property

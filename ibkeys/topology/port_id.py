@@ -76,7 +76,7 @@ IDENTITY: Final = tuple(each.name for each in fields(PortId))
 
 @dataclass(frozen=True, slots=True)
 class LookedAt:
-    """The number of a fabric's ports that a filter let through."""
+    """How many ports of a fabric a filter let through."""
 
     ports: int
     of: int

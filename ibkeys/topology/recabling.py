@@ -1,9 +1,9 @@
 """Finding changes of place between two sweeps of one fabric. Pure: it uses only the two sweeps.
 
 The place of a CA or router port is the switch port that faces it. Ports are found again by node GUID and port number,
-so a port whose place differs was plugged in elsewhere. A change with another possible explanation is unknown and never
-guessed: a node GUID that several nodes use, several candidates, and a node that is missing in a sweep in which some
-node did not answer whose place it may have taken.
+so a port whose place differs was plugged in elsewhere. A change that has another possible explanation is unknown; it is
+never guessed. There are three such cases: several nodes use the node GUID, there are several candidates, or a missing
+node may be at the place of a node that did not answer.
 """
 
 from __future__ import annotations
@@ -45,10 +45,10 @@ class _Side:
     def hides_from(self, other: _Side, unseen: set[Node]) -> bool:
         """Return whether a node of *other* may be here at another place, although it was not found.
 
-        That is so when the far end of a switch port could not be read, except for two cases. *other* has a CA or router
-        there that was found nowhere here (*unseen*): it is the node that does not answer. Or the far end did not answer
-        there either: it is taken for the same node, otherwise one node that never answers would make all others
-        unknown.
+        That is so when the far end of a switch port could not be read in this sweep, except for two cases. First:
+        *other* has a CA or router at that switch port, and this node was found nowhere in this sweep (*unseen*). Then
+        this node is the silent one. Second: the far end did not answer in *other* either. Then both are taken for the
+        same node; otherwise one node that never answers would make all other nodes unknown.
         """
         for key in self.blind:
             node = self.nodes.get(key[:2])

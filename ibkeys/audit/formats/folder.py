@@ -34,8 +34,9 @@ _HEAD: Final = 4096
 
 
 def check_folder(place: Path) -> None:
-    """Raise StoreError if no report can be written at *place*: it is something other than a report or an empty folder,
-    or its directory is not writable."""
+    """Raise StoreError if no report can be written at *place*. That is so if *place* exists and is neither a report nor
+    an empty folder, or if its directory is not writable.
+    """
     with _as_one_error(place):
         parent = place.absolute().parent
         if not parent.is_dir():
@@ -91,7 +92,7 @@ def exchange(one: Path, other: Path) -> None:
 def exchange_in_steps(made: Path, place: Path) -> None:
     """Exchange two folders as `exchange` does, on NFS and file systems that cannot do so atomically.
 
-    For a moment there is no *place*; after an error the earlier one is put back.
+    For a moment *place* does not exist. After an error the earlier folder is put back.
     """
     aside = Path(tempfile.mkdtemp(prefix=f".{place.name}.", dir=place.absolute().parent))
     os.rename(place, aside)

@@ -1,8 +1,8 @@
 """The report as one self-contained HTML page: the verdict, then the data that was not read, then findings and remedies.
 
 A manager reads down to the scores, an administrator filters the findings. The page works without JavaScript, which only
-filters. Findings of a rule with the same text are one row; its hosts are listed one by one in a folded block. Of a rule
-with many rows the first are shown and the others folded.
+filters. Findings of a rule with the same text are one row, with a folded block that lists the hosts one by one. If a
+rule has many rows, only the first are shown and the others are folded.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def render_html(
 ) -> str:
     """Return *report* as one HTML page.
 
-    ``texts``: the explanations of each rule; ``fail_on``: the severity from which the audit fails, None for never;
-    ``version``: of ibkeys. Raises UsageError if jinja2 is not installed.
+    *texts*: the explanations of each rule. *fail_on*: the lowest severity at which the audit fails; None for never.
+    *version*: the version of ibkeys. Raises UsageError if jinja2 is not installed.
     """
     names = names_in(report)
     return render_page(
@@ -109,7 +109,7 @@ def _sentences(report: Report, fail_on: Severity | None) -> Iterator[str]:
 
 
 def _not_evaluated(report: Report, names: FoldedNames) -> list[tuple[list[RuleResult], list[str]]]:
-    """Return the rules without an answer with the reasons; those of the same reasons stand together."""
+    """Return the rules without an answer, in groups of rules with the same reasons, each group with these reasons."""
     found = gathered((_unknown_reasons(each, names), each) for each in report.results if each.result == "unknown")
     more = "more; the JSON of this report has them all"
     return [
@@ -119,7 +119,7 @@ def _not_evaluated(report: Report, names: FoldedNames) -> list[tuple[list[RuleRe
 
 
 def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
-    """Return why a rule has no answer, a line for each reason with the ports of which it is true."""
+    """Return why a rule has no answer: one line for each reason, with the ports that it holds for."""
     unknown = words.subjects(result, "unknown")
     explained = [subject for subject in unknown if not words.is_unread(subject)]
     lines = [

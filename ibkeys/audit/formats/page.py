@@ -50,7 +50,7 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
 
 
 def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *things* rendered by *shown*, until *most* ports are listed.
+    """Return *things* rendered by *shown*, and list ports one by one until *most* ports are listed.
 
     The ports that an entry lists one by one are its ``each``; an entry's room is *most* less the ports before it.
     """
@@ -62,7 +62,7 @@ def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, A
 
 
 def markup(text: str) -> Any:
-    """Return *text* marked as HTML that needs no escaping. Only for text that ibkeys made and escaped itself."""
+    """Return *text* marked as HTML that needs no escaping. Use it only for text that ibkeys made and escaped itself."""
     return _jinja2().utils.markupsafe.Markup(text)
 
 

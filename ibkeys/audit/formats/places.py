@@ -1,8 +1,9 @@
 """The location of a finding in SARIF: a line of a file, which code-scanning views need, and the port by its name.
 
-The file is the policy where one of its lines decides, and the host's file where that is at fault. A port is in no file:
-its path ``fabric/NODE-GUID/port-N`` is made up. It is the same in every run, for a fabric and for a snapshot, and does
-not depend on the names of nodes or snapshots: views treat a finding at another path as another finding.
+If a line of the policy decides, the location is that line. If a file of the host is at fault, the location is that
+file. A port is in no file, so its path ``fabric/NODE-GUID/port-N`` is made up. This path is the same in every run, for
+a fabric and for a snapshot, and does not depend on the names of nodes or snapshots. Code-scanning views treat a finding
+at another path as another finding.
 """
 
 from __future__ import annotations

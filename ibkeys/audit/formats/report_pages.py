@@ -18,7 +18,7 @@ them."""
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table of texts. ``more``: the command that shows all lines where there are more than `MOST`."""
+    """A table of texts. ``more``: the command that shows all rows, if the table has more than `MOST`."""
 
     title: str
     columns: Sequence[str]

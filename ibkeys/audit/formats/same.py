@@ -15,8 +15,9 @@ from ibkeys.topology.names.folded import FoldedNames, in_order
 
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
-    """Findings that differ in nothing but their port. ``message``: their common message. ``own``: each names another
-    port, and has a message of its own (`PortText`). ``ports``: all of them, in few words."""
+    """Findings that are equal except for their port. ``message``: the common message. ``own``: whether each finding
+    names another port and so has a message of its own (`PortText`). ``ports``: all ports of the group, in few words.
+    """
 
     subjects: Sequence[Subject]
     message: str
@@ -30,7 +31,7 @@ class FindingGroup:
 
 
 def names_in(report: Report) -> FoldedNames:
-    """Return how the ports of a report are called."""
+    """Return the short names of the ports of a report."""
     return FoldedNames(
         identity for result in report.results for subject in result.subjects if _is_port(identity := subject.identity)
     )

@@ -40,8 +40,9 @@ class DocumentSite:
 def partitions_document(data: AuditInput, site: DocumentSite, tenancies: Sequence[Tenancy]) -> dict[str, Any]:
     """Return the document of SDN04-04: one entry for each partition and tenant.
 
-    The partitions are those of *tenancies* and all others that are on some port, but for the default one, which every
-    fabric has. A partition that no tenant has is listed without one; one that two have is listed twice.
+    The document has the partitions of *tenancies* and every other partition that some port has. The default partition,
+    which every fabric has, is left out. A partition that no tenant owns is listed without a tenant; a partition of two
+    tenants is listed twice.
     """
     members = _members(data)
     named = {each.base: each.name for each in data.policy.partitions} if data.policy is not None else {}
@@ -125,7 +126,7 @@ def _p_keys(data: AuditInput, partitions: int) -> dict[str, Any]:
 
 
 def _m_keys(data: AuditInput) -> dict[str, Any]:
-    """Return the entry of M_Keys: configured if every end port has one, and no two ports the same."""
+    """Return the entry of M_Keys. They are configured if every end port has an M_Key and no two ports have the same."""
     source = "PortInfo.M_Key of all end ports"
     ports = gathered((port.m_key_state, port) for port in data.end_ports)
     if "zero" in ports:
@@ -147,7 +148,9 @@ def _m_keys(data: AuditInput) -> dict[str, Any]:
 
 
 def _class_keys(data: AuditInput, name: ClassName) -> dict[str, Any]:
-    """Return the entry of a class: configured if every port that has the class has a key. A hidden key is one."""
+    """Return the entry of a management class. It is configured if every port that supports the class has a key. A port
+    that hides its key counts as a port with a key.
+    """
     of = KEY_CLASSES[name]
     source = f"{of.key_info.name} (class 0x{of.mgmt_class:02x}) of all end ports"
     if data.snapshot.class_keys is None:

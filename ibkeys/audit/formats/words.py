@@ -62,13 +62,13 @@ def m_key_text(subject: Subject) -> str:
 
 
 def told(subject: Subject) -> str:
-    """Return a finding as one line: its place, its message, and the reason of its waiver if it has one."""
+    """Return a finding as one line: its place, its message and, if it is waived, the reason of the waiver."""
     waiver = f" ({subject.waiver})" if subject.waiver else ""
     return clean(f"{place(subject.identity)}: {subject.message}{waiver}")
 
 
 def subjects(result: RuleResult, *wanted: Result) -> list[Subject]:
-    """Return the subjects of a rule with one of these results."""
+    """Return those subjects of a rule whose result is one of *wanted*."""
     return [subject for subject in result.subjects if subject.result in wanted]
 
 
@@ -105,8 +105,9 @@ def said_of(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str]
 
 
 def is_unread(subject: Subject) -> bool:
-    """Return whether a subject is unknown only because an attribute was not read: such reasons have their own
-    section."""
+    """Return whether a subject is unknown only because an attribute was not read. Reports list such subjects in a
+    section of their own.
+    """
     return any("reading" in fields for fields in subject.evidence.values())
 
 
@@ -129,7 +130,7 @@ def sources_of(text: Mapping[str, Any]) -> Sequence[str]:
 
 
 def time_text(time: str) -> str:
-    """Return a time in UTC as people read it: ``2026-11-20 09:30:00 UTC``; anything else as it is."""
+    """Return a time in UTC as ``2026-11-20 09:30:00 UTC``. A text that is no such time is returned as it is."""
     return f"{time[:10]} {time[11:-1]} UTC" if re.fullmatch(r"\d{4}-\d\d-\d\dT[\d:.]+Z", time) else time
 
 

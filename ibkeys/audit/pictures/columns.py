@@ -67,10 +67,10 @@ class Matrix:
 
 
 def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collection[int] = ()) -> Matrix:
-    """Return the contents of a picture of *reach*. Of very many kinds of ports, those with the most ports, and their
-    partitions.
+    """Return the contents of a picture of *reach*. If there are very many kinds of ports, the picture has only the
+    kinds with the most ports, and the partitions of these kinds.
 
-    *names*: partition → its name. *chosen*: these partitions only.
+    *names*: partition → its name. *chosen*: the only partitions to show.
     """
     called = FoldedNames(port.identity() for port in (*reach.ports, *reach.unread))
     every_row = [

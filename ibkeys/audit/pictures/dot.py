@@ -32,8 +32,9 @@ _MOST_SETS: Final = 60
 def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
     """Return the graph: nodes by type, an edge for each cable, a colour and a letter for each set of P_Keys.
 
-    *names*: partition → its name. A node is coloured by its end ports; white and ``?`` where a table was not read,
-    white alone where it is empty. Ports between switches have no P_Keys of their own in this picture.
+    *names*: partition → its name. The colour of a node shows the P_Keys of its end ports. A node is white with a ``?``
+    if a table was not read, and white without a ``?`` if its tables are empty. Ports between switches have no P_Keys of
+    their own in this picture.
     """
     ids = {node: f"n{index}" for index, node in enumerate(fabric.nodes)}
     held = {node: _keys(node) for node in fabric.nodes}
@@ -53,7 +54,7 @@ def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:
 
 
 def _keys(node: Node) -> KeySet | None:
-    """Return the P_Keys of a node's end ports; None when one that was reached was not read."""
+    """Return the P_Keys of a node's end ports; None when the table of an end port that was reached was not read."""
     found: set[int] = set()
     for port in node.ports.values():
         if port.is_end_port and (node.is_switch or port.path is not None):

@@ -158,7 +158,9 @@ def _silent(node: Node) -> list[Port]:
 
 
 def _levels(fabric: Topology) -> dict[Node, int]:
-    """Return the level of each switch: 0 where hosts are, and otherwise how far it is from there."""
+    """Return the level of each switch: 0 for a switch with hosts, and for others the distance to the nearest such
+    switch.
+    """
     near: dict[Node, list[Node]] = {}
     leaves = []
     some = []

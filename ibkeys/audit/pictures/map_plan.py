@@ -1,7 +1,7 @@
 """The layout of a map: the position of each box and cable. Lengths are pixels.
 
-The cables between many switches of two levels are a rail with a branch to each, others are lines. Sixteen spines over
-ninety leaves have 1,440 cables, which as lines are one grey area; as a rail they are 106 branches.
+The cables between many switches of two levels are drawn as a rail with a branch to each switch; other cables are lines.
+Sixteen spines over ninety leaves have 1,440 cables, which as lines are one grey area; as a rail they are 106 branches.
 """
 
 from __future__ import annotations
@@ -80,8 +80,9 @@ def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[MapLine]]:
 
 
 class MapLayout:
-    """The leaves are beside their hosts, switches above them by those they are linked to. Every box begins on a
-    line of `ROW` pixels, the first at *top*."""
+    """The positions of boxes and cables. The leaves are beside their hosts; a switch of a higher level is near the
+    switches that it is linked to. Every box begins on a line of `ROW` pixels; the first line begins at *top*.
+    """
 
     def __init__(self, made: FabricMap, colourings: Sequence[Colouring], top: int = EDGE) -> None:
         self._made = made
@@ -201,7 +202,7 @@ class MapLayout:
 
 
 def caption(box: Box) -> str:
-    """Return the text of a box: its names, and how many ports they are where they are several."""
+    """Return the text of a box: its names and, if it stands for several ports, their number."""
     return (f"{box.count:,}: " if box.count > 1 else "") + ", ".join(box.names)
 
 

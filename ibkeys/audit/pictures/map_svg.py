@@ -61,8 +61,9 @@ def map_svg(made: FabricMap, colouring: Colouring) -> str:
 
 
 def map_part(made: FabricMap) -> str:
-    """Return the map for a page that has `map_style`, with all colourings in it: one SVG below the other, each as high
-    as a sheet of paper, so that no box is cut in two there."""
+    """Return the map, with all colourings, for a page that has `map_style`. The map is several SVGs, one below the
+    other. Each is as high as a sheet of paper, so that no page break cuts a box in two.
+    """
     colourings = list(made.legend)
     plan = MapLayout(made, colourings)
     sheet = int(plan.width * _SHEET) // ROW

@@ -18,8 +18,9 @@ _LEAST: Final = 0.4
 
 
 def members_svg(partitions: Sequence[Counted], scale: int) -> str:
-    """Return the bars, as an SVG to be put into a page: as wide as its place, its text of one size at any width.
-    *scale* is the number of members that a whole row stands for."""
+    """Return the bars as an SVG to be put into a page. The SVG is as wide as its place in the page, and its text has
+    the same size at any width. *scale* is the number of members that a whole row stands for.
+    """
     rows = "".join(part for line, each in enumerate(partitions) for part in _row(each, line * _ROW, max(scale, 1)))
     label = f"{len(partitions)} partitions with their full and limited members"
     return element("svg", rows, class_="picture", height=len(partitions) * _ROW, role="img", aria_label=label)

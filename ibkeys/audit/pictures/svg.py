@@ -34,7 +34,9 @@ def element(name: str, *inside: str, **attributes: object) -> str:
 def picture(
     class_: str, parts: Sequence[str], width: int, height: int, label: str, top: int = 0, **more: object
 ) -> str:
-    """Return an ``svg`` of *parts*, which begin at the height *top*; a page can hold it, and `file_of`."""
+    """Return an ``svg`` element of *parts*, which begin at the height *top*. A page can hold it, and `file_of` makes a
+    file of it.
+    """
     return element(
         "svg",
         *parts,
@@ -66,7 +68,7 @@ def shortened(words: str, most: int) -> str:
 
 
 def text_width(words: str) -> int:
-    """Return the greatest width of a text of 12 pixels in the fonts of the style, in pixels."""
+    """Return the width in pixels that *words* have at most, at 12 pixels in the fonts of the style."""
     return math.ceil(sum(_WIDTHS.get(char, _ASCII if char.isascii() else _OTHER) for char in clean(words)))
 
 

@@ -72,7 +72,7 @@ def _end(leaf: Port) -> str:
 
 
 def _guarded(data: AuditInput, port: Port) -> str | bool | None:
-    """Return in words which protection or partitions a port has, now or in the baseline.
+    """Return in words the protection or partitions that a port has, now or in the baseline.
 
     False: none. None: none was found, but not everything was read.
     """

@@ -18,8 +18,9 @@ NOT_QUERIED: Final = "keys of other classes were not queried (`ibkeys audit --cl
 def _judged(verdict: RuleVerdict, fault_of: Callable[[ClassKeyReading, KeySettings], str | None]) -> RuleVerdict:
     """Call *fault_of* for each port with a readable class key, and return the verdict.
 
-    *fault_of* returns the fault, "" if there is none, None for a port that the rule is not about. A port without the
-    class is no subject. A port whose answer was of no use is unknown, as is everything where nodes were not identified.
+    *fault_of* returns the fault in words, "" if there is none, and None for a port that the rule is not about. A port
+    without the class is no subject. A port whose answer cannot be used is unknown. If nodes were not identified, the
+    whole rule is unknown.
     """
     readings = verdict.data.snapshot.class_keys
     if readings is None:
@@ -77,7 +78,7 @@ def unset(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     lower_in_cloud=True,
 )
 def readable(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """Fail ports of which a key of another management class can be read by a query without that key (CK002)."""
+    """Fail ports that show a key of another management class to a query without that key (CK002)."""
 
     def fault(reading: ClassKeyReading, settings: KeySettings) -> str | None:
         if reading.state == "zero":

@@ -18,8 +18,8 @@ SATURATED: Final = 0xFFFF
 def judge_counters(verdict: RuleVerdict, port: Port, rows: Sequence[NumberRow]) -> None:
     """Compare violation counters of a port, whose PortInfo was read, with the baseline's.
 
-    A counter of 0 passes with and without a baseline. A counter that is lower than before was cleared, so all of it is
-    new.
+    A counter of 0 passes with and without a baseline. A counter that is lower than in the baseline was cleared since
+    then, so all its violations are new.
     """
     before = verdict.data.before(port)
     rose, unclear = [], []

@@ -65,7 +65,7 @@ def off(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def enforcing_leaves(verdict: RuleVerdict) -> Iterator[tuple[Port, Port]]:
-    """Yield the leaf ports that enforce, each with its end port; those not read are unknown."""
+    """Yield the leaf ports that enforce, each with its end port. Leaf ports that were not read become unknown."""
     for leaf, port in verdict.data.leaf_links:
         if leaf.info is None:
             verdict.unread(leaf, PortInfo.name)

@@ -26,7 +26,10 @@ _NOBODY: Final = ReachedPorts(0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Partners:
-    """Ports that others can talk to and may not: a set of places among *of*, which is `Reach.ports`."""
+    """Forbidden partners: ports that some port can talk to although the policy forbids it.
+
+    ``places``: bits, each the place of a partner in ``of``, which is `Reach.ports`.
+    """
 
     of: list[Port]
     places: int
@@ -40,8 +43,9 @@ class Partners:
 
 @dataclass(slots=True)
 class Deviating:
-    """A class that reaches others although the policy forbids it: ``found``, its forbidden partners; ``ports``, its own
-    places; all are sets of places.
+    """A class of ports that reaches other ports although the policy forbids it.
+
+    ``ports``: the places of the ports of the class. ``found``: the places of their forbidden partners.
     """
 
     profile: StandingSet
@@ -51,21 +55,24 @@ class Deviating:
 
     @property
     def deviates(self) -> bool:
-        """Whether its ports have a P_Key that the policy does not give them, a limited one aside where it gives the
-        full one."""
+        """Whether the ports of the class have a P_Key that the policy does not give them. A limited P_Key does not
+        count if the policy gives the full form.
+        """
         have = (key for base, standing in self.profile for key in keys_of(base, standing.holds))
         return any(key not in self.wanted and key | FULL_BIT not in self.wanted for key in have)
 
     @property
     def partners(self) -> int:
-        """All its forbidden partners: in either direction, or where it is not known whether they can talk."""
+        """All forbidden partners of the class: those in either direction, and those of which it is not known whether
+        they can talk.
+        """
         return self.found.both | self.found.to | self.found.by | self.found.unknown
 
 
 def deviating_classes(data: AuditInput) -> list[Deviating]:
     """Return the classes with a forbidden partner, in either direction.
 
-    A pair of which both deviate is found from both sides.
+    If both ports of a pair deviate, the pair is found from both sides.
     """
     reach = data.reach
     classes: dict[tuple[StandingSet, frozenset[int]], Deviating] = {}

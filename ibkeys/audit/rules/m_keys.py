@@ -129,8 +129,9 @@ def shared(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _sm_cannot_do_better(data: AuditInput) -> bool:
-    """Return whether OpenSM runs here, and none of its configurations knows m_key_per_port: upstream has one key for
-    all."""
+    """Return whether OpenSM runs on this host and none of its configurations knows m_key_per_port. Upstream OpenSM has
+    one M_Key for all ports.
+    """
     configs = data.running_configs
     return configs is not None and not any(config.m_key_per_port for config in configs)
 
@@ -176,7 +177,9 @@ def lease(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def sweep_interval(data: AuditInput) -> int | None:
-    """Return the SM's sweep interval in seconds: as given, else that of an OpenSM that runs here; None: not known."""
+    """Return the SM's sweep interval in seconds: the given interval, or else the interval of an OpenSM that runs on
+    this host. None if it is not known.
+    """
     if data.thresholds.sweep_interval is not None:
         return data.thresholds.sweep_interval
     return next((config.sweep_interval for config in data.running_configs or ()), None)
@@ -225,11 +228,11 @@ def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _shell_keys_stand_out(traits_by_port: Mapping[Port, tuple[str, ...]]) -> int:
-    """Return how many different keys look like $RANDOM, 0 when there are no more than by chance: one good key in 16
+    """Return how many different keys look like $RANDOM; 0 if chance explains that many, because one good key in 16
     looks so.
 
-    4 of up to 16 keys; of more keys 5 standard deviations above what chance gives. With 3, one good rotation of 50
-    ports in 300 was called guessable.
+    For up to 16 keys the limit is 4 keys. For more keys the limit is 5 standard deviations above the mean. With 3
+    standard deviations, one good rotation of 50 ports in 300 was called guessable.
     """
     keys = {key_number(port): CLEAR_HOLES in traits for port, traits in traits_by_port.items()}
     shaped, total = sum(keys.values()), len(keys)
@@ -238,7 +241,9 @@ def _shell_keys_stand_out(traits_by_port: Mapping[Port, tuple[str, ...]]) -> int
 
 
 def _keys_of_configurations(data: AuditInput, ports: list[Port]) -> set[int]:
-    """Return the M_Keys that are SM_Key or SA_Key too, where the keys themselves were read."""
+    """Return the M_Keys that are also used as SM_Key or SA_Key. Keys that were not read, or only as fingerprints, are
+    left out.
+    """
     if data.host is None or not data.snapshot.about.has_keys:
         return set()
     configs = data.host.facts.opensm_configs

@@ -54,7 +54,7 @@ def full_default(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 _DEFAULT_REACHES: Final = {
-    # does it send to limited members, do they send to it
+    # whether the port sends to limited members, and whether limited members send to the port
     (True, True): "it may talk to every port of the fabric",
     (True, False): "one way, it may send to every port of the fabric; {leaf} stops {what}",
     (False, True): "one way, every port of the fabric may send to it; {leaf} stops what it sends (inbound enforcement)",
@@ -210,7 +210,7 @@ def index_moved(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _moved(before: PKeyTableFacts, now: PKeyTableFacts) -> list[tuple[int, int, int]]:
-    """Return (P_Key, old index, new index) of the P_Keys that are at none of their old indexes any more."""
+    """Return (P_Key, old index, new index) for each P_Key that is no longer at any of its old indexes."""
     was = gathered((key, index) for index, key in before.entries.items())
     current = set(now.entries.values())
     return [
@@ -302,7 +302,7 @@ def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     if_empty="no CA has several ports with one port GUID (planes)",
 )
 def planes_differ(data: AuditInput, verdict: RuleVerdict) -> None:
-    """Fail planes of an XDR port whose P_Keys differ from those of the first (PK013)."""
+    """Fail planes of an XDR port whose P_Keys differ from those of the first plane (PK013)."""
     for planes in data.planes:
         first, *others = planes
         missing = [port for port in planes if port.p_key_raw is None]

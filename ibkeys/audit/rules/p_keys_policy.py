@@ -38,7 +38,9 @@ def named_full_in_default(data: AuditInput) -> frozenset[int]:
 
 
 def _wanted(verdict: RuleVerdict) -> Iterator[tuple[Port, PKeyTableFacts, frozenset[int]]]:
-    """Yield the end ports with their table and the P_Keys that the policy gives them; unread ones are unknown."""
+    """Yield the end ports with their table and the P_Keys that the policy gives them. Ports whose table was not read
+    are recorded as unknown.
+    """
     for port, table in verdict.end_port_tables():
         yield port, table, verdict.data.wanted.get(port.guid, frozenset())
 
@@ -51,7 +53,9 @@ def _fail(
     evidence: Evidence,
     partners: Iterable[Port] = (),
 ) -> None:
-    """Fail a port because of P_Keys, or partitions. The result is unknown if the members of none of them are known."""
+    """Fail a port because of P_Keys or partitions. The result is unknown if for none of these partitions the members
+    are known.
+    """
     data = verdict.data
     if not all(key & PARTITION_MASK in data.uncertain_bases for key in keys):
         verdict.fail(port, message, evidence, partners=partners)
@@ -133,8 +137,9 @@ def missing(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _serves(key: int) -> frozenset[int]:
-    """Return the P_Keys that satisfy a P_Key of the policy: the full form satisfies a limited one, and PK004 reports
-    it."""
+    """Return the P_Keys that satisfy a P_Key of the policy. The full form satisfies a limited P_Key; PK004 reports such
+    a port.
+    """
     return frozenset({key, key | FULL_BIT})
 
 
@@ -283,7 +288,7 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     over_fabric=False,
 )
 def tenant_on_default(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
-    """Fail a default partition that is a tenant's, or of which every CA port is a full member (PK014)."""
+    """Fail a default partition that belongs to a tenant, or that has every CA port as a full member (PK014)."""
     if data.policy is None and data.registry is None:
         return RuleVerdict.without(data, f"no policy or registry was given ({given('--policy or --registry')})")
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)

@@ -98,7 +98,7 @@ def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
 
 
 def _judge_ufm(verdict: RuleVerdict) -> None:
-    """Judge whether UFM gives its SM default keys: failed, passed or unknown; nothing if UFM was not queried."""
+    """Record whether UFM gives its SM default keys: fail, pass or unknown. Record nothing if UFM was not queried."""
     ufm = verdict.data.ufm
     if ufm is None:
         return
@@ -164,7 +164,9 @@ def wildcard(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
 
 
 def _stranger_gets(verdict: RuleVerdict, question: str, what: str) -> RuleVerdict:
-    """Record a failure with the message *what* if the SA answered *question* of a requester without an SM_Key."""
+    """Record a failure with the message *what* if the SA answered the query *question* from a requester without an
+    SM_Key.
+    """
     data = verdict.data
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:

@@ -2,7 +2,7 @@
 
 Time passes between a sweep and the use of its result: a user has to confirm, a run takes long. A cable that was moved
 in the meantime shows at the port before it. So each link on the route to a port is checked once more from its near
-side, the nearest first, and nodes behind a link that changed are not queried.
+side, beginning with the link nearest to the local port. Nodes behind a link that changed are not queried.
 """
 
 from __future__ import annotations

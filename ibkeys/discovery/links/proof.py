@@ -94,7 +94,8 @@ class LinkProver:
     def _doubt_of_table(self, near: Port, far: LinkEnd) -> Task:
         """Task: return why the forwarding table of the near switch contradicts *far*; "" if it does not.
 
-        Of parallel links it names one for each LID, so a port that is known to lead to the same node is accepted.
+        Where links are parallel, the table names one of them for each LID. So another port that is known to lead to the
+        same node is accepted.
         """
         lid = self._ring.lids.get(far[0])
         if not lid or not near.node.is_switch or far[0] == near.node.guid:

@@ -1,8 +1,8 @@
 """All hosts or all switches of a fabric as one word: ``all 1,024 hosts``, ``all 40 hosts but 2: gpu-a[03,07] mlx5_0``,
 ``all 6 switches port 0``.
 
-Hosts are counted by the first word of their names. Where a name repeats or is missing they cannot be, and the word is
-``all 582 HCAs``.
+Hosts are counted by the first word of their names. If a name repeats or is missing, hosts cannot be counted, and the
+word is ``all 582 HCAs``.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Everyone:
         self._is_name = is_name
 
     def hosts(self, rows: Sequence[Row], listed: Listed, exceptions: bool) -> str | None:
-        """Return the word for the ports of all hosts in *rows*; None if they are not all, or if their names are short.
+        """Return the word for the ports of all hosts in *rows*. None if *rows* lack a host, or if the names themselves
+        are short.
 
         *exceptions*: a few hosts may be left out, and are named after the word.
         """
@@ -67,7 +68,7 @@ class Everyone:
     def switches(self, rows: Sequence[Row], listed: Listed) -> str | None:
         """Return the word for the ports of switches in *rows*, without their numbers.
 
-        None where the numbers differ, not all switches have some, or their names are short.
+        None if the port numbers differ, if a switch has no port in *rows*, or if the names themselves are short.
         """
         own = [row for row in rows if row["node_type"] == "switch"]
         numbers: dict[str, set[int]] = {}
@@ -80,7 +81,9 @@ class Everyone:
 
     @cached_property
     def _hosts(self) -> set[Place]:
-        """The ports of all hosts in the sheet; none if a port of the fabric is not there, or hosts are few."""
+        """The ports of all hosts in the sheet. Empty if a host's port is missing from the sheet, or if there are few
+        hosts.
+        """
         found = {place for place, row in self._sheet.items() if row["node_type"] == "ca"}
         reached = {(_guid(port.node), port.num) for port in self._fabric.end_ports() if port.node.type_name == "ca"}
         return found if reached <= found and len(_nodes(found)) >= _LEAST and self._are_different else set()

@@ -130,7 +130,7 @@ class FoldedNames:
         return self._words(rows, self._numbers, guids_of)
 
     def called(self, row: Row) -> str:
-        """Return the name of a port's node, with the GUID after it where the name repeats."""
+        """Return the name of a port's node, followed by its GUID if the name repeats."""
         name, guid = row["node_desc"] or "", row["node_guid"]
         if not name:
             return str(guid)
@@ -248,7 +248,7 @@ class _Links:
 
 
 def _kind(port: Port) -> str | None:
-    """Return the kind of neighbour that a port has; None where it is not known."""
+    """Return the kind of neighbour that a port has; None if the neighbour is not known."""
     if port.peer is not None:
         return "to switches" if port.peer.node.is_switch else "to hosts"
     return "without a link" if port.info is not None and not port.is_linked else None
@@ -264,7 +264,7 @@ def _quoted(name: str) -> str:
 
 
 def _folded_guids(guids: Sequence[str]) -> str:
-    """Return GUIDs, of many those of one vendor as one set: ``0x78e7d1030022[9794,977c]``."""
+    """Return GUIDs as text. Many GUIDs of one vendor become one set: ``0x78e7d1030022[9794,977c]``."""
     if len(guids) <= FEW_GUIDS:
         return ",".join(guids)
     vendors = grouped(sorted(guids), lambda guid: guid[:_VENDOR])

@@ -87,7 +87,7 @@ def fold(names: Iterable[str]) -> str:
 
 
 def _products(sets: list[_Axes]) -> list[_Axes]:
-    """Return few products that together are *sets*, which have no name in common.
+    """Join *sets*, which have no name in common, and return the few products that together have the same names.
 
     Sets that differ in one axis alone are joined, the last axis first.
     """
