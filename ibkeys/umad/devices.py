@@ -15,6 +15,7 @@ from contextlib import suppress
 from functools import cache
 from typing import Any, NamedTuple
 
+from ibkeys.arguments import given
 from ibkeys.errors import DeviceGone, LibraryMissing, NoDevice, PortDown, SmpsNotAllowed
 from ibkeys.umad.port import LocalCa, LocalPort
 
@@ -208,7 +209,7 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
             )
         raise NoDevice(
             "this host has no InfiniBand device: check that there is an HCA and that its driver is loaded "
-            "(`ibkeys doctor`), or use a simulated fabric (backend `sim:`)",
+            f"(`ibkeys doctor`), or use a simulated fabric ({given('`--backend sim:`', '`sim:`')})",
             errno.ENODEV,
         ).explained(f"{SYS_INFINIBAND} is empty or not there.")
     if ca is not None and ca not in [each.name for each in cas]:

@@ -72,7 +72,7 @@ def test_gsi_device_names_its_smi_partner() -> None:
 
 def test_host_without_devices(mocker: MockerFixture) -> None:
     mocker.patch("os.listdir", side_effect=FileNotFoundError)
-    with pytest.raises(errors.NoDevice, match=r"no InfiniBand device(.|\n)*backend `sim:`"):
+    with pytest.raises(errors.NoDevice, match=r"no InfiniBand device(.|\n)*simulated fabric \(`sim:`\)"):
         devices.choose_port((), None, None)
 
 
