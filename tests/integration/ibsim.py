@@ -80,9 +80,10 @@ def tool(name: str) -> str:
 
 
 def ibkeys_environment() -> dict[str, str]:
-    """What ibkeys is run with: this working tree, none of the user's own options."""
+    """What ibkeys is run with: this working tree, none of the user's own options, and no site file of this machine."""
     own = {name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_") and name != "SIM_HOST"}
-    return {**own, "PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200"}
+    fixed = {"PYTHONPATH": str(ROOT), "PYTHONDONTWRITEBYTECODE": "1", "COLUMNS": "200", "IBKEYS_SITE": "none"}
+    return {**own, **fixed}
 
 
 _fork_servers: dict[Library | None, ForkServer] = {}
