@@ -12,11 +12,11 @@
         result = fabric.apply(plan, via=ibkeys.ThroughOpenSM(["sm2"]))
         print(result.proven, result.failed, result.left)
 
-Every use of a fabric starts with `open`; `load` reads a snapshot in its place. A verb sends, a property or
-a noun never does: the result of a sweep is data. Errors are those of `ibkeys.errors`. `ibkeys.audit` runs rules,
-`ibkeys.mkeys` recovers lost M_Keys, `ibkeys.partitions` reads OpenSM's policy file. Public are the names of
-``ibkeys.__all__`` and of these four modules; all else is internal and may change with any version. Each name is loaded
-when it is first used.
+Every use of a fabric starts with `open`; `load` reads a snapshot in its place. A method whose name is a verb may send.
+A property, or a method whose name is a noun, never sends: the result of a sweep is data. Errors are those of
+`ibkeys.errors`. `ibkeys.audit` runs rules, `ibkeys.mkeys` recovers lost M_Keys, `ibkeys.partitions` reads OpenSM's
+policy file. The public names are those of ``ibkeys.__all__`` and of these four modules. All other names are internal
+and may change with any version. Each name is loaded when it is first used.
 """
 
 from __future__ import annotations
@@ -146,15 +146,15 @@ def open(
     limits: Limits | None = None,
     node_names: NodeNames | None = None,
 ) -> Fabric:
-    """Open a local port and return the subnet as seen from it; close it, or use it as a context manager.
+    """Open a local port and return the subnet as seen from it. Close the result, or use it as a context manager.
 
     *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (of a net file, a snapshot
     or another file about a fabric; ``sim:`` alone is a small demo fabric); or a simulated subnet that the caller made;
-    or an open port, which belongs to the fabric from now on.
+    or an open port, which the fabric then owns and closes.
 
     *local*: the local port. *keys*: the M_Keys, and the nodes they are sent to. *stores*: the files of key store and
-    journal. *timing*: timeout and retries of queries. *limits*: on a sweep, a node and an answer of the SA.
-    *node_names*: node GUID → name, or a file in the form of infiniband-diags' node name map.
+    journal. *timing*: timeout and retries of queries. *limits*: the limits of a sweep, of the queries to a node, and of
+    an answer of the SA. *node_names*: node GUID → name, or a file in the form of infiniband-diags' node name map.
 
     Nothing is sent yet. Raises TransportError (with advice), UsageError, AddressError, FileFormatError, StoreError.
     """
@@ -167,7 +167,7 @@ def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFa
     """Read a snapshot and return it in place of an open fabric: it has the same reading interface.
 
     Reading a value that was not recorded raises NotRecorded. ``warnings``: facts that the user should know about the
-    file. Raises StoreError: no such file, no snapshot, a damaged one, one of a later version; FileFormatError for a
+    file. Raises StoreError if the file is missing, damaged, no snapshot, or of a later version; FileFormatError for a
     mistake in *node_names*.
     """
     from ibkeys.opening import load_recorded
@@ -178,8 +178,8 @@ def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFa
 def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> None:
     """Write a snapshot, from ``fabric.take_snapshot()``, to a file of mode 0600; `load` reads it.
 
-    M_Keys are in it as fingerprints, or *with_keys* as they are. An existing snapshot is replaced in one step. Raises
-    StoreError: another kind of file is there, or it cannot be written.
+    The file has fingerprints of the M_Keys or, *with_keys*, the M_Keys themselves. An existing snapshot is replaced in
+    one step. Raises StoreError if the path has another kind of file, or if the file cannot be written.
     """
     from pathlib import Path
 
@@ -191,9 +191,9 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
 def operations(stores: Stores | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
     """Return the operations of the journal, the oldest first; each can be resumed, undone and confirmed.
 
-    *stores*: the file of the journal, by default the user's own, even if a site file names another: scripts read none.
-    *open_only*: only unfinished ones. Needs neither fabric nor key store. Raises StoreError; if the journal does not
-    exist, there are no operations.
+    *stores*: names the file of the journal, by default the user's own. Scripts read no site file, so a journal that a
+    site file names is not used. *open_only*: only unfinished ones. Needs neither fabric nor key store. Raises
+    StoreError; if the journal does not exist, there are no operations.
     """
     from ibkeys.automation.operations import operations_in
     from ibkeys.opening import Stores as Given

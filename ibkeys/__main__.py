@@ -52,7 +52,7 @@ class Interrupt:
         self._waits = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Take a signal that came while *frame* ran."""
+        """Handle a signal that arrived while *frame* ran. Raises KeyboardInterrupt, unless an import is in progress."""
         importer = _importer(frame)
         if importer is None:
             raise KeyboardInterrupt

@@ -53,5 +53,7 @@ ARGUMENTS: Final[Mapping[str, str]] = {
 
 
 def given(option: str, argument: str = "") -> str:
-    """Return the name of the value to give: *option*, or for a script *argument*, by default that of `ARGUMENTS`."""
+    """Return the name by which a message asks for a value: *option* or, for a script, *argument*. By default *argument*
+    is the entry of `ARGUMENTS`.
+    """
     return (argument or ARGUMENTS[option]) if calls_from_script() else option

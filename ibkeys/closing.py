@@ -17,7 +17,7 @@ class Closing(ABC):
 
     @abstractmethod
     def close(self) -> None:
-        """Close it. Safe to call twice."""
+        """Close the object. Safe to call twice."""
 
     def __enter__(self) -> Self:
         return self
@@ -37,7 +37,7 @@ def closing_descriptor(descriptor: int) -> Iterator[int]:
 
 @contextmanager
 def calling_after(seconds: float, function: Callable[[], object]) -> Iterator[None]:
-    """Call *function* in another thread when this block takes longer than so many seconds."""
+    """Call *function* in another thread if this block takes longer than *seconds*."""
     timer = threading.Timer(seconds, function)
     timer.daemon = True
     timer.start()

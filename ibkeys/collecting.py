@@ -27,9 +27,10 @@ more, and they stay frozen."""
 def few_collections() -> Iterator[None]:
     """Let the garbage collector run less often in this block.
 
-    Nearly all objects of a sweep or a plan stay, and each examination of them takes longer than the last. At Python's
-    own thresholds that is a sixth of a sweep's time, a third of the time of a plan for 40,000 hosts, and one
-    examination at the end of a sweep a twelfth of its time. A program that has switched the collector off keeps it off.
+    Nearly all objects of a sweep or a plan stay, and each examination of them takes longer than the last. With Python's
+    own thresholds the collector takes a sixth of the time of a sweep, and a third of the time of a plan for 40,000
+    hosts. One examination at the end of a sweep takes a twelfth of the sweep's time. A program that has switched the
+    collector off keeps it off.
     """
     thresholds = gc.get_threshold()
     if gc.isenabled() and 0 < thresholds[0] < _YOUNG:

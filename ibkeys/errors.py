@@ -23,6 +23,7 @@ IbkeysError
  |    +-- FileChanged                   another program changed it in the meantime; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock
+ |    +-- KeyGone                       the journal names a key that the key store does not have
  |    +-- StoreSealed                   the key store is encrypted: no passphrase, or not the right one
  +-- TransportError     (OSError)       libibumad or the kernel refused; .errno
  |    +-- LibraryMissing                ibkeys was built without libibumad
@@ -59,10 +60,10 @@ class IbkeysError(Exception):
     """Base of all errors of this package. ``str()`` is one line: the request, the place, the answer, the remedy.
 
     The line is a `PortText`, so that errors of many ports can be grouped by cause. ``message``: the sentence that it
-    was raised with. ``step``: the step of a larger change that raised it. ``changed``: what that change had done by
-    then, in words, `NOTHING` for nothing; "" where it is not given. ``advice``: what the user should do first.
-    ``operation``: the operation of the journal that is open. ``way_on``: further actions, and the commands that
-    continue.
+    was raised with. ``step``: the step of a larger change that raised it. ``changed``: the part of that change that was
+    made before the error, in words; `NOTHING` if no part was made, "" if this is not stated. ``advice``: the user's
+    first action. ``operation``: the operation of the journal that is open. ``way_on``: further actions, and the
+    commands that continue.
 
     ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
     command shows it with -v; in a traceback it is a note of the error.
@@ -87,16 +88,17 @@ class IbkeysError(Exception):
         return str(self.args[0]) if self.args else ""
 
     def unchanged(self, advice: str = "", *more: str) -> Self:
-        """Return this error with the fact that nothing was changed, and the advice for the user. *more*: see
-        `explained`."""
+        """Return this error with the statement that nothing was changed, and with *advice* for the user. *more*: see
+        `explained`.
+        """
         self.changed, self.advice = NOTHING, advice
         return self.explained(*more) if more else self
 
     def after(self, done: str) -> Self:
-        """Return this error with *done* in ``changed`` if that is `NOTHING`, because an earlier part of the change was
+        """Return this error with *done* as ``changed``, if ``changed`` is `NOTHING`: an earlier part of the change was
         made.
 
-        The check that raised it runs before a change and again during it.
+        The check that raised this error runs before a change and again during the change.
         """
         self.changed = done if self.changed == NOTHING else self.changed
         return self
@@ -198,7 +200,7 @@ class SendRefused(IbkeysError):
 
 
 class Unreachable(IbkeysError):
-    """The port exists but no SMP can be made that it answers, or no port of the subnet has that address.
+    """No SMP can be made that the port answers, or no port of the subnet has that address.
 
     In the first case the message names the address that works. ``candidates``: similar names.
     """
@@ -252,7 +254,7 @@ class FileError(IbkeysError):
 
 
 class FileChanged(FileError):
-    """A file has changed since it was read, or since ibkeys wrote it. Nothing of it was lost.
+    """A file has changed since ibkeys read or wrote it. The changed contents were not lost.
 
     ``difference``: the changes by another program, as a unified diff without keys; "" where it was not compared.
     """
@@ -287,7 +289,7 @@ class TransportError(IbkeysError, OSError):
 
 
 class LibraryMissing(TransportError):
-    """The extension over libibumad is not there. ``cure``: how it gets there."""
+    """The extension module for libibumad is missing. ``cure``: how to install it."""
 
     def __init__(self, message: str, errno: int = 0, cure: str = "") -> None:
         super().__init__(f"{message}: {cure}" if cure else message, errno)
@@ -311,7 +313,9 @@ class SmpsNotAllowed(TransportError):
 
 
 class AgentRefused(TransportError):
-    """umad_register failed."""
+    """The kernel refused to register an agent (umad_register): another program owns the class, or the port may not have
+    it.
+    """
 
 
 class PortDown(TransportError):
@@ -323,8 +327,9 @@ class DeviceGone(TransportError):
 
 
 class HostNotReached(IbkeysError):
-    """Another host could not be reached through ssh, or its answer is invalid. ``host``: as the user named it; ``why``:
-    the reason, without its name where the message has it."""
+    """Another host could not be reached through ssh, or its answer is invalid. ``host``: the host as the user named it.
+    ``why``: the reason, without the host's name if the message has the name.
+    """
 
     def __init__(self, message: str, host: str, why: str = "") -> None:
         super().__init__(message)

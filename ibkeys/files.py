@@ -1,8 +1,8 @@
 """Reading and writing files that a user names: whole, bounded, and only regular files.
 
 A name may lead to a device, to a pipe without a writer, or to a link that another user made; and a command is often run
-by root. So a regular file is read, up to a limit; other files only if this process inherited them, such as the
-``/dev/fd/63`` of a shell's ``<(...)`` or ``/dev/stdin``. Writing never follows a link. Every failure is an OSError
+by root. So a regular file is read, up to a limit. Any other file is read only if this process inherited it, such as
+``/dev/stdin``, or the ``/dev/fd/63`` of a shell's ``<(...)``. Writing never follows a link. Every failure is an OSError
 whose ``strerror`` has the reason in words.
 """
 
@@ -25,8 +25,9 @@ P = ParamSpec("P")
 KIB: Final = 1 << 10
 MIB: Final = 1 << 20
 
-# Most bytes of each kind of file. The largest subnet has 48,000 LIDs; each limit lets one pass that is several times
-# as large, and still ends a file that is none in well under a second, in memory that a small host has.
+# The most bytes of each kind of file. The largest subnet has 48,000 LIDs; each limit admits the file of a subnet
+# several times as large. A wrong file of that size is still refused in well under a second, in the memory of a small
+# host.
 SECRET: Final = 4 * KIB
 """A key, a passphrase, a short list of keys."""
 SETTINGS: Final = MIB
@@ -45,7 +46,7 @@ _FLAGS: Final = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: openin
 
 
 class NoRegularFile(OSError):
-    """A name leads to a directory, a FIFO, a socket, a device, or a symbolic link where none may be."""
+    """A name leads to a directory, a FIFO, a socket or a device, or to a symbolic link where no link is allowed."""
 
 
 class ChangedMeanwhile(OSError):
@@ -70,9 +71,9 @@ def told_as(error: Callable[[str], Exception], what: str) -> Iterator[None]:
 
 
 def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
-    """Return all of a file, which may have *limit* bytes.
+    """Return all bytes of a file, which may have at most *limit* bytes.
 
-    Raises OSError: not there, not readable, larger than that, or neither a regular file nor inherited.
+    Raises OSError for a file that is missing, not readable, larger than *limit*, or neither regular nor inherited.
     """
     return read_with_mode(path, limit)[0]
 
@@ -84,7 +85,8 @@ def read_text(path: str | os.PathLike[str], limit: int, errors: str = "strict") 
 
 
 def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int | None]:
-    """Return all of a file, and its permission bits: those of the file that was read; None of a pipe.
+    """Return all bytes of a file, and the permission bits of the file that was read; None in place of the bits for a
+    pipe.
 
     Raises the errors of `read_bytes`.
     """
@@ -98,7 +100,7 @@ def read_with_status(path: str | os.PathLike[str], limit: int) -> tuple[bytes, o
 
 
 def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Return all of a regular file that is not inherited, and its status, for `replace_as_read`.
+    """Return all bytes of a regular file that is not inherited, and the file's status, for `replace_as_read`.
 
     A symbolic link is not followed. Raises the errors of `read_bytes`.
     """
@@ -114,8 +116,9 @@ def read_head(path: str | os.PathLike[str], size: int) -> bytes:
 
 
 def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
-    """Return a file opened for reading in parts; *limit*: the most bytes of a regular file; the reader of a pipe counts
-    them.
+    """Return a file opened for reading in parts.
+
+    *limit*: the most bytes that a regular file may have. For a pipe, the caller has to count the bytes.
 
     Raises the errors of `read_bytes`.
     """
@@ -133,7 +136,7 @@ def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
 
 
 def read_descriptor(descriptor: int, limit: int) -> bytes:
-    """Return all of an open file, from its start whatever its offset, or of a pipe to its end. Raises OSError."""
+    """Return all bytes of an open file from its start, whatever its offset, or of a pipe to its end. Raises OSError."""
     status = os.fstat(descriptor)
     is_file = stat.S_ISREG(status.st_mode)
     if is_file and status.st_size > limit:
@@ -179,7 +182,7 @@ def _read_and_close(descriptor: int, is_inherited: bool, limit: int) -> tuple[by
 
 
 def refuse_what_is_no_file(path: str | os.PathLike[str]) -> None:
-    """Raise OSError when *path* is not there or is not a regular file."""
+    """Raise OSError when *path* does not exist or is not a regular file."""
     try:
         mode = os.stat(path).st_mode
     except ValueError:
@@ -216,8 +219,8 @@ def check_output(path: Path, follow: bool = False) -> Path:
     """Return the path to which a file called *path* may be written, in place of an existing one.
 
     Raises NoRegularFile when something other than a file is there. A symbolic link is not a file, unless *follow*
-    allows replacing its target; then it must lead to a file, and be a link that another user cannot have made: else
-    OSError.
+    allows replacing its target; then it must lead to a file, and be a link that another user cannot have made:
+    otherwise OSError is raised.
     """
     try:
         status = os.lstat(path)
@@ -248,7 +251,8 @@ def create_output(path: Path) -> BinaryIO:
         return os.fdopen(os.dup(number), "wb")
     check_output(path)
     with _beside(path) as (file, name):
-        # A rename replaces the name, whatever it has become since it was examined: nothing is ever followed.
+        # A rename replaces the name, even if another file or link has taken it since the check. So no link is ever
+        # followed.
         os.replace(name, path)
     return file
 
@@ -293,7 +297,8 @@ def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
 
 
 def replace_as_read(path: Path, data: bytes, old: os.stat_result | None, rights: int) -> None:
-    """Replace a file as `replace_file` does; its owner stays, and those of its permission bits that are in *rights*.
+    """Replace a file as `replace_file` does. The new file has the owner of the old file, and those permission bits of
+    the old file that are in *rights*.
 
     *old* is from `read_to_replace`; None: there was no file, and the new one has mode 0600. Raises ChangedMeanwhile,
     with nothing changed, if the file is no longer the same; OSError.
@@ -343,7 +348,7 @@ def sync_directory(directory: Path) -> None:
 
 
 def trusted_users() -> frozenset[int]:
-    """Return the user IDs whose files are trusted: root's, the own, and that of the user who ran sudo."""
+    """Return the IDs of users whose files are trusted: root, the user of this process, and the user who ran sudo."""
     own = os.geteuid()
     users = {0, own}
     caller = os.environ.get("SUDO_UID", "")
@@ -353,7 +358,9 @@ def trusted_users() -> frozenset[int]:
 
 
 def refuse_strange_file(status: os.stat_result) -> None:
-    """Raise OSError unless *status*, of an open descriptor, is that of a regular file with one name that is ours."""
+    """Raise OSError unless *status*, of an open descriptor, shows a regular file that has a single name and belongs to
+    one of `trusted_users`.
+    """
     refuse_mode(status.st_mode)
     if status.st_uid not in trusted_users():
         raise OSError(errno.EPERM, f"belongs to another user (UID {status.st_uid})")

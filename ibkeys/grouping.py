@@ -15,7 +15,9 @@ def grouped(things: Iterable[T], value_of: Callable[[T], K]) -> dict[K, list[T]]
 
 
 def gathered(pairs: Iterable[tuple[K, T]]) -> dict[K, list[T]]:
-    """Return the second of each of *pairs* by the first, in the order in which they come."""
+    """Return the second values of *pairs*, grouped by the first value of the pair. Groups and their values keep their
+    order.
+    """
     groups: dict[K, list[T]] = {}
     for value, thing in pairs:
         groups.setdefault(value, []).append(thing)

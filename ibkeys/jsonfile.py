@@ -1,4 +1,4 @@
-"""JSON: read within bounds, so that a file made to exhaust the reader is one line of error; and written for grep."""
+"""JSON: read within bounds, so that a file made to exhaust the reader gives a one-line error, and written for grep."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def dumps(document: Mapping[str, Any]) -> str:
 
 
 def object_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
-    """Return the object of these names and values. Raises FileFormatError when a name occurs twice."""
+    """Return *pairs* of name and value as a JSON object. Raises FileFormatError when a name occurs twice."""
     found = dict(pairs)
     if len(found) != len(pairs):
         seen: set[str] = set()

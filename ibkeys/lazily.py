@@ -1,4 +1,4 @@
-"""Loading on first use, so that importing ibkeys costs nothing: names of its own, other packages."""
+"""Loading of ibkeys' own names and of other packages on first use, so that importing ibkeys takes little time."""
 
 from __future__ import annotations
 
@@ -50,9 +50,10 @@ def is_of_distribution() -> bool:
 
 
 def how_to_install(name: str, version: str = "") -> str:
-    """Return the command that installs a Python package where this ibkeys finds it: by the package manager, pipx or
-    pip that brought ibkeys. *name*: as on PyPI; Debian's and Fedora's packages put ``python3-`` before it. *version*:
-    ``>=2`` for pip; a distribution has just one."""
+    """Return the command that installs a Python package where this ibkeys finds it: by the package manager, pipx or pip
+    that installed ibkeys. *name*: as on PyPI; Debian's and Fedora's packages put ``python3-`` before it. *version*:
+    ``>=2`` for pip; a distribution has just one.
+    """
     if _home() == _OF_DEBIAN:
         return f"apt-get install python3-{name}"
     if is_of_distribution():

@@ -161,7 +161,7 @@ def _between(least: int, value: float, most: int) -> int:
 
 
 def _keys_of_sa(fabric: Fabric, access: SaAccess) -> SaKeys:
-    """Query the SA for M_Keys with *access*, and add them to the fabric's ring."""
+    """Query the SA for M_Keys with *access*, add the keys to the fabric's ring, and return them."""
     from ibkeys.mkeys.sa_keys import read_sa_keys
 
     found = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
@@ -170,7 +170,7 @@ def _keys_of_sa(fabric: Fabric, access: SaAccess) -> SaKeys:
 
 
 def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
-    """Return *backend* where it is an open port, which can receive; a subnet cannot."""
+    """Return *backend* if it is an open port, which can receive; None for a subnet, which cannot."""
     return cast("UmadPort", backend) if hasattr(backend, "recv") else None
 
 

@@ -8,15 +8,15 @@ from typing import Self
 class PortText(str):
     """A text about one port.
 
-    ``common``: the text without parts that are only about that port, such as the route to it: equal for ports with the
-    same text. ``details``: lines to be shown below it, such as a diff.
+    ``common``: the text without the parts that are only about this port, such as the route to it, so that it is equal
+    for all ports with the same cause. ``details``: lines to be shown below the text, such as a diff.
     """
 
     common: str
     details: str
 
     def __new__(cls, text: str, common: str | None = None, details: str = "") -> Self:
-        """Make a text with the common part *common*; None: all of it."""
+        """Make a text with the common part *common*; None: the whole text is common."""
         made = super().__new__(cls, text)
         made.common, made.details = text if common is None else common, details
         return made

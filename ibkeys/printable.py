@@ -23,12 +23,12 @@ def _escaped(char: str) -> str:
 
 
 def shortened(text: str) -> str:
-    """Return *text* in quotes for a message, cut where it is long."""
+    """Return *text* in quotes for a message, cut if it is long."""
     return repr(cut(text))
 
 
 def cut(text: str) -> str:
-    """Return *text*, of a long one the beginning."""
+    """Return *text*, or only its beginning if it is long."""
     return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
 
 
@@ -73,7 +73,9 @@ def named(things: Sequence[object], most: int = NAMED) -> str:
 
 
 def first_lines(lines: Sequence[str], most: int, rest: Callable[[int], str]) -> list[str]:
-    """Return *lines*; of more than *most* the first ones, and the result of *rest* for the number of the others."""
+    """Return *lines*. If there are more than *most*, return the first lines, and the result of *rest* for the number of
+    lines left out.
+    """
     left = len(lines) - most
     return [*lines[:most], rest(left)] if left > 0 else [*lines]
 

@@ -65,7 +65,9 @@ RULES: Final[Mapping[str, ArgumentRule]] = {
 
 
 def refuse_unknown(given: Collection[str], known: Collection[str]) -> None:
-    """Raise TypeError, as Python does, for names that are not *known*: a mistyped ``dry_run`` must not be ignored."""
+    """Raise TypeError, as Python does, for a name in *given* that is not in *known*. A mistyped ``dry_run`` must not be
+    ignored.
+    """
     for name in given:
         if name not in known:
             raise TypeError(f"unexpected keyword argument {name!r}{did_you_mean(name, known)}")

@@ -15,8 +15,9 @@ from ibkeys.store.lock import holder_of
 
 @dataclass(frozen=True, slots=True)
 class Confirmed:
-    """A confirmation. ``is_fresh``: it was not confirmed before. ``problems``: locks on hosts that could not be
-    removed."""
+    """The result of a confirmation. ``is_fresh``: whether the operation was not confirmed before. ``problems``: locks
+    on hosts that could not be removed.
+    """
 
     operation: int
     is_fresh: bool

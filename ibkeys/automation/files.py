@@ -1,4 +1,4 @@
-"""Changes of OpenSMs' files, of sm_key and sa_key or of part_enforce, that a script finishes or undoes."""
+"""Finishing and undoing changes of OpenSMs' files by a script: changes of sm_key and sa_key, or of part_enforce."""
 
 from __future__ import annotations
 
@@ -126,8 +126,9 @@ def _opensm(asked: Asked) -> ThroughOpenSM:
 
 
 def _hosts(asked: Asked, target: OperationTarget) -> list[SmHost]:
-    """Return the hosts that are given now, else those on which the change was begun. Raises UsageError for a simulated
-    subnet."""
+    """Return the hosts that the script gives or, if it gives none, the hosts on which the change was begun. Raises
+    UsageError for a simulated subnet.
+    """
     if asked.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host")
     hosts = _opensm(asked).sm_hosts()

@@ -123,7 +123,9 @@ def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> Change
 
 
 def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
-    """Finish the last run, or its first ports, and *first* of those after them. Raises the errors of `plan_rest`."""
+    """Finish the last run. If it changed only its first ports so far, finish these and change *first* more ports.
+    Raises the errors of `plan_rest`.
+    """
     direct = partial(plan_rest, first=first)
     return _change(command, asked, {"first=": first}, direct, planned.plan_rest)
 

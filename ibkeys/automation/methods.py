@@ -47,12 +47,12 @@ class Direct:
 class ThroughOpenSM:
     """The method by which OpenSMs write the ports, from their policy or options files.
 
-    ``hosts``: those with OpenSMs beside this one, as ssh takes them; by default those of ``sm_config``, by default
-    ``/etc/ibkeys/sm.toml``, or those that the journal has of an operation that is resumed or undone. ``sudo``: become
-    root there. ``wait``: seconds without progress after which OpenSM is signalled once more, and then given up.
-    ``rewrite``, of partitions: OpenSM writes every table first. ``open_while_rotating``, of M_Keys: the level is 0
-    while the key changes. ``standby_wait``: seconds within which the user has to start a standby that systemd does not
-    start.
+    ``hosts``: the other hosts that run OpenSMs, by names that ssh takes. By default they are read from the file
+    ``sm_config`` (by default ``/etc/ibkeys/sm.toml``). An operation that is resumed or undone has its hosts in the
+    journal. ``sudo``: become root on these hosts. ``wait``: seconds without progress after which OpenSM is signalled
+    once more, and then given up. ``rewrite``, for partitions: OpenSM writes every table first. ``open_while_rotating``,
+    for M_Keys: the level is 0 while the key changes. ``standby_wait``: seconds within which the user has to start a
+    standby that systemd does not start.
     """
 
     hosts: Sequence[str] = ()
@@ -81,9 +81,9 @@ class ThroughOpenSM:
 class ThroughUFM:
     """The method through UFM's REST interface, for partitions only.
 
-    ``url``: its base, "" for that of the operation. ``token_file``: holds the access token; ``certificate``,
-    ``private_key``, ``trusted``: PEM files; ``verifies``: whether its certificate is checked; ``proxy``: a URL.
-    ``wait``: as in `ThroughOpenSM`.
+    ``url``: the base URL of UFM; "" for the URL that the operation began with. ``token_file``: the file with the access
+    token. ``certificate``, ``private_key``, ``trusted``: PEM files. ``verifies``: whether UFM's certificate is checked.
+    ``proxy``: a URL. ``wait``: as in `ThroughOpenSM`.
     """
 
     url: str = ""

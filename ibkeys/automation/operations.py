@@ -49,22 +49,22 @@ class Operation:
 
     @property
     def id(self) -> int:
-        """Its number."""
+        """The number of the operation in the journal."""
         return self.record.id
 
     @property
     def command(self) -> str:
-        """The command that began it."""
+        """The command that began the operation."""
         return self.record.command
 
     @property
     def is_open(self) -> bool:
-        """Whether it is unfinished: it was interrupted, is held, had failures, or waits for confirmation."""
+        """Whether the operation is unfinished: it was interrupted, is held, had failures, or waits for confirmation."""
         return bool(self.next_command)
 
     @property
     def awaits_confirmation(self) -> bool:
-        """Whether it will be rolled back unless it is confirmed."""
+        """Whether the operation will be rolled back unless it is confirmed."""
         return self.record.awaits_confirmation
 
     def resume(
@@ -76,10 +76,11 @@ class Operation:
         allow_break: bool = False,
         **how: Unpack[How],
     ) -> ChangeResult:
-        """Finish it as `ibkeys resume` does.
+        """Finish the operation as `ibkeys resume` does.
 
-        *first*: after the first ports only so many of the others, of partitions leaf switches; the other arguments as
-        in `LiveFabric.apply`. Raises StoreError if it is not open, UsageError, Refused, and the errors of planning.
+        *first*: how many further ports to change after the first ports; for partitions, how many leaf switches. The
+        other arguments are those of `Fabric.apply`. Raises StoreError if the operation is not open, UsageError,
+        Refused, and the errors of planning.
         """
         asked = Asked.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
         target, run = self._find(asked, to_resume)
@@ -100,7 +101,7 @@ class Operation:
         leave_open: bool = False,
         **how: Unpack[How],
     ) -> ChangeResult:
-        """Restore the values that it overwrote, as `ibkeys undo` does.
+        """Restore the values that the operation overwrote, as `ibkeys undo` does.
 
         *at_once*: through a subnet manager, in one step, even if that briefly disconnects pairs; *leave_open*: ports
         may be without M_Key afterwards. Raises the errors of `resume`.
@@ -111,9 +112,10 @@ class Operation:
         return _back(asked, target, run, allow_break, at_once, leave_open)
 
     def confirm(self) -> Confirmed:
-        """Confirm it, as `ibkeys confirm` does.
+        """Confirm the operation, as `ibkeys confirm` does.
 
-        Raises StoreError if it does not wait for confirmation, or if it is too late; HostRefused, HostNotReached.
+        Raises StoreError if the operation does not wait for confirmation, or if its time is over; HostRefused,
+        HostNotReached.
         """
         if self.stores.journal is None:
             raise UsageError("a journal in memory has nothing to confirm")

@@ -13,7 +13,7 @@ from ibkeys.topology.port_id import PortId
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A change as it would be made now, for the ``consent`` function. None of it was written.
+    """A change that would be made now, for the ``consent`` function. Nothing was written yet.
 
     ``method``: ``direct``, ``opensm`` or ``ufm``. ``changes``: the planned changes of each port, as far as ports are
     written. ``objections``: the interlocks that it triggers, including overridden ones. ``questions``: consequences
@@ -43,9 +43,10 @@ the proposal names. If there are more than before, the change is planned again, 
 class Progress:
     """The progress of a change.
 
-    ``step``: in words, or the name of a phase; ``done`` of ``whole`` ports have it, 0 of 0 where that is not counted.
-    ``operation``: its number in the journal, once it has begun. ``awaits_confirmation``: all is written, and it is
-    rolled back unless `Operation.confirm` or `ibkeys confirm` confirms it in time.
+    ``step``: the step in words, or the name of a phase. ``done`` of ``whole`` ports have finished the step; both are 0
+    if ports are not counted. ``operation``: the number of the operation in the journal, once it has begun.
+    ``awaits_confirmation``: everything is written, and the change is rolled back unless `Operation.confirm` or `ibkeys
+    confirm` confirms it in time.
     """
 
     step: str
@@ -79,12 +80,13 @@ class PortOutcome:
 class ChangeResult:
     """The result of a change: the outcome at each port, and whether fresh reads have proven all of it.
 
-    ``operation``: its number in the journal, None where nothing was to be done or written. ``changed``: whether
+    ``operation``: the number of the operation in the journal; None if nothing had to be written. ``changed``: whether
     anything was, or may have been, written. ``proven``: whether everything has its wanted value, by a fresh read of
-    every port; true as well where nothing had to be changed. ``done``: ports that were changed and proven. ``failed``:
-    those that were not written or proven. ``left``: those that were not begun, or left alone. ``gone_back``: it was not
-    confirmed in time, so it was rolled back; of M_Keys the level only. ``objections``: of a dry run, the interlocks
-    that would refuse it. ``problem``: why it stopped, or of a dry run, what else would refuse it.
+    every port; also true if nothing had to be changed. ``done``: ports that were changed and proven. ``failed``: ports
+    that were not written or proven. ``left``: ports that were not begun, or left alone. ``gone_back``: whether the
+    change was rolled back because it was not confirmed in time; a change of M_Keys has only the level rolled back.
+    ``objections``: after a dry run, the interlocks that would refuse the change. ``problem``: why the change stopped;
+    after a dry run, any other reason for which it would be refused.
     """
 
     command: str

@@ -1,7 +1,7 @@
 """Keys of management classes other than subnet management: the secrets, and the check that protects a port.
 
-The check of B_Key is that of opa-ff's baseboard agent. Those of the other classes are guessed from it, or from the
-M_Key's: none was observed on a device, so the guesses are arguments here.
+The check of the B_Key is that of opa-ff's baseboard agent. The checks of the other classes are guessed from the check
+of the B_Key or of the M_Key. No device was observed, so the guesses are arguments here.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class ClassKeyVerdict:
 
 
 def check_class_key(method: int, key: int, protect_bit: int, shown: int, *, drops_gets: bool) -> ClassKeyVerdict:
-    """Decide about one MAD with the key *shown* at a port with *key*.
+    """Return the reaction of a port with *key* to one MAD that carries the key *shown*.
 
     *drops_gets*: with the protect bit, a Get without the key is dropped and counted (as at M_Key level 2) instead of
     answered without the key. Which of the two a device does is known only for B_Key, which answers.

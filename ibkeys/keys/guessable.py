@@ -47,7 +47,7 @@ def traits(
 ) -> tuple[Trait, ...]:
     """Return the traits that make *key* guessable, none for a good key and for the key 0.
 
-    *guids*: those of the fabric's nodes and ports. *sm_key*, *sa_key*: as far as known, 0 otherwise.
+    *guids*: the GUIDs of the fabric's nodes and ports. *sm_key*, *sa_key*: the keys of the SM; 0 if they are not known.
     """
     value = key.reveal()
     if not value:

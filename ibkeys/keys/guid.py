@@ -39,7 +39,7 @@ def parse_guid(text: str) -> int:
 
 
 def is_set_of_guids(text: str) -> bool:
-    """Return whether *text*, in the place of a GUID, is a set of several."""
+    """Return whether *text*, given in place of a GUID, is a set of several GUIDs."""
     return "[" in text or "," in text
 
 

@@ -13,7 +13,7 @@ SWEEPS_OF_A_LEASE: Final = 3
 
 
 def least_lease(sweep_interval: int) -> int:
-    """Return the shortest lease that is advised where the SM sweeps every *sweep_interval* seconds."""
+    """Return the shortest advised lease in seconds if the SM sweeps every *sweep_interval* seconds."""
     return SWEEPS_OF_A_LEASE * sweep_interval
 
 
@@ -30,7 +30,9 @@ class KeySetting:
         return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}
 
     def but(self, key: MKey | None, protect: int | None, lease: int | None) -> KeySetting:
-        """Return this with *key*, *protect* and *lease* in place of its own, where they are not None."""
+        """Return a copy of this setting with *key*, *protect* and *lease* in place of its own values; None keeps a
+        value.
+        """
         return KeySetting(
             self.key if key is None else key,
             self.protect if protect is None else protect,

@@ -41,10 +41,10 @@ class MKeyVerdict:
 def check_m_key(
     method: int, attribute_id: int, protect_bits: int, port_m_key: int, request_m_key: int, lease_period: int = 0
 ) -> MKeyVerdict:
-    """Decide one SMP by the M_Key check, after lease expiry has been applied to *protect_bits*.
+    """Return the reaction of a port to one SMP by the M_Key check. *protect_bits* already has lease expiry applied.
 
-    ``m_key_shown`` of a Set(PortInfo) is that before the Set; its reply shows the newly stored key.
-    Only Get, Set and TrapRepress are checked. Source: IBA 14.2.4; Linux qib and hfi1 SMAs, which agree.
+    For a Set(PortInfo), ``m_key_shown`` is the number before the Set; the reply shows the newly stored key. Only Get,
+    Set and TrapRepress are checked. Source: IBA 14.2.4; Linux qib and hfi1 SMAs, which agree.
     """
     is_port_info = attribute_id == AttributeID.PORT_INFO
     good = port_m_key in (0, request_m_key)

@@ -127,11 +127,12 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
 
 
 def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_INBOUND_CHECK) -> int | None:
-    """Return the index of the entry of its *table* by which a switch port with inbound enforcement accepts *key*.
+    """Return the index of the entry in *table* by which a switch port with inbound enforcement accepts *key*.
 
-    The packet comes from its link; None if it is dropped. *check*: the reading, see `InboundCheck`. By ``partition``,
-    the default, a limited member's packet with its limited P_Key passes a limited entry. That two limited members
-    cannot talk is then checked by the switch port before the receiver, and by the receiver (`match_in_table`).
+    The packet comes from the link of the port; None if the port drops the packet. *check*: the assumed check, see
+    `InboundCheck`. By ``partition``, the default, a limited member's packet with its limited P_Key passes a limited
+    entry. That two limited members cannot talk is then checked by the switch port before the receiver, and by the
+    receiver (`match_in_table`).
     """
     if check == "membership":
         return match_in_table(key, table)
@@ -158,7 +159,8 @@ def explain(key: PKey) -> str:
 
 def entry_documents(occupied: Iterable[tuple[int, PKey]] | None) -> list[dict[str, Any]] | None:
     """Return the entries of a P_Key table that are in use as every JSON document has them, with index, partition and
-    membership; None of a table that was not read."""
+    membership; None for a table that was not read.
+    """
     if occupied is None:
         return None
     return [

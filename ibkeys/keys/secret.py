@@ -37,7 +37,7 @@ class Secret64:
         return cls(1 + secrets.randbelow((1 << 64) - 1))
 
     def reveal(self) -> int:
-        """Return the number. Every caller of this is a place where a key can leak: keep them few."""
+        """Return the number. A key can leak at every call of this method, so keep the calls few."""
         return self.__value
 
     @property

@@ -1,4 +1,4 @@
-"""SM_Keys, by which the SA trusts a requester (IBA 15.4.2; OpenSM calls its own sa_key)."""
+"""SM_Keys: the SA trusts a requester that shows the right one (IBA 15.4.2; OpenSM calls it sa_key)."""
 
 from __future__ import annotations
 

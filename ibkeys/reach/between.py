@@ -41,8 +41,8 @@ LinkChecks = tuple[CheckingPort, ...]
 class Crossing(NamedTuple):
     """Whether packets with one P_Key get from one switch to another; ``passes`` is None if that depends on the route.
 
-    ``stops``: the switch ports that stop them, on every route or on some. ``unread``: the ports that may stop them and
-    were not read.
+    ``stops``: the switch ports that stop such packets, on every route or on some. ``unread``: the ports that may stop
+    such packets and were not read.
     """
 
     passes: bool | None
@@ -56,7 +56,7 @@ _PASSES: Final = Crossing(True)
 class SwitchLinks:
     """The links between the switches of a fabric, and which of their ports check packets.
 
-    *checks_of*: returns the checks of a port in a direction; by default those by its P_Keys.
+    *checks_of*: returns the checks of a port in a direction. By default a port checks P_Keys.
     """
 
     def __init__(self, fabric: Topology, checks_of: Callable[[Port, Direction], LinkChecks] | None = None) -> None:
@@ -152,7 +152,7 @@ class SwitchLinks:
         return max(edge) < len(self._switches)
 
     def number_of(self, port: Port) -> int | None:
-        """Return the number of the switch that an end port is on; None if it is on none."""
+        """Return the number of the switch that an end port is linked to; None if it is linked to no switch."""
         node = port.node if port.node.is_switch else port.peer.node if port.peer is not None else None
         return None if node is None else self.number.get(node)
 
@@ -177,7 +177,9 @@ class Between:
         return SwitchGroups(self._links, limited, self._routes(stopped_full)) if limited is not None else None
 
     def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
-        """Return whether packets with *key* get from the switch of an end port to that of another one."""
+        """Return whether packets with *key* get from the switch of the end port *source* to the switch of
+        *destination*.
+        """
         start, end = (self._links.number_of(port) for port in (source, destination))
         if start is None or end is None or start == end:
             return _PASSES
@@ -198,8 +200,8 @@ class Between:
         """Return the switches that packets with the limited P_Key of a partition reach from an end port, surely and
         possibly.
 
-        Both are sets of switches; None: all of them, surely. Full P_Keys need no such answer: both readings of the
-        inbound check treat them alike.
+        Both are sets of switches. None means all switches, surely. There is no such method for full P_Keys, because
+        both readings of the inbound check treat them alike.
         """
         start = self._links.number_of(port)
         routes = self._routes_of(partition, LIMITED) if start is not None else None
@@ -208,7 +210,7 @@ class Between:
         return routes.sure(start), routes.may(start)
 
     def stopping(self, keys: Iterable[PKey]) -> Iterator[tuple[Port, Direction, list[PKey]]]:
-        """Yield the ports that stop packets with some of *keys*, with these."""
+        """Yield the ports that stop packets with some of *keys*, each with the keys that it stops."""
         tables = [(key, self._stopped_by(key)) for key in keys]
         for number, each in enumerate(self._links.checks):
             stopped = [key for key, table in tables if table[number]]
@@ -288,11 +290,11 @@ class SwitchGroups:
         return 0 if number is None else self._place[number]
 
     def reached(self, place: int, forms: int, is_back: bool) -> tuple[int, int] | None:
-        """Return the places that packets with the best of *forms* reach from a place, surely and possibly, as sets of
-        places.
+        """Return the places that packets reach from a place, surely and possibly, as sets of places. The packets have
+        the best of *forms*.
 
-        With *is_back* the places from which packets reach this place. None: all, surely. A port that lets the limited
-        form pass lets the full one pass too.
+        With *is_back*, return the places from which packets reach this place. None means all places, surely. The full
+        form is best: a port that lets the limited form pass lets the full form pass too.
         """
         ways = self._ways.get(FULL if forms & FULL else LIMITED)
         if place == 0 or ways is None:

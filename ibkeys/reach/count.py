@@ -12,7 +12,7 @@ PKeySet = frozenset[PKey]
 
 @dataclass(frozen=True, slots=True)
 class ReachCounts:
-    """How many pairs of end ports gain or lose each other, and how many may, because the route decides."""
+    """How many pairs of end ports gain or lose reach, and for how many this depends on the route."""
 
     gained: int = 0
     lost: int = 0
@@ -20,9 +20,9 @@ class ReachCounts:
 
 
 def count_reach(changes: Sequence[tuple[PKeySet, PKeySet]]) -> ReachCounts:
-    """Return how many pairs of ports gain and lose each other; of each port the P_Keys before and after.
+    """Return how many pairs of ports gain and lose reach. *changes*: the P_Keys of each port before and after.
 
-    Two ports may talk, in both directions, when they share a partition of which at least one is a full member (IBA
+    Two ports may talk, in both directions, when they share a partition and at least one of them is a full member (IBA
     10.9.3). Enforcement of switches is ignored, because policies are compared here; `ibkeys.reach.reach` takes it into
     account for a fabric. Each port is one bit; ports with the same P_Keys are counted together.
     """
@@ -42,7 +42,7 @@ def count_reach(changes: Sequence[tuple[PKeySet, PKeySet]]) -> ReachCounts:
 
 
 def _ordered_pairs(ports: int, others: int) -> int:
-    """Return how many pairs (a, b) there are with a among *ports* and b among *others*, no port with itself."""
+    """Return how many pairs (a, b) there are with a in *ports* and b in *others*. A port makes no pair with itself."""
     return ports.bit_count() * others.bit_count() - (ports & others).bit_count()
 
 

@@ -24,8 +24,8 @@ changed, because in one of the fabrics the route decides.
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """A change of reach of all ports of ``a`` with all ports of ``b``; where the two lists are equal, of each with each
-    other.
+    """A change of reach between all ports of ``a`` and all ports of ``b``. If the two lists are equal, it is between
+    each two ports of the list.
 
     ``pairs``: the number of pairs. A one-way change is from ``a`` to ``b``. The ports are those of the later fabric.
     """
@@ -40,11 +40,11 @@ class Gain:
 class ReachComparison:
     """The changes of reach between two fabrics. Only ports that both fabrics have are compared.
 
-    ``changes``: by groups of ports with the same change. ``unread``: ports whose reach is not known in one of the two;
-    also ports that are in one fabric only and may have been missed in the other. ``virtualized``: ports that had or
-    have virtual ports, whose P_Keys cannot be read: their ``changes`` are those of the tables that were read.
-    ``between``: the ports on links between switches that make pairs unknown. ``came`` and ``went``: the ports that
-    surely are only in the later or only in the earlier fabric; they are in no pair.
+    ``changes``: by groups of ports with the same change. ``unread``: ports whose reach is not known in one of the two
+    fabrics, and ports that are in one fabric only and may have been missed in the other. ``virtualized``: ports that
+    had or have virtual ports. The P_Keys of virtual ports cannot be read, so ``changes`` has only the changes by the
+    tables that were read. ``between``: the ports on links between switches that make pairs unknown. ``came`` and
+    ``went``: the ports that surely are only in the later or only in the earlier fabric; they are in no pair.
     """
 
     changes: list[Gain]
@@ -70,15 +70,16 @@ class ReachComparison:
         return any(each.change != "unknown" for each in self.changes)
 
     def count(self, change: ReachChange) -> int:
-        """Return how many pairs have a change; for one-way changes the two orders of a pair count separately."""
+        """Return how many pairs have a change. For one-way changes, (a, b) and (b, a) count separately."""
         return sum(each.pairs for each in self.changes if each.change == change)
 
 
 def compare_reach(
     before: Topology, after: Topology, *, inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
 ) -> ReachComparison:
-    """Return the changes between two fabrics: the pairs that can talk in one of them only, and those that are one-way
-    in one only."""
+    """Return the changes between two fabrics: the pairs that can talk in only one fabric, and the pairs that are
+    one-way in only one fabric.
+    """
     ports = list(after.end_ports())
     number = {match_key(port): at for at, port in enumerate(ports)}
 
@@ -133,7 +134,7 @@ def _deciding(*reaches: Reach) -> list[Port]:
 
 
 def _gains(change: ReachChange, members: list[Port], own: int, found: int, ports: list[Port]) -> Iterator[Gain]:
-    """Yield the changes of the ports *members*, as a set *own*: among themselves, and with others."""
+    """Yield the changes of the ports *members*, among themselves and with other ports. *own*: *members* as a set."""
     if found & own and len(members) > 1:
         yield Gain(change, members, members, len(members) * (len(members) - 1) // 2)
     others = [ports[at] for at in numbers_in(found & ~own)]

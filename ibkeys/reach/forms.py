@@ -31,8 +31,9 @@ _PASSING: Final[Mapping[InboundCheck, tuple[int, int, int, int]]] = {
 class Standing(NamedTuple):
     """The entries for one partition in the table of an end port, and in that of the switch port that faces it.
 
-    ``inbound`` is for packets from the end port, ``outbound`` for those to it; None where the switch port does not
-    check. ``place``: the place of its switch among the checks between switches (`ibkeys.reach.between.SwitchGroups`).
+    ``inbound`` is for packets from the end port, ``outbound`` for packets to it. Each is None if the switch port does
+    not check in that direction. ``place``: the place of the end port's switch, as `ibkeys.reach.between.SwitchGroups`
+    numbers it.
     """
 
     holds: int
@@ -49,8 +50,9 @@ class PortForms(NamedTuple):
     arrives: int
 
     def sends_to(self, other: PortForms) -> bool:
-        """Return whether a packet of a port with this traffic is accepted by a port with *other*, in the partition of
-        both."""
+        """Return whether a port with the traffic *other* accepts a packet of a port with this traffic. Both are of one
+        partition.
+        """
         return self.leaves & other.arrives != 0
 
 

@@ -35,10 +35,12 @@ class RawFilter:
 
 @dataclass(frozen=True, slots=True)
 class RawWay:
-    """``passes``: whether raw packets get through; None: the route decides, or a switch port on it was not read or is
-    not known.
+    """Whether raw packets get from one end port to another.
 
-    ``may_be_dropped_by``: switch ports between switches that drop them on some routes.
+    ``passes``: the answer. None: the route decides, or a switch port on the route was not read or is not known.
+
+    ``dropped_by``: switch ports that drop raw packets on every route. ``may_be_dropped_by``: switch ports between
+    switches that drop raw packets on some routes.
     """
 
     passes: bool | None
@@ -50,13 +52,14 @@ class RawPackets:
     """The filters of raw packets in *fabric*."""
 
     def __init__(self, fabric: Topology) -> None:
-        # a filter drops every packet, as an empty table does: any P_Key gives the same answer, by either reading
+        # A filter drops every packet, as an empty table does. So any P_Key gives the same answer, by either reading of
+        # the inbound check.
         self._between = Between(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK)
 
     def way(self, source: Port, destination: Port) -> RawWay:
         """Return whether raw packets from *source* reach *destination*, and which switch ports drop them.
 
-        They do not, and no filter drops them, if the link of either port is not Active.
+        If the link of either port is not Active, no packet arrives, and no filter is returned.
         """
         if inactive_end(source) is not None or inactive_end(destination) is not None:
             return RawWay(False)

@@ -87,12 +87,13 @@ class PortGroup:
 class Reach:
     """The reach of all end ports in *fabric*, whose P_Key tables were read.
 
-    ``ports``: the end ports whose reach is known, in the order of the fabric; a set of ports is a number with the bit
-    of each port's place in it (another *place* may be given, None for ports that do not count). ``unread``: end ports
-    whose reach is not known: their own table was not read, or it was not read whether the switch port facing them
-    enforces and by which table. ``virtualized``: those with virtual ports, whose P_Keys cannot be read: they may reach
-    more ports than this shows. ``not_active``: the end of each end port's link that is not Active. ``inbound_check``:
-    the assumption about switches, see `ibkeys.keys.pkey.InboundCheck`.
+    ``ports``: the end ports whose reach is known, in the order of the fabric; a set of ports is a number that has the
+    bit of each port's place in this list set (*place* may number the ports otherwise; None for ports that do not
+    count). ``unread``: end ports whose reach is not known: their own table was not read, or it was not read whether the
+    switch port facing them enforces and by which table. ``virtualized``: end ports with virtual ports. The P_Keys of
+    virtual ports cannot be read, so these end ports may reach more ports than this object shows. ``not_active``: the
+    end of each end port's link that is not Active. ``inbound_check``: the assumption about switches, see
+    `ibkeys.keys.pkey.InboundCheck`.
     """
 
     def __init__(
@@ -156,8 +157,8 @@ class Reach:
     def reached(self, profile: StandingSet, within: Collection[int] = ()) -> ReachedPorts:
         """Return the ports that a port of *profile* can reach and be reached by; *within*: only by these partitions.
 
-        The port itself is among them where two ports of its kind can talk. Each partition of the profile is examined
-        once: the standings in a partition are few.
+        The port itself is in the result if two ports of its profile can talk. Each partition of the profile is examined
+        once, because there are few standings in a partition.
         """
         both = to = by = may_both = may_to = may_by = 0
         for partition, standing in profile:
@@ -179,13 +180,15 @@ class Reach:
         return self._partitions[partition].reached_by(traffic(standing, self.inbound_check), standing.place)
 
     def meeting(self, profile: StandingSet, ports: int, name: ReachedField = "both") -> list[int]:
-        """Return the partitions in which one of the set *ports* is in the field *name* of the `ReachedPorts` of
-        *profile*, lowest first."""
+        """Return the partitions that bring one of *ports* into the field *name* of the `ReachedPorts` of *profile*;
+        lowest first.
+        """
         return sorted(partition for partition, standing in profile if self._found(partition, standing).of(name) & ports)
 
     def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> PairCounts:
-        """Return how many pairs there are of different end ports; *within*: by these partitions only, *having*: those
-        with at least one of these ports."""
+        """Return how many pairs of different end ports there are. *within*: count by these partitions only. *having*:
+        count only pairs with at least one of these ports.
+        """
         found = self._count_among(within, ())
         if having is None:
             return found
@@ -199,7 +202,7 @@ class Reach:
         pairs = one_way = unknown = 0
         for group in self.groups:
             found = self.reached(group.profile, within)
-            # the reach of a port's own kind includes the port itself
+            # the reach of a port's own profile includes the port itself
             standings = (standing for partition, standing in group.profile if not within or partition in within)
             own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
             ports = sum(port not in left_out for port in group.ports) if left_out else len(group.ports)
@@ -233,7 +236,7 @@ class Reach:
                 yield port, self.ports[number + 1 + other]
 
     def depending_on_inbound_check(self) -> list[Port]:
-        """Return the ports of which some packets pass the switch ports under only one of the two assumptions about the
+        """Return the ports with packets that pass the switch ports under only one of the two assumptions about the
         inbound check.
 
         The switch port that faces the port and those between switches are considered.

@@ -29,10 +29,11 @@ def numbers_in(members: int) -> Iterator[int]:
 
 
 def reached_from(beside: Sequence[Collection[int]]) -> list[int]:
-    """Return for each switch the set of switches to which links lead from it, directly or over others, itself included.
+    """Return for each switch the set of switches to which links lead from it, directly or over other switches. The set
+    includes the switch itself.
 
-    *beside*: for each switch those that its links lead to. Each round extends every set by at least one link, so a
-    network of small depth needs few rounds.
+    *beside*: for each switch the switches that its links lead to. Each round extends every set by at least one link, so
+    a network of small depth needs few rounds.
     """
     reached = [1 << switch for switch in range(len(beside))]
     grows = True
@@ -111,10 +112,10 @@ class SwitchGraph:
 class Routes:
     """The switches that packets of one kind reach on the links of *graph*.
 
-    ``closed``: links that stop them. *doubtful*: links that may stop them: the closed ones, pairs of switches of which
-    some parallel link stops them, and links that were not read. A set of switches is a number in which the bit of each
-    switch's number is set. *beyond*: links that lead out of the known switches, or back in. By them packets may get
-    further, but no route becomes doubtful.
+    ``closed``: links that stop these packets. *doubtful*: links that may stop these packets. They are the closed links,
+    links of which a parallel link stops the packets, and links that were not read. *beyond*: links that lead out of the
+    known switches, or back in. Packets may get further by such links, but no route becomes doubtful. A set of switches
+    is a number in which the bit of each switch's number is set.
     """
 
     def __init__(

@@ -17,7 +17,7 @@ ReachedField = Literal["both", "to", "by", "unknown"]
 class PartitionReach(NamedTuple):
     """The reach of a port in one partition (see `ibkeys.reach.reach.ReachedPorts`).
 
-    ``may_both``, ``may_to``, ``may_by``: ports that it may reach besides, where the route or an unread port decides.
+    ``may_both``, ``may_to``, ``may_by``: further ports for which the route or an unread port decides.
     """
 
     both: int

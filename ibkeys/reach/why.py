@@ -67,8 +67,8 @@ class Match:
     """Two P_Keys of two ports that match, and the checks of packets with them: a sends with ``a_pkey``, b with
     ``b_pkey``.
 
-    ``a_to_b``, ``b_to_a``: the checks on every route. Between switches these are only the switch ports that stop
-    packets, so that no route is left. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the
+    ``a_to_b``, ``b_to_a``: the checks on every route. Of the switch ports between switches, only those are in it that
+    stop the packets on every route. ``a_to_b_may``, ``b_to_a_may``: switch ports between switches that may be on the
     route.
     """
 
@@ -81,12 +81,12 @@ class Match:
 
     @property
     def stops(self) -> tuple[PacketCheck, ...]:
-        """The checks that drop packets with them, in either direction, on every route."""
+        """The checks that drop packets with these P_Keys, in either direction, on every route."""
         return tuple(check for check in (*self.a_to_b, *self.b_to_a) if check.index is None)
 
     @property
     def gets_there(self) -> bool | None:
-        """Whether packets get from a to b; None: the route decides, or a table that was not read."""
+        """Whether packets get from a to b. None: this depends on the route, or on a table that was not read."""
         return _passes(self.a_to_b, self.a_to_b_may)
 
     @property
@@ -118,9 +118,9 @@ class PairVerdict:
     """Whether two end ports can talk, and why.
 
     ``ways``: the answer if switches check inbound as ``inbound_check`` assumes, ``otherwise``: the answer for the other
-    reading. ``unread``: the ports whose values were not read; ``virtualized``: those of the two with virtual ports,
-    whose P_Keys cannot be read. ``not_active``: the ends of their links that are not Active; while there are any,
-    nothing gets through, whatever ``matches`` has.
+    reading. ``unread``: the ports whose values were not read; ``virtualized``: those of the two ports that have virtual
+    ports, whose P_Keys cannot be read. ``not_active``: the ends of the two ports' links that are not Active. While an
+    end is not Active, nothing gets through, whatever the matches are.
     """
 
     ways: Connectivity
@@ -191,7 +191,8 @@ def _checks(
 ) -> tuple[tuple[PacketCheck, ...], OnSomeRoutes]:
     """Return the checks of packets with *key* from one port to another: on every route, and on some routes only.
 
-    Ports that were not read are only in the second; those that face the end ports are in `unread_for`.
+    Switch ports between switches that were not read are only in the second result. Switch ports that face the end ports
+    and were not read are in neither; see `unread_for`.
     """
     found = []
     behind, before = leaf_of(source), leaf_of(destination)
@@ -231,13 +232,13 @@ def _passes(checks: Sequence[PacketCheck], may: OnSomeRoutes) -> bool | None:
 
 
 def _all(each: Iterable[bool | None]) -> bool | None:
-    """Return whether all values are true; None if unknown values decide."""
+    """Return whether all values are true; None if that depends on an unknown value."""
     found = set(each)
     return False if False in found else None if None in found else True
 
 
 def _any(each: Iterable[bool | None]) -> bool | None:
-    """Return whether any value is true; None if unknown values decide."""
+    """Return whether any value is true; None if that depends on an unknown value."""
     found = set(each)
     return True if True in found else None if None in found else False
 
