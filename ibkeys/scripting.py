@@ -34,7 +34,7 @@ class Fabric(OpenFabric):
     """A subnet as seen from one open local port, with methods to change it. See `ibkeys.fabric.live.LiveFabric`."""
 
     def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
-        """Sweep for all values of a snapshot, and return it; `ibkeys.save` writes it to a file.
+        """Sweep for all values of a snapshot, and return the snapshot. `ibkeys.save` writes it to a file.
 
         Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; if that
         is not available, ``warnings`` has the reason. *make_secret*: write a secret if there is none yet; without one,
@@ -57,8 +57,8 @@ class Fabric(OpenFabric):
         """Return an object that changes ports; use it as a context manager.
 
         *command*: the name of this change in the journal. *consent*: the interlocks that are overridden, none by
-        default. *dry_run*: nothing is locked, written or sent but Gets. *options*: the options of this change for the
-        journal; no key may be among them.
+        default. *dry_run*: nothing is locked or written, and only Gets are sent. *options*: the options of this change
+        for the journal; no key may be among them.
         """
         from ibkeys.change.writer import ChangeWriter
 
@@ -117,12 +117,12 @@ class Fabric(OpenFabric):
         """Apply a plan, or the file of one, as `ibkeys apply` does: journaled, in an order that disconnects no pair,
         and proven by a fresh read of every port.
 
-        *allow_removals*: P_Keys may be removed; *allow_break*: pairs may temporarily lose connectivity. *first*: only
-        so many leaf switches; `Operation.resume` continues.
+        *allow_removals*: P_Keys may be removed. *allow_break*: pairs may temporarily lose connectivity. *first*: the
+        number of leaf switches to change now; `Operation.resume` continues.
 
-        Ports that could not be written are in the result: check ``proven``. Raises Refused for an interlock, a missing
-        permission and a no; MKeyNeeded, StoreError, HostNotReached, UfmNotReached, UfmRefused. An error after the
-        change began has its ``operation``.
+        Ports that could not be written are in the result: check ``proven``. Raises Refused for an interlock, for a
+        missing permission, and if consent is not given; MKeyNeeded, StoreError, HostNotReached, UfmNotReached,
+        UfmRefused. An error after the change began has its ``operation``.
         """
         from ibkeys.apply.apply import Permissions
         from ibkeys.automation.making import Asked
@@ -139,8 +139,8 @@ class Fabric(OpenFabric):
         return give_keys("mkey-deploy", Asked.of(self, keys, NewKeys), keys)
 
     def rotate_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
-        """Give every port of the fabric that has an M_Key a new one, as `ibkeys mkey-rotate` does: each key is in the
-        key store before it is sent, and proven by a Get with it.
+        """Give a new M_Key to every port of the fabric that has one, as `ibkeys mkey-rotate` does. Each key is in the
+        key store before it is sent, and a Get with the new key proves it.
 
         Give ``same=True`` or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and
         errors are those of `apply`.
@@ -167,10 +167,10 @@ class ChangeRun:
     """Changes to the ports of one fabric, by one script; made by `Fabric.change`. Use it as a context manager; not
     thread-safe.
 
-    Inside it holds the lock of journal and key store, so that no other command changes anything in the meantime;
-    entering raises StoreLocked when one does, and StoreError. Each method ``plan_…`` reads the port and returns a
-    `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were read: make it, check it, apply
-    it.
+    Inside the ``with`` block it holds the lock of journal and key store, so that no other command changes anything in
+    the meantime. Entering raises StoreLocked if another command holds the lock, and StoreError. Each method ``plan_…``
+    reads the port and returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were
+    read: make it, check it, apply it.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for values that
     the port cannot have, and MKeyNeeded where the port hides a key that is not known.
@@ -195,7 +195,7 @@ class ChangeRun:
     def plan_add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
         """Return a plan, for `apply`, that puts each P_Key into the first free entry.
 
-        A P_Key that is there already is not moved. Raises NoRoom if the table is full.
+        A P_Key that is in the table already is not moved. Raises NoRoom if the table is full.
         """
         from ibkeys.change.pkeys import plan_add
 
@@ -228,7 +228,8 @@ class ChangeRun:
     def plan_clear_counters(self, ports: Iterable[Place]) -> Plan:
         """Return a plan, for `apply`, that writes 0 to the violation counters of *ports* that are not 0.
 
-        Of several ports one that cannot be read is left out, and is in ``Plan.troubles``; a single one raises.
+        If one of several ports cannot be read, it is left out and is in ``Plan.troubles``. If *ports* is a single port
+        that cannot be read, the error is raised.
         """
         from ibkeys.change.counters import plan_clear
 
@@ -249,14 +250,14 @@ class ChangeRun:
     # --- checking and applying -----------------------------------------------------------------------------------
 
     def refusals(self, plan: Plan) -> list[Objection]:
-        """Return the interlocks that would refuse *plan*: those it triggers and the consent does not cover."""
+        """Return the interlocks that would refuse *plan*: it triggers them, and the consent does not override them."""
         return self.writer.not_overridden(plan)
 
     def apply(self, plan: Plan) -> bool:
         """Make the change: store the old values in the journal, set the new ones, and read them back.
 
-        Return whether anything was changed: nothing is if the ports have the values already, or in a dry run. Raises
-        Refused for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
+        Return whether anything was changed. Nothing is changed in a dry run, or if the ports have the values already.
+        Raises Refused for an interlock (in a dry run too), NotStored, NoReply, MadStatusError, SendRefused, StoreError.
         """
         self.writer.check(plan)
         if self.dry_run or not plan.pending:

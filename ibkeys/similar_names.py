@@ -17,18 +17,20 @@ _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean a, b or c?`` for the end of a message, "" where nothing of *known* is near *word*."""
+    """Return ``; did you mean a, b or c?`` for the end of a message, "" if no name in *known* is similar to *word*."""
     return did_you_mean_any([word], known)
 
 
 def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _NEAR) -> str:
-    """Return `did_you_mean` for several words that are not there."""
+    """Return the question of `did_you_mean` for several unknown words."""
     names = list(known)
     return did_you_mean_one_of([name for word in words for name in near_names(word, names, most)], most)
 
 
 def did_you_mean_one_of(near: Iterable[str], most: int = _NEAR) -> str:
-    """Return the question about names that were found near; a name with a blank is quoted. "" for none."""
+    """Return the question about *near*, the similar names that were found; "" if there is none. A name with a blank is
+    quoted.
+    """
     shown = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
     if not shown:
         return ""
@@ -55,7 +57,9 @@ def near_names(word: str, known: Iterable[str], most: int = _NEAR) -> list[str]:
 
 
 def near_nodes(word: str, descriptions: Iterable[str]) -> list[str]:
-    """Return those of *descriptions* (``gpu-a03 mlx5_0``) that *word* may mean, with the device or without."""
+    """Return those of *descriptions* (``gpu-a03 mlx5_0``) that *word* may mean. *word* may name the device too, or the
+    host alone.
+    """
     named: dict[str, dict[str, None]] = {}
     for description in descriptions:
         for name in (description, description.partition(" ")[0]):

@@ -1,4 +1,4 @@
-"""The mark of a process on a simulated host, which /proc shows of it and of all that it starts.
+"""The mark of a process on a simulated host. /proc shows the mark for the process and for all processes that it starts.
 
 `ibkeys sim run` gives a program a /dev of its own: a tmpfs whose source names the fabric, the host and the folder of
 the host's files. The program cannot take that file system away again, and any user sees it in /proc/PID/mountinfo. A
@@ -35,22 +35,23 @@ class SimulatedHost(NamedTuple):
 
     @property
     def source(self) -> str:
-        """The source of the tmpfs that marks its processes."""
+        """The source of the tmpfs that marks the processes of this host."""
         return _PREFIX + ":".join(quote(part, safe="/") for part in self)
 
     @property
     def variables(self) -> dict[str, str]:
-        """The environment variables of its processes."""
+        """The environment variables of the processes of this host."""
         return {SOCKET: self.socket, HOST: self.host, FOLDER: self.folder}
 
     @property
     def stores(self) -> Path:
-        """The folder of journal and key store there."""
+        """The folder of journal and key store on this host."""
         return Path(self.folder) / "stores"
 
 
 def of_mounts(mountinfo: str) -> SimulatedHost | None:
-    """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None if it is on a real one.
+    """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None for a process on a real
+    host.
 
     Source: proc(5): the source is the second field after the separator.
     """
@@ -77,7 +78,9 @@ def own() -> SimulatedHost | None:
 
 
 def refuse_ssh() -> None:
-    """Raise UsageError on a simulated host: from there no other host is reached, because it would be a real one."""
+    """Raise UsageError on a simulated host. No other host is reached from a simulated host, because it would be a real
+    one.
+    """
     here = own()
     if here is not None:
         raise UsageError(

@@ -1,1 +1,1 @@
-"""Files that other tools wrote about a fabric, made into a snapshot: their values, joined, with the origin of each."""
+"""Making a snapshot of files that other tools wrote about a fabric. The values are joined; each keeps its origin."""

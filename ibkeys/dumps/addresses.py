@@ -10,12 +10,14 @@ from ibkeys.topology.nodes import Node, Port
 
 
 def end_ports(node: Node) -> list[Port]:
-    """Return the end ports of a node in files, by number: a switch has its port 0, in any case."""
+    """Return the end ports of a node that files describe, by number. For a switch this is port 0, even if no file has
+    it.
+    """
     return [node.port(0)] if node.is_switch else [port for _, port in sorted(node.ports.items())]
 
 
 class Addresses:
-    """Ports by LID, and by port and node GUID. An address that two nodes have finds none."""
+    """Ports by LID, port GUID and node GUID. An address that two nodes have finds no port."""
 
     def __init__(self, nodes: Iterable[Node]) -> None:
         self._by_lid: dict[int, Port | None] = {}
@@ -28,7 +30,7 @@ class Addresses:
                     _enter(self._by_guid, guid, port)
 
     def find(self, lid: int | None, guid: int | None, num: int) -> Port | None:
-        """Return port *num* of the node with that LID or GUID; 0 of a CA is the port with the address itself."""
+        """Return port *num* of the node with that LID or GUID. For a CA, 0 means the port that has the address."""
         port = self._by_lid.get(lid) if lid is not None else self._by_guid.get(guid or 0)
         if port is None or num > port.node.num_ports:
             return None

@@ -89,7 +89,7 @@ SWITCH_INFO: Final[Mapping[str, NumberRow]] = {
 
 
 def split_dotted(text: str) -> tuple[str, str] | None:
-    """Return the name and the value of such a line; None for any other line, as the names below a CapMask are."""
+    """Return the name and the value of such a line; None for any other line, such as the names below a CapMask."""
     found = _DOTTED.fullmatch(text.strip())
     return (found[1].strip(), found[2].strip()) if found else None
 
@@ -105,7 +105,9 @@ def value_of(line: TextLine, name: str, text: str, row: NumberRow) -> int:
 
 
 def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> None:
-    """Take one line of a PortInfo. Names that are not known are left out, and an Mkey that is not displayed."""
+    """Add the value in one line of a PortInfo to *fields*. Unknown names are left out, and so is an Mkey that is not
+    displayed.
+    """
     row = PORT_INFO.get(name)
     if row is not None and text != NOT_DISPLAYED:
         fields.put(row, value_of(line, name, text, row))
@@ -114,7 +116,7 @@ def take_port_info(line: TextLine, name: str, text: str, fields: PortFields) -> 
 def node_of(heading: TextLine, values: Mapping[str, int], lid: int) -> tuple[NodeFacts, list[PortFacts]]:
     """Return the node in fields of NodeInfo, by JSON name, and the port that answered, if its number is known.
 
-    *lid*: the port's, 0 for none. Raises FileFormatError at *heading* for an impossible node.
+    *lid*: the LID of that port, 0 for none. Raises FileFormatError at *heading* for an impossible node.
     """
     numbers = dict(values)
     guid, kind, ports = (numbers.pop(row.attr, 0) for row in _WHO)

@@ -67,9 +67,9 @@ class PortFacts:
     """A port.
 
     ``node``: the GUID of its node; None where the port is named by ``at_lid``, or by ``at_guid``, a port or node GUID.
-    ``num`` 0 of a CA that is named so: the port that has that LID or GUID. ``info``: PortInfo of 64 bytes; fields that
-    the file does not have are 0 in it, and ``lacks`` has their JSON names. ``says_m_key``: whether the file has the
-    M_Key. ``blocks``: blocks of the P_Key table by number, 64 bytes each; ``table``: all of it.
+    If a CA port is named so, ``num`` 0 means the port that has that LID or GUID. ``info``: PortInfo of 64 bytes; fields
+    that the file does not have are 0 in it, and ``lacks`` has their JSON names. ``says_m_key``: whether the file has
+    the M_Key. ``blocks``: blocks of the P_Key table by number, 64 bytes each. ``table``: the whole P_Key table.
     """
 
     node: int | None
@@ -146,7 +146,7 @@ class PortFields:
 
 @lru_cache(maxsize=64)
 def _all_but(present: frozenset[str]) -> frozenset[str]:
-    """Return the fields of PortInfo that are not in *present*.
+    """Return the names of the fields of PortInfo that are not in *present*.
 
     The rows of a file have the same fields and share one set: a set for each port takes 3 KB, ten times as much as the
     rest of a port.

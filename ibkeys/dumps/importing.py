@@ -1,4 +1,4 @@
-"""A snapshot of the files that other tools wrote about one fabric."""
+"""Making one snapshot of the files that other tools wrote about a fabric."""
 
 from __future__ import annotations
 
@@ -122,7 +122,7 @@ def _about(
 
 
 def _few(notes: Sequence[str]) -> list[str]:
-    """Return a file's notes, or the first of very many."""
+    """Return a file's notes, or only the first of them if there are very many."""
     if len(notes) <= _SAMPLE:
         return list(notes)
     return [*notes[:_SAMPLE], f"{counted(len(notes) - _SAMPLE, 'more remark')} like these"]

@@ -1,7 +1,8 @@
 """The contents of several files about one fabric, joined.
 
-A port's answer has precedence over the SM's data about it; of two files of the same kind the one that is named first
-counts. Where files contradict each other about a node, they are of two fabrics, which is an error.
+A port's own answer has precedence over the SM's data about the port. If two files of the same kind have a value, the
+file that is named first counts. If files contradict each other about a node, they describe two fabrics, which is an
+error.
 """
 
 from __future__ import annotations
@@ -50,9 +51,9 @@ class FileFacts:
 class Joined:
     """The fabric that files describe.
 
-    ``origins``: the file, by its place among them, that an attribute of a port is from. ``sm_view``: the SM's data,
-    even about ports that answered themselves. ``why``: why an attribute in a file is still unknown. ``lists_links``:
-    whether some file lists links. ``notes``: the parts that could not be used.
+    ``origins``: the file that an attribute of a port is from, as its place in the list of files. ``sm_view``: the SM's
+    data, even about ports that answered themselves. ``why``: why an attribute in a file is still unknown.
+    ``lists_links``: whether some file lists links. ``notes``: the parts that could not be used.
     """
 
     fabric: Topology = field(default_factory=Topology)
@@ -66,8 +67,8 @@ class Joined:
 def join(files: Sequence[FileFacts]) -> Joined:
     """Return the fabric that *files* describe together; nothing in it has a route yet.
 
-    Raises FileFormatError: no file names a node; two contradict each other about a node; more nodes than any fabric
-    has.
+    Raises FileFormatError if no file names a node, if two files contradict each other about a node, or if there are
+    more nodes than any fabric has.
     """
     joiner = _Joiner(files)
     joiner.nodes()
@@ -207,8 +208,9 @@ class _Joiner:
         self.joined.origins[port, PortInfo.name] = place
 
     def _join_blocks(self) -> None:
-        """Make tables of blocks. The table has the length in the node's attributes, and every block of it must be
-        there."""
+        """Make P_Key tables from blocks. A table has the length in the node's attributes, and the files must have every
+        block of it.
+        """
         for port, (place, blocks) in self.blocks.items():
             self.joined.sm_view.answers.setdefault(PKeyTableRecord.name, SaAnswer("answered"))
             capacity, key = port.capacity, (port, PKeyTable.name)
@@ -236,7 +238,9 @@ class _Joiner:
 
 
 def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
-    """Return CapabilityMask2 for a port that has one: without it virtual ports cannot be excluded."""
+    """Return the row of CapabilityMask2 for a port that has this field: without the field virtual ports cannot be
+    excluded.
+    """
     has_one = PortInfo.capability_mask.decode(info) & CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
     return (PortInfo.capability_mask2,) if has_one else ()
 

@@ -24,7 +24,8 @@ class DumpKind:
     """A kind of file. ``module``: the module that reads it, imported for the first file of this kind. ``begins``: the
     form of its first meaningful line; None for the binary kind.
 
-    ``is_sm``: its values are the SM's data, not answers of ports. ``limit``: the most bytes of one.
+    ``is_sm``: whether the values are the SM's data and not answers of ports. ``limit``: the most bytes that such a file
+    may have.
     """
 
     name: str
@@ -35,8 +36,9 @@ class DumpKind:
 
     @property
     def read(self) -> Callable[..., DumpFacts]:
-        """The function that returns the contents of a file: it takes the path, the most bytes, and of a P_Key table of
-        smpquery its port; it raises FileFormatError."""
+        """The function that returns the contents of a file. It takes the path, the most bytes and, for a P_Key table of
+        smpquery, the port of the table. It raises FileFormatError.
+        """
         reader: Callable[..., DumpFacts] = getattr(import_module(f"ibkeys.dumps.{self.module}"), f"read_{self.module}")
         return reader
 

@@ -61,9 +61,10 @@ def to_number(text: str) -> int | None:
 
 
 def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
-    """Yield the lines of a file, of which only one is in memory. Bytes that are no UTF-8 survive as surrogates.
+    """Yield the lines of a file, with only one line in memory at a time. Bytes that are not UTF-8 become surrogates.
 
-    Raises FileFormatError: it cannot be read, is larger than *limit*, has a longer line than LONGEST_LINE, or no text.
+    Raises FileFormatError if the file cannot be read, is larger than *limit*, has a longer line than LONGEST_LINE, or
+    is no text.
     """
     name = str(path)
     with readable(path), files.open_to_read(path, limit) as file:
@@ -83,10 +84,12 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
 
 
 def readable(path: Path) -> AbstractContextManager[None]:
-    """Raise FileFormatError for a file that cannot be read in this block."""
+    """Raise FileFormatError in place of an OSError in this block, for a file that cannot be read."""
     return files.told_as(partial(FileFormatError, path=str(path)), "cannot be read")
 
 
 def without_messages(lines: Iterator[TextLine]) -> Iterator[TextLine]:
-    """Leave out the lines of infiniband-diags on standard error, which are often in the same file."""
+    """Yield *lines* without the messages that infiniband-diags writes to standard error, which are often in the same
+    file.
+    """
     return (line for line in lines if not line.text.startswith(_STDERR))

@@ -25,8 +25,8 @@ def start_of(fabric: Topology, guids: list[int]) -> Port | None:
 def lay_routes(fabric: Topology, start: Port | None) -> list[str]:
     """Give each node and port that links reach its route from *start*, and put the nodes in that order.
 
-    Returns notes for the reader: if no file has a start, the routes are from the first node; nodes that no link reaches
-    have the route of the start, which is not theirs.
+    Returns notes for the reader. If no file has a start, the routes begin at the first node. A node that no link
+    reaches gets the route of the start, which is not its own.
     """
     notes = []
     if start is None:
@@ -80,7 +80,7 @@ def _name_arrival(node: Node, port: Port | None = None) -> None:
 
 
 def _is_described(port: Port) -> bool:
-    """Return whether a file has more of a CA port than its number: such a port counts among those that are read."""
+    """Return whether a file has more data about a CA port than its number. Such a port counts as read."""
     if port.peer is not None or port.p_key_raw is not None:
         return True
     return port.is_linked if port.info is not None else port.stated_lid is not None

@@ -65,7 +65,9 @@ class _Reader:
             self.facts.links.append(pair)
 
     def _ends(self, line: TextLine) -> tuple[re.Match[str], re.Match[str]] | None:
-        """Return both ends; None if a name makes it ambiguous where one ends and the other begins."""
+        """Return both ends of the link in a line; None if a name makes it unclear where the first end stops and the
+        second begins.
+        """
         tail = _TAIL.search(line.text)
         splits = list(_BETWEEN.finditer(line.text))
         if tail is None or not splits:

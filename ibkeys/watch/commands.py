@@ -52,8 +52,8 @@ class _Running:
 class EventCommand:
     """Runs *words* once for each event. Its output goes to standard error. *say*: called once for each kind of failure.
 
-    `tend` has to be called again and again: it starts waiting commands, and ends those that take too long. ``waiting``:
-    the documents of events that wait; ``running``: the commands that were started.
+    The caller has to call `tend` repeatedly: it starts waiting commands, and ends commands that take too long.
+    ``waiting``: the documents of events whose command was not started yet. ``running``: the commands that run now.
     """
 
     def __init__(
@@ -66,7 +66,9 @@ class EventCommand:
         self.left_out = 0
 
     def give(self, document: str) -> None:
-        """Run the command for an event, now or when there is room. *document*: its standard input, one line."""
+        """Run the command for an event now, or later if too many commands run. *document*: the standard input of the
+        command, one line.
+        """
         if len(self.waiting) >= MOST_WAITING:
             self.left_out += 1
             self._say_once(

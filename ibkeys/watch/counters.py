@@ -51,9 +51,9 @@ def counted_by(event: Event) -> list[Counter]:
 
 
 class CounterReadings:
-    """The last reading of every counter, and the traps since then that it has counted.
+    """The last reading of every counter, and the traps since then whose events the counter has counted.
 
-    ``last``: the last value of each counter; those of ports that no longer exist are dropped.
+    ``last``: the last value of each counter. Counters of ports that no longer exist are dropped.
     """
 
     def __init__(self) -> None:
@@ -71,7 +71,7 @@ class CounterReadings:
         """Return an event for each counter that rose by more than the reported traps since it was last read.
 
         At the first reading of a port only counters at their largest value are reported. A counter that is lower than
-        before was cleared in between, so all of it is new. A counter that could not be read keeps its last value.
+        before was cleared in between, so its whole value is new. A counter that could not be read keeps its last value.
         """
         self._round += 1
         events = []
@@ -107,10 +107,10 @@ class CounterReadings:
         return Event(time, "counters", kind, None, EventEnd.of(port), value=value, detail="; ".join(notes), count=rose)
 
     def _forget(self) -> None:
-        """Drop counters that were not read for long, and the oldest of them if they exceed the counters that were just
-        read.
+        """Drop counters that were not read for long. Drop the oldest too if there are more old counters than
+        `KEPT_AT_LEAST` and than counters just read.
 
-        So nodes that come and go do not add up forever: a node may claim to be another one in each sweep.
+        This bounds the memory: a node may claim to be another node in each sweep.
         """
         oldest = self._round - KEPT_ROUNDS
         gone = sorted((last.round, counter) for counter, last in self.last.items() if last.round < self._round)

@@ -1,4 +1,4 @@
-"""One event: what was refused or happened, which port reports it, the two ends, and the key.
+"""One event: its kind, the port that reports it, the two ends of the packet, and the key.
 
 An event never holds an M_Key, not even one that was offered and refused: the sender may have mistyped the true key.
 """
@@ -73,12 +73,12 @@ _NOT_IN_POLICY: Final = "no partition of the policy has this P_Key"
 class Event:
     """An event that happened once, or with ``count`` above 1 several times since ``since``.
 
-    ``time``, ``since``: ISO 8601 in UTC; ``time`` is that of the last. ``trap``: the TrapNumber, None for a counter.
-    ``at``: the port that refused, counted or reports. ``sender``, ``receiver``: the ends of the packet; for a wrong
-    M_Key ``sender`` is the sender of the SMP. ``partition_name``, ``policy_line``: of the partition of ``p_key``, if it
-    is in a given policy. ``method`` to ``modifier``: of the SMP with a wrong M_Key. ``value``: the counter's current
-    value. ``detail``: further text. ``not_in_policy``: no partition of the policy has ``p_key``. ``doubtful``: the
-    uncertain parts, with the reason.
+    ``time``, ``since``: ISO 8601 in UTC; ``time`` is when the event happened last. ``trap``: the TrapNumber, None for a
+    counter. ``at``: the port that refused, counted or reports. ``sender``, ``receiver``: the ends of the packet; for a
+    wrong M_Key ``sender`` is the sender of the SMP. ``partition_name``, ``policy_line``: the name and line of the
+    partition of ``p_key``, if a given policy defines it. ``method`` to ``modifier``: fields of the SMP with a wrong
+    M_Key. ``value``: the counter's current value. ``detail``: further text. ``not_in_policy``: no partition of the
+    policy has ``p_key``. ``doubtful``: the uncertain parts, with the reason.
     """
 
     time: str

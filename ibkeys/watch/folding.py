@@ -1,6 +1,7 @@
 """Folding repeated events: the first is reported at once, repeats as a count from time to time, in bounded memory.
 
-A port that is queried with a wrong key a thousand times a second, or once with each key, is one event to report.
+If a port is queried with a wrong key a thousand times a second, or with many different keys, that is one event to
+report.
 """
 
 from __future__ import annotations
@@ -101,7 +102,7 @@ class Folder:
     def due(self, now: float, all_of_it: bool = False) -> list[Event]:
         """Return the repeated events that are due, each with its whole count; with *all_of_it* all unreported ones.
 
-        Events without a repeat for long are dropped.
+        Events that did not repeat for long are dropped.
         """
         events = []
         for key, folded in list(self._folded.items()):
@@ -114,8 +115,9 @@ class Folder:
 
 
 def _what(event: Event) -> _Key:
-    """Return the key by which two events are the same. The detail of a counter is of one reading only, so it is left
-    out."""
+    """Return the key of an event: two events with equal keys are the same event. The detail of a counter belongs to one
+    reading only, so the key lacks it.
+    """
     detail = event.detail if event.source != "counters" else ""
     return (*_pair(event), event.p_key, event.q_key, event.method, event.attribute, event.modifier, detail)
 

@@ -16,12 +16,12 @@ _CHUNK: Final = 1 << 18
 
 
 class FollowedFile(Closing):
-    """The lines that are written to a file from now on. Use it as a context manager.
+    """Reads the lines that are written to a file from now on. Use it as a context manager.
 
     logrotate may rename the file and make a new one, or copy and truncate it; OpenSM truncates it at SIGUSR1 with
     accum_log_file FALSE. A file that replaces the first is read from its start. A missing file is waited for.
-    ``problem``: why it cannot be read now, "" while it can. ``is_behind``: more lines were already written than were
-    returned. ``rest``: the beginning of a line whose end was not written yet.
+    ``problem``: why the file cannot be read now, "" while it can be read. ``is_behind``: whether the file has more
+    lines than were returned. ``rest``: the beginning of a line whose end was not written yet.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class FollowedFile(Closing):
         return self._split(data)
 
     def _was_replaced(self) -> bool:
-        """Return whether the name leads to another file now.
+        """Return whether the file's name leads to another file now.
 
         A file that was renamed, with no new file in its place yet, is still read: its writer has it open.
         """

@@ -21,7 +21,9 @@ _KINDS: Final[dict[int, EventKind]] = {
 
 
 def event_of_log(notice: LogNotice, names: Names, now: datetime) -> Event:
-    """Return the event of a notice in OpenSM's log, with the ends as *names* has them; *now* has a time zone."""
+    """Return the event of a notice in OpenSM's log. *names* finds the ports of its ends. *now*: the current time, with
+    a time zone.
+    """
     time = timestamp(lambda: time_of(notice, now))
     kind = _KINDS[notice.trap]
     at = names.switch_port(notice.lid, notice.port) if notice.port else names.end(notice.lid, notice.gid)

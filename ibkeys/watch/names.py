@@ -15,8 +15,8 @@ _INTERFACE_ID = (1 << 64) - 1
 class Names:
     """The ports of the last sweep by LID and by GUID.
 
-    ``misses``: the number of look-ups since the sweep for ports that it does not have, or has otherwise: a reason for a
-    new sweep.
+    ``misses``: how many look-ups since the sweep did not find a port, or found a contradiction. A miss is a reason for
+    a new sweep.
     """
 
     def __init__(self) -> None:
@@ -50,9 +50,10 @@ class Names:
         return self._by_guid.get(gid & _INTERFACE_ID)
 
     def end(self, lid: int, gid: int = 0) -> EventEnd:
-        """Return the end with *lid*, or the one with *gid* if no port has that LID; as far as they are known.
+        """Return the end with *lid*, or the end with *gid* if no port has that LID. If no port is known, the end has
+        the LID and GUID alone.
 
-        A GID of another port than the LID's counts as a miss: LIDs may have changed since the sweep.
+        If the GID belongs to another port than the LID, that counts as a miss: LIDs may have changed since the sweep.
         """
         port, named = self.by_lid(lid), self.by_gid(gid)
         if port is not None and named is not None and named is not port:

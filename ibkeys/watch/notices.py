@@ -37,7 +37,7 @@ _GROUPS: Final = (TrapNumber.MULTICAST_GROUP_CREATED, TrapNumber.MULTICAST_GROUP
 
 
 def event_of_report(report: TrapReport, names: Names, time: str) -> Event:
-    """Return the event of a Report, with the ends as *names* has them; *time* is when it came."""
+    """Return the event of a Report. *names* finds the ports of its ends. *time*: when the Report arrived."""
     notice = report.notice
     number, details = notice.trap_number, notice.details
     issuer = names.end(notice.issuer_lid, report.issuer_gid)
@@ -91,7 +91,8 @@ def _bad_m_key(details: BadMKeyDetails, issuer_lid: int, issuer: EventEnd, names
 def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tuple[EventEnd | None, str]:
     """Return the sender of the SMP that was refused, and the doubt about it in words.
 
-    LIDADDR is the sender's by the specification; the Linux SMAs write their own LID there, which is no evidence.
+    By the specification LIDADDR is the LID of the sender. The Linux SMAs write their own LID there, which is no
+    evidence.
     """
     if not details.dr_notice:
         if details.lid_addr not in (*_PERMISSIVE, issuer_lid):
@@ -107,7 +108,8 @@ def _sender_of_smp(details: BadMKeyDetails, issuer_lid: int, names: Names) -> tu
 
 
 def _followed_back(refused_by: Port, path: Sequence[int]) -> Port | None:
-    """Return the end port where a return path ends that begins at *refused_by*; None if no such path is known.
+    """Return the end port at the end of the return path *path*, which begins at *refused_by*; None if the links of the
+    path are not known.
 
     Each entry is the port by which the SMP came into a node, the last one at *refused_by*. The Linux SMAs begin with
     the unused entry 0 instead, and have no room for the last one: of a CA that is the port itself.

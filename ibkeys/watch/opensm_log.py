@@ -1,13 +1,14 @@
 """Security notices in OpenSM's log, for use without an SM_Key.
 
-OpenSM 3.3.23 writes of one trap first, at level ERROR, ``Received Generic Notice`` (number and reporter), for traps 257
-and 258 a second line ``Bad P_Key:...`` with key and LIDs, and then, at level INFO, ``Reporting Security Notice`` with
-everything. ERROR lines reach the file at once, INFO lines wait in a buffer for the next ERROR line, and with log_flags
-without 0x02 there are none. Older versions write no more than number and reporter at INFO either. Source: opensm
-osm_trap_rcv.c:log_trap_info, osm_inform.c:log_notice; lines of 3.3.23 as they were observed.
+OpenSM 3.3.23 writes up to three lines about one trap. The first, at level ERROR, is ``Received Generic Notice`` with
+number and reporter. For traps 257 and 258 a second line follows, ``Bad P_Key:...`` with key and LIDs. The last, at
+level INFO, is ``Reporting Security Notice`` with all data. ERROR lines reach the file at once. INFO lines wait in a
+buffer for the next ERROR line; if log_flags lacks 0x02, there are none. The INFO line of older versions has only number
+and reporter. Source: opensm osm_trap_rcv.c:log_trap_info, osm_inform.c:log_notice; lines of 3.3.23 as they were
+observed.
 
-The lines are not evidence: a log may hold text that nodes chose themselves. Only lines of exactly these forms are
-taken, and of them numbers only. The M_Key that ``Reporting Security Notice "Bad M_Key"`` shows is not read.
+The lines are not evidence: a log may hold text that nodes chose themselves. Only lines of exactly these forms are used,
+and only the numbers in them. The M_Key that ``Reporting Security Notice "Bad M_Key"`` shows is not read.
 """
 
 from __future__ import annotations
@@ -142,7 +143,7 @@ def _with_packet(notice: LogNotice, lid1: str, lid2: str, key: str, gid1: str, g
 
 
 def _checked(notice: LogNotice) -> LogNotice | None:
-    """Return *notice*, None if one of its numbers is out of range: then the line is not a notice."""
+    """Return *notice*, or None if one of its numbers is out of range: then the line is not a notice."""
     lids = (notice.lid, notice.lid1, notice.lid2)
     most = 0xFFFF if notice.trap in (TrapNumber.BAD_P_KEY, TrapNumber.BAD_P_KEY_SWITCH_PORT) else 0xFFFF_FFFF
     fits = max(lids) <= 0xFFFF and notice.port <= 0xFF and (notice.key is None or notice.key <= most)
@@ -150,7 +151,7 @@ def _checked(notice: LogNotice) -> LogNotice | None:
 
 
 class LogReader:
-    """Reads lines of the log, and returns each trap once, although up to three lines are about it.
+    """Reads lines of the log, and returns each trap once, although up to three lines are about the same trap.
 
     ``told``: how many traps of a kind, by number and LID, were returned before a further line about each came.
     """
@@ -207,7 +208,8 @@ class LogReader:
 
 
 def time_of(notice: LogNotice, now: datetime) -> datetime:
-    """Return the time of *notice* in UTC: its own, in the local time of this host and in the last year that fits.
+    """Return the time of *notice* in UTC. The log has local time of this host without a year; the last year that fits
+    is taken.
 
     *now* is the time of day with a time zone; it is returned if the log's time is invalid.
     """

@@ -1,4 +1,4 @@
-"""Messages of the watch about itself: each condition once when it starts and once when it ends."""
+"""Messages of the watch about itself: one when a condition starts, and one when it ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which partition a P_Key belongs to, by the policy file; the file is read again when it changes."""
+"""Finding the partition of a P_Key in the policy file, which is read again when it changes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class PartitionNames:
     def read_again(self) -> str:
         """Read the file again if it has changed. Return why it cannot be used, "" if it can.
 
-        Until it can, partitions are named by the former policy, which may differ from OpenSM's.
+        While the file cannot be used, partitions are named by the former policy, which may differ from OpenSM's.
         """
         now = _state_of(self._path)
         if now != self._seen:

@@ -24,7 +24,7 @@ class Notifier:
 
     @property
     def wants_signs(self) -> bool:
-        """Whether systemd ends this process unless it gets `alive` again and again."""
+        """Whether systemd ends this process unless `alive` is called regularly."""
         return self._address is not None and self._each is not None
 
     def ready(self, status: str) -> None:
@@ -78,7 +78,7 @@ def _address(name: str) -> str | None:
 
 
 def _half_of_watchdog(environment: Mapping[str, str], pid: int) -> float | None:
-    """Return half of WatchdogSec= in seconds; None without one, or where it is meant for another process."""
+    """Return half of WatchdogSec= in seconds; None if it is not set, or if it is meant for another process."""
     period, meant = environment.get("WATCHDOG_USEC", ""), environment.get("WATCHDOG_PID", "")
     if not (period.isascii() and period.isdigit() and int(period)) or (meant and meant != str(pid)):
         return None

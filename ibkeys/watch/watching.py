@@ -45,14 +45,17 @@ class EventSink(Protocol):
     """The receiver of a watch's events and messages."""
 
     def tell(self, event: Event) -> None:
-        """Report an event, or the count of one that was reported before: ``count`` and ``since`` are of all of them."""
+        """Report an event, or the count of an event that was reported before. ``count`` and ``since`` cover all its
+        occurrences.
+        """
 
     def say(self, text: str) -> None:
         """Report a condition of the watch itself: a sweep that failed, a subscription that was lost or is back."""
 
     def turn(self) -> None:
-        """Called at every turn of the loop, at least twice a second except during sweeps. May raise to end the
-        watch."""
+        """Do the sink's regular work. It is called at every turn of the loop, at least twice a second except during
+        sweeps. It may raise to end the watch.
+        """
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +63,8 @@ class WatchSettings:
     """The settings of a watch.
 
     ``interval``: seconds between two readings of the counters, 0 for none. ``again``: seconds after which repeats of an
-    event are reported as a count. ``most_events``, ``seconds``: end after so many, None for never. ``pkey_index``: as
-    in `LiveFabric.read_port_counters`.
+    event are reported as a count. ``most_events``, ``seconds``: the watch ends after so many events or seconds; None
+    for no limit. ``pkey_index``: as in `LiveFabric.read_port_counters`.
     """
 
     interval: float = 60.0
@@ -73,8 +76,9 @@ class WatchSettings:
 
 @dataclass(slots=True)
 class Summary:
-    """The totals of a watch. ``told``: events and counts that were reported; ``folded``: repeats that were only
-    counted; ``lost``: Reports that came faster than they could be processed."""
+    """The totals of a watch. ``told``: how many events and counts were reported. ``folded``: how many repeats were only
+    counted. ``lost``: how many Reports were lost because they came faster than they could be processed.
+    """
 
     told: int = 0
     folded: int = 0
@@ -88,8 +92,8 @@ class Summary:
 class Watch:
     """Watches *fabric* and reports events to *outlet*.
 
-    *subscriber*: subscribed already, and *fabric* uses its port; None receives no Reports. *log*: OpenSM's log, if that
-    is followed. *partitions*: names for P_Keys. Not thread-safe.
+    *subscriber*: must be subscribed already, and *fabric* must use its port. With None no Reports are received. *log*:
+    OpenSM's log, if that is followed. *partitions*: names for P_Keys. Not thread-safe.
     """
 
     fabric: LiveFabric
@@ -171,8 +175,7 @@ class Watch:
             self._follow(self.log)
 
     def take_reports(self, reports: Sequence[TrapReport], looks: bool = True) -> None:
-        """Report events of *reports*; with *looks* after a new sweep if the names of the last one are not
-        sufficient."""
+        """Report the events of *reports*. With *looks*, sweep first if the names of the last sweep do not suffice."""
         for first in range(0, len(reports), AT_ONCE):
             self._tell_of(reports[first : first + AT_ONCE], looks)
             self.fabric.umad.recv(0)  # Reports in the meantime are answered, otherwise the SA would send them again
@@ -209,7 +212,7 @@ class Watch:
     # --- sweeping ------------------------------------------------------------------------------------------------
 
     def _sweep_again(self) -> None:
-        """Sweep; a sweep that fails is reported, and names and counters are not changed.
+        """Sweep for names and counters. If the sweep fails, this is reported, and the former names and counters stay.
 
         Keys may have been changed by another command: with the former keys each port would count a violation. While a
         command still changes them, no query is sent.
@@ -243,7 +246,8 @@ class Watch:
         try:
             found = self.fabric.sweep(progress=self._meanwhile)
         finally:
-            # counted from its beginning, but a sweep that takes long leaves the fabric alone for as long again
+            # The interval counts from the beginning of a sweep. But after a long sweep, the fabric is left alone for at
+            # least the time that the sweep took.
             self._swept_at = began
             self._next_sweep = max(began + self.settings.interval, 2 * self._now() - began)
         self.summary.sweeps += 1
