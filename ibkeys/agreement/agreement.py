@@ -1,7 +1,7 @@
 """Comparing every value of every port in four sources.
 
-Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not, nor values that no
-source manages (a switch port without a link, the table of a port between switches).
+Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not compared, nor are values
+that no source manages (a switch port without a link, the table of a port between switches).
 """
 
 from __future__ import annotations
@@ -30,9 +30,9 @@ What = Literal["pkey", "enforcement", "m_key_protection"]
 class AgreementValue:
     """One value of a port in the four sources.
 
-    ``partition``: that of a P_Key; None for other values, and for a table that no source has. The values in the sources
-    are `ibkeys.agreement.source_values.MemberGuids` for a P_Key, `ibkeys.topology.enforcement.Enforcement` for
-    enforcement, and `ibkeys.agreement.source_values.Protection` for the protection by an M_Key.
+    ``partition``: the partition of a P_Key; None for other values, and for a table that no source has. The values in
+    the sources are `ibkeys.agreement.source_values.MemberGuids` for a P_Key, `ibkeys.topology.enforcement.Enforcement`
+    for enforcement, and `ibkeys.agreement.source_values.Protection` for the protection by an M_Key.
     """
 
     port: Port
@@ -47,9 +47,9 @@ class Inputs:
     """The sources to compare.
 
     ``found``: a sweep with P_Key tables and SMInfo. ``view``: the SA's records, None if it was not queried. ``policy``:
-    None if none was given. ``allow_both``: it is read with allow_both_pkeys, whatever the master's options have.
-    ``sm``: None where its file is not known, with the reason in ``sm_unknown``. ``hosts_not_reached``: those whose
-    OpenSMs could not be examined, each with the reason.
+    None if none was given. ``allow_both``: whether the policy is read with allow_both_pkeys, whatever the master's
+    options have. ``sm``: the SM's file, None if it is not known; ``sm_unknown`` then has the reason.
+    ``hosts_not_reached``: hosts whose OpenSMs could not be examined, each with the reason.
     """
 
     found: Topology
@@ -81,7 +81,7 @@ class Agreement:
         return not missing and all(value.verdict.state == "agree" for value in self.values)
 
     def hidden_ports(self) -> int:
-        """Return the number of ports of which the SA shows no P_Keys although it answered."""
+        """Return the number of ports for which the SA answered but shows no P_Keys."""
         answers = self.inputs.view.answers if self.inputs.view is not None else {}
         answer = answers.get(PKeyTableRecord.name)
         if answer is None or answer.outcome != "answered":
@@ -169,9 +169,9 @@ def _option(port: Port, what: What, words: FourViews, facts: ValueFacts, least: 
 
 
 def _is_comparable(words: FourViews, least: int) -> bool:
-    """Return whether at least *least* sources have a value, so that it is compared.
+    """Return whether at least *least* sources have a value, so that the value is compared.
 
-    *least* is 2: a value in one source only need not be managed. It is 1 where the query of the SA failed, because the
-    SA may have the value too.
+    *least* is 2, because a value in only one source need not be managed. It is 1 if the query to the SA failed, because
+    the SA may have the value too.
     """
     return sum(word is not None for word in words) >= least

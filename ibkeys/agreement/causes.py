@@ -62,7 +62,9 @@ class FourViews(NamedTuple):
 
     @property
     def differing_sources(self) -> tuple[ValueSource, ...]:
-        """The sources that differ from the SM's file; if that is unknown, from the policy, else from the SA."""
+        """The sources that differ from the SM's file. If the file's value is unknown, they are compared with the
+        policy; if the policy's value is unknown too, with the SA.
+        """
         order = (self.sm_file, self.policy, self.sa, self.node)
         reference = next((word for word in order if word is not None), None)
         by_source = zip(COLUMNS, self, strict=True)

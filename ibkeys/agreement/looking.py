@@ -32,8 +32,8 @@ _NO_HOSTS: Final = "a simulated subnet has no OpenSM on this host"
 class SourcesToRead:
     """The sources to read.
 
-    ``hosts``: those whose OpenSMs are examined, none for a simulated subnet. ``needs_sm_file``: the comparison is of no
-    use without the SM's own file.
+    ``hosts``: the hosts whose OpenSMs are examined; none for a simulated subnet. ``needs_sm_file``: the comparison is
+    of no use without the SM's own file.
     """
 
     fabric: LiveFabric
@@ -46,7 +46,7 @@ class SourcesToRead:
     def once(self, progress: OnFound | None = None) -> Agreement:
         """Read all sources once, and compare them.
 
-        Raises the errors of `LiveFabric.sweep`; UsageError and HostNotReached where the SM's file is needed and not
+        Raises the errors of `LiveFabric.sweep`, and UsageError or HostNotReached if the SM's file is needed and not
         known.
         """
         if self.needs_sm_file and not self.hosts:

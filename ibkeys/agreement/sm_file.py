@@ -29,7 +29,8 @@ class SmFile:
     """The policy file of the master.
 
     ``policy``: None if there is no file, so that every port is a full member. ``enforce``, ``protection``: None if they
-    are not known. ``policy_read``, ``options_read``: whether it has read the current files. ``notes``: uncertain facts.
+    are not known. ``policy_read``, ``options_read``: whether the master has read the current files. ``notes``:
+    uncertain facts.
     """
 
     instance: Instance
@@ -51,8 +52,8 @@ class SmFile:
 def sm_file_of(report: SmReport) -> SmFile:
     """Return the file of the one master in a report.
 
-    Raises UsageError if there is no one master, it was not found, or its policy cannot be read; HostNotReached if a
-    host did not answer on which it may run.
+    Raises UsageError if there is not exactly one master, if it was not found, or if its policy cannot be read. Raises
+    HostNotReached if a host on which the master may run did not answer.
     """
     try:
         manager, instance = master_in(report)

@@ -37,7 +37,7 @@ class PortView:
 
     ``keys``: partition → P_Keys, None if the table is not known; the indexes of P_Keys are left out. ``enforcement``,
     ``protection``: None if they are not known. ``uncertain``: partitions whose P_Keys are not known. ``left_open``:
-    those that this source does not define, so that the other sources decide whether they are compared.
+    partitions that this source does not define. The other sources decide whether these are compared.
     """
 
     keys: Mapping[int, MemberGuids] | None = None

@@ -33,9 +33,9 @@ def wanted(
 
     None: there is no file, so every port is a full member; this is also the case with a file that OpenSM refuses.
 
-    The others are settings with which an SM turns a policy into tables. *sm_port_guid*: its port, None if it is not
-    known. *allow_both*: its allow_both_pkeys. *enforce*: the enforcement of its leaf ports; *protection*: its M_Key
-    level and lease; None if not known.
+    The other arguments are the settings with which an SM turns a policy into tables. *sm_port_guid*: the port of the
+    SM, None if it is not known. *allow_both*: the SM's allow_both_pkeys. *enforce*: the enforcement of leaf ports, None
+    if not known. *protection*: M_Key level and lease, None if not known.
 
     Source: opensm osm_prtn.c, osm_pkey_mgr.c: a leaf port gets the P_Keys of its end port, without a limited one whose
     full one is there. It gets none if nothing is enforced. Ports between switches enforce nothing.

@@ -37,7 +37,9 @@ the class from those of a port without it (ibsim's switches).
 
 @dataclass(frozen=True, slots=True)
 class PortQuestion:
-    """The query for one port and class. ``key``: the port's, 0 where none is known. ``why_not``: why it is not sent."""
+    """The query for one port and class. ``key``: the key of the port, 0 if none is known. ``why_not``: why the query is
+    not sent.
+    """
 
     port: Port
     of: KeyClass
@@ -46,7 +48,7 @@ class PortQuestion:
 
     @property
     def may_cost(self) -> bool:
-        """Whether the port may count it, send a trap and start a lease."""
+        """Whether the port may count the query as a violation, send a trap and start a lease."""
         return not self.why_not and self.key.is_zero and self.of.name not in FREE_WITHOUT_KEY
 
 
@@ -60,8 +62,8 @@ def questions_for(
 ) -> list[PortQuestion]:
     """Return the queries for the end ports among *ports*: one for each class.
 
-    *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, and why. *ask_unkeyed*: query without a
-    key where that may count a violation.
+    *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, each with the reason. *ask_unkeyed*:
+    query without a key even if that may count a violation.
     """
     wanted = list(classes)
     questions = []
@@ -101,7 +103,8 @@ def ask_class_keys(
 def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPath:
     """Return the path of a GMP to *port*: with a P_Key that its table matches, if the table was read.
 
-    A packet that matches nothing is dropped there, and may be counted. Raises Unreachable where none matches.
+    The port drops a packet whose P_Key matches no entry of its table, and may count it. Raises Unreachable if no local
+    P_Key matches.
     """
     table = [int(key) for _, key in port.occupied or ()]
     if pkey_index is not None or not table:
@@ -191,7 +194,7 @@ class _Asked:
         return ClassKeyReading(question.port, question.of.name, state, detail, raw, with_key, is_known)
 
     def failed(self, error: IbkeysError) -> ClassKeyReading:
-        """Return the reading after an error: a status is an answer too, silence is none."""
+        """Return the reading after an error. An error with a status is an answer; silence is no answer."""
         if isinstance(error, MadStatusError):
             if error.status == MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:
                 return self.reading("absent", f"the port does not have this class: {error}")

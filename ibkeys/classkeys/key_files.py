@@ -37,9 +37,9 @@ def read_class_key_files(directory: Path) -> tuple[ClassKeys, list[str]]:
 
 
 def parse_class_keys(data: bytes, name: str, warnings: list[str]) -> dict[int, ClassKey]:
-    """Return the keys in the bytes of a file, by port GUID. *name*: of the file, for *warnings* and errors.
+    """Return the keys in the bytes of a file, by port GUID. *name*: the name of the file, for *warnings* and errors.
 
-    Lines that are no records are left out; of two records for one GUID the first counts.
+    Lines that are no records are left out. If a GUID has two records, the first counts.
     """
     keys: dict[int, ClassKey] = {}
     for number, line in numbered_lines(data, name):

@@ -22,7 +22,7 @@ def _or_trust() -> str:
 
 
 def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
-    """Return the ports of *ports* that get no key of a class, with the reason and remedy in words.
+    """Return those of *ports* that get no class key, each with the reason and the remedy in words.
 
     *found*: the last sweep of this run. *ring*: the known links. *look*: checks links of that sweep again. The local
     port needs no known place, and no port does if the user trusts the topology.
@@ -110,9 +110,10 @@ class _Swept:
         )
 
     def _doubt_of_near(self, near: Port) -> str:
-        """Return why *near*, the port before, may not be that of the known links; "" if nothing contradicts it.
+        """Return why *near*, the port before, may be another port than in the known links; "" if nothing contradicts
+        them.
 
-        A node that claims the GUID of a switch could make a place of its own ports.
+        A node that claims the GUID of a switch could pass off its own ports as known places.
         """
         if near.end_port in self._found.doubtful:
             return f"the node GUID of {near}, before it, is not trusted: {self._found.doubtful[near.end_port]}"

@@ -1,7 +1,7 @@
 """The reading of the key of one class at one port. Only data; nothing is sent.
 
-A missing class, a hidden key, a silent port and a port that was not queried are four different results. Only a key that
-was read as 0, at a port that has the class, is no key.
+A missing class, a hidden key, a silent port and a port that was not queried are four different results. A port has no
+key only if it has the class and its key was read as 0.
 """
 
 from __future__ import annotations
@@ -44,11 +44,12 @@ NO_KEY_KNOWN: Final = NotAsked(
 
 @dataclass(frozen=True, slots=True)
 class ClassKeyReading:
-    """The answer of *port*. ``of``: the class. ``detail``: the answer in words, without a key.
+    """The answer of ``port``. ``of``: the class. ``detail``: the answer in words, without a key.
 
-    ``info``: the 16 bytes of KeyInfo, None without an answer; read from a snapshot, the key in it is a fingerprint.
-    ``with_key``: it was queried with the key of a file or store. ``is_the_known_key``: whether that is the port's; None
-    if it was not queried with one, or did not answer. ``not_asked``: why it was not queried, if known.
+    ``info``: the 16 bytes of KeyInfo, None without an answer; in a snapshot that holds no keys, a fingerprint is in
+    place of the key. ``with_key``: whether the port was queried with the key of a file or store. ``is_the_known_key``:
+    whether that key is the port's; None if the port was queried without a key, or did not answer. ``not_asked``: why
+    the port was not queried, if known.
     """
 
     port: Port
@@ -72,5 +73,5 @@ class ClassKeyReading:
 
     @property
     def settings(self) -> KeySettings | None:
-        """The same with the names that all classes have."""
+        """The fields of KeyInfo by the names that are common to all classes; None without an answer."""
         return KeySettings(self.info) if self.info is not None else None

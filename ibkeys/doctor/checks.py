@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 class Examined:
     """The subjects of the checks. ``simulated``: the backend of a simulated subnet, "" for the devices of this host.
 
-    ``security_keys``: the folder of key files that is used, None without one. ``open_fabric``, ``stores``: open the
-    fabric and stores that the user named; an IbkeysError of the former becomes a check. ``host_knows``: returns the
-    sources of keys on this host that may give access to a port which does not answer.
+    ``security_keys``: the folder of key files that is used, None without one. ``open_fabric``: opens the fabric that
+    the user named; an IbkeysError of it becomes a check. ``stores``: returns the stores that the user named.
+    ``host_knows``: returns the sources of keys on this host that may give access to a port which does not answer.
     """
 
     simulated: str

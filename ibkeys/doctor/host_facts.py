@@ -47,7 +47,7 @@ def check_host(facts: HostFacts) -> Iterator[ProbeResult]:
 
 
 def check_key_files(files: Iterable[KeyFile]) -> Iterator[ProbeResult]:
-    """Yield a check for each file that holds keys or may do so. One without a key may be read by all."""
+    """Yield a check for each file that holds or may hold keys. All users may read a file without a key."""
     for each in files:
         file = each.file
         if each.holds_key is False:
@@ -151,7 +151,8 @@ def check_run_to_move(store: KeyStore) -> Iterator[ProbeResult]:
 def check_run(journal: Journal) -> Iterator[ProbeResult]:
     """Yield a check for each run of mkey-deploy, mkey-rotate or mkey-remove that is not finished.
 
-    A run that waits after its first ports, as the user requested, is no problem, nor is one whose open ports failed.
+    A run that waits after its first ports, as the user requested, is no problem. A run whose open ports failed is no
+    problem either.
     """
     runs = Runs(journal)
     for run in filter(None, map(runs.find, sorted(runs.operations()))):

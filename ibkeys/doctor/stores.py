@@ -26,8 +26,9 @@ _MISSING: Final = "does not exist yet: a changing command creates it"
 
 
 def check_stores(paths: StorePaths, folders: Sequence[Path]) -> Iterator[ProbeResult]:
-    """Yield the checks of the stores that *paths* names. *folders*: with key files of OpenSM, compared with the steps
-    of a run of M_Keys."""
+    """Yield the checks of the stores that *paths* names. *folders*: folders with key files of OpenSM, which are
+    compared with the steps of a run of M_Keys.
+    """
     yield from _store("key store", paths.keystore, partial(_key_store, paths.passphrase, folders))
     yield from _store("journal", paths.journal, _journal)
     if paths.keystore is not None and paths.journal is not None:
@@ -89,7 +90,7 @@ def open_operations(path: Path) -> Iterator[ProbeResult]:
         is_waiting = record.awaits_confirmation or record.is_going_back
         if is_waiting or (record.is_unfinished and record.command != REPORT and not record.is_of_keys):
             detail = f"operation {record.id} of the journal ({record.command}, begun {record.started}) {_state(record)}"
-            # None: it may wait on purpose
+            # None: the operation may wait on purpose
             is_ok = False if record.unproven or record.awaits_confirmation or record.rollback else None
             yield ProbeResult("operation", is_ok, detail, str(next_commands_of(record)))
 
@@ -111,8 +112,9 @@ def _left_by_a_report(path: Path) -> Iterator[ProbeResult]:
 
 
 def _backup(paths: StorePaths) -> Iterator[ProbeResult]:
-    """Yield a check of the last backup, if there are keys: an old one is a note, because the next change outdates
-    any."""
+    """Yield a check of the last backup, if there are keys. An old backup is only a note, because the next change
+    outdates any backup.
+    """
     try:
         last, is_new = last_backup(paths)
     except StoreError:  # the check of that store has named it
@@ -137,7 +139,9 @@ def _backup(paths: StorePaths) -> Iterator[ProbeResult]:
 
 
 def _written_check(name: str, path: Path, detail: str) -> ProbeResult:
-    """Return the check of a store that can be read: ok only if changing commands can write or create it too."""
+    """Return the check of a store that can be read. It is ok only if changing commands can also write or create the
+    store.
+    """
     # otherwise its folder, or the first of its parents that is missing
     needed = (path, path.parent) if path.exists() else (next(folder for folder in path.parents if folder.exists()),)
     closed = [each for each in needed if not os.access(each, os.W_OK)]

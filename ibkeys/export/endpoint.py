@@ -1,4 +1,6 @@
-"""The HTTP endpoint that Prometheus scrapes: one page, open on loopback, elsewhere with TLS and a bearer token."""
+"""The HTTP endpoint that Prometheus scrapes. Its one page is open on loopback, and needs TLS and a bearer token
+elsewhere.
+"""
 
 from __future__ import annotations
 
@@ -32,8 +34,9 @@ MOST_CLIENTS: Final = 16
 
 @dataclass(frozen=True, slots=True)
 class Listen:
-    """The address to listen on. ``host`` and ``port`` as they were given; ``family`` and ``address`` as the system has
-    them."""
+    """The address to listen on. ``host`` and ``port``: as the user gave them. ``family`` and ``address``: as the system
+    has them.
+    """
 
     host: str
     port: int
@@ -42,7 +45,7 @@ class Listen:
 
     @property
     def is_loopback(self) -> bool:
-        """Whether only this host can reach it."""
+        """Whether only this host can reach the address."""
         return ipaddress.ip_address(str(self.address[0]).partition("%")[0]).is_loopback
 
 
@@ -116,7 +119,8 @@ class Guard:
 
 @contextmanager
 def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> Iterator[int]:
-    """Serve the result of *page* while this context is open; yield the port number, which is new where 0 was given.
+    """Serve the result of *page* while this context is open; yield the port number, which the system chooses if
+    *listen* has port 0.
 
     *page* is called in other threads. Raises UsageError if the address cannot be used, or the protection is too weak.
     """

@@ -12,7 +12,7 @@ Labels = tuple[str, ...]
 class Family:
     """One metric: its name, its description, the names of its labels, and a value for each set of label values.
 
-    A series cannot be in it twice, because they are stored by their labels. Label values are made printable, because a
+    No series can occur twice, because series are stored by their labels. Label values are made printable, because a
     node can choose any name.
     """
 

@@ -22,14 +22,15 @@ class MetricsPage:
 
     @classmethod
     def of(cls, sweep: SweepAttempt, families: Sequence[Family]) -> Self:
-        """Return the page of *families*, read by *sweep*; without families if it failed. Raises UsageError as
-        `render`."""
+        """Return the page of *families*, which were read by *sweep*. If the sweep failed, *families* is empty. Raises
+        UsageError without prometheus-client.
+        """
         overdue = replace(sweep, success=False, duration=None, answered=None, lost=None)
         return cls(render([*sweep_families(sweep), *families]), render(sweep_families(overdue)))
 
 
 class Latest:
-    """The current page. Synchronization: `publish` by one thread, `page` by any.
+    """The current page. One thread may call `publish`; any thread may call `page`.
 
     *patience*: seconds for which a page is shown; None: forever. If no new page has come by then, the numbers of the
     fabric are removed and ``ibkeys_sweep_success`` is 0; the times of the last runs stay.
@@ -42,7 +43,7 @@ class Latest:
         self._shown: tuple[MetricsPage, float] | None = None
 
     def publish(self, page: MetricsPage) -> None:
-        """Replace the page that is shown by *page*."""
+        """Show *page* from now on, in place of the former page."""
         until = float("inf") if self._patience is None else self._clock() + self._patience
         with self._lock:
             self._shown = (page, until)

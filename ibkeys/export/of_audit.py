@@ -12,7 +12,7 @@ from ibkeys.export.of_ports import NODE_TYPES
 
 
 def coverage(data: AuditInput, report: Report) -> Iterator[Family]:
-    """Yield the number of nodes, and how much of them was read."""
+    """Yield the number of nodes, and how many of their ports were read."""
     zeros: dict[Labels, float] = {(each,): 0 for each in NODE_TYPES}
     nodes = Family("ibkeys_nodes", "Nodes that were found.", ("node_type",), zeros)
     for node in data.fabric.nodes:

@@ -35,7 +35,7 @@ _DIRECTIONS: Final[Mapping[str, NumberRow]] = {
 
 
 def m_keys(data: AuditInput) -> Iterator[Family]:
-    """Yield the states of the end ports' M_Keys, and the leases of those at a level above 0."""
+    """Yield the states of the end ports' M_Keys, and the leases of the end ports at a level above 0."""
     states = Family(
         "ibkeys_mkey_ports",
         "End ports by what they show of their M_Key, and by M_KeyProtectBits.",
@@ -92,7 +92,7 @@ def p_key_tables(data: AuditInput) -> Iterator[Family]:
 
 
 def violations(data: AuditInput, all_ports: bool) -> Iterator[Family]:
-    """Yield the violation counters: sums, how many ports counted any, and the ports themselves.
+    """Yield the violation counters: their sums, the number of ports with violations, and the counters of single ports.
 
     *all_ports*: include ports whose counter is 0. Source: PortInfo. P_Key and Q_Key violations are those of every port;
     M_Key violations only those of end ports, because an external port of a switch has the M_Key of port 0.
@@ -122,7 +122,7 @@ def violations(data: AuditInput, all_ports: bool) -> Iterator[Family]:
 
 
 def _sum_by_type(sums: Family, kind: str, ports: Sequence[Port], values: Mapping[Port, int]) -> None:
-    """Add the sums; a type of node that has ports of which none was read gets no series."""
+    """Add the sums by type of node. A type gets no series if it has ports and none of them was read."""
     there = {port.node.type_name for port in ports}
     read = {port.node.type_name for port in values}
     for node_type in (*NODE_TYPES, *sorted(there - set(NODE_TYPES))):
@@ -135,14 +135,15 @@ def _sum_by_type(sums: Family, kind: str, ports: Sequence[Port], values: Mapping
 def place_of(port: Port) -> tuple[str, str]:
     """Return the labels ``guid`` and ``port`` as treydock/infiniband_exporter has them, so that queries can join.
 
-    The port GUID, on a switch that of port 0; the node's where the port GUID is not known.
+    ``guid`` is the port GUID, for a switch the GUID of port 0. If the port GUID is not known, it is the node GUID.
     """
     return f"0x{port.port_guid or port.node.guid:016x}", str(port.num)
 
 
 def port_info(ports: Iterable[Port]) -> Family:
-    """Return the names of each port. If two ports have one GUID and number, only the first is named: a query that joins
-    could not distinguish them."""
+    """Return the names of each port. If two ports have the same GUID and number, only the first is named, because a
+    join in a query could not distinguish them.
+    """
     family = Family(
         "ibkeys_port_info",
         "What a port is called; the value is 1.",

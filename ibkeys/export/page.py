@@ -18,14 +18,16 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 @dataclass(frozen=True, slots=True)
 class MetricChoice:
-    """The metrics of single ports. ``all_ports``: violation counters that are 0 too; ``port_info``: names."""
+    """Which metrics of single ports are included. ``all_ports``: violation counters that are 0 too. ``port_info``: the
+    names of ports.
+    """
 
     all_ports: bool = False
     port_info: bool = False
 
 
 def fabric_families(data: AuditInput, report: Report, choice: MetricChoice) -> list[Family]:
-    """Return the metrics of one reading of a fabric: of *data*, and of the *report* of an audit of it.
+    """Return the metrics of one reading of a fabric, from *data* and from *report*, the audit of *data*.
 
     No metric contains an M_Key, nor a fingerprint of one.
     """

@@ -13,8 +13,9 @@ MODE = 0o644
 
 
 def check_textfile(path: Path) -> None:
-    """Raise FileError if no text file can be written at *path*: another kind of file is there, or there is no such
-    folder."""
+    """Raise FileError if no text file can be written at *path*: the path has another kind of file, or its folder does
+    not exist.
+    """
     with _as_one_error(path):
         files.check_output(path)
         if not path.parent.is_dir():
@@ -22,7 +23,7 @@ def check_textfile(path: Path) -> None:
 
 
 def write_textfile(path: Path, page: bytes) -> None:
-    """Replace *path* by *page* atomically, mode 0644. Raises FileError, and then leaves the former file.
+    """Replace *path* by *page* atomically, with mode 0644. Raises FileError; the former file then stays.
 
     The name of the temporary file beside it is not one that the collector reads (``*.prom``).
     """
