@@ -41,7 +41,7 @@ def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = Fals
 class NodeSet(NamedTuple):
     """Several nodes named on a command line.
 
-    ``word``: for `Directory.find`. ``numbers``: those of their ports; None is all ports.
+    ``word``: the nodes, in the form of `Directory.find`. ``numbers``: the numbers of their ports; None means all ports.
     """
 
     word: str

@@ -72,7 +72,7 @@ class ShownChange(ABC):
         return exits.REFUSED if self._objections() else 0
 
     def _objections(self) -> list[Objection]:
-        """Return the interlocks that would refuse the plan; none where there is nothing to do."""
+        """Return the interlocks that would refuse the plan; an empty list if there is nothing to do."""
         return self.writer.not_overridden(self.plan) if self.is_pending else []
 
     @property

@@ -148,7 +148,7 @@ def _part_of(data: AuditInput, chosen: PortFilter) -> FabricPart | None:
 
 
 def _say_unmatched(data: AuditInput) -> None:
-    """Report the GUIDs of the policy that no port has: those of another fabric, or misspelled ones."""
+    """Report the GUIDs of the policy that no port has: such a GUID is misspelled, or is of another fabric."""
     named = data.resolution.unmatched if data.resolution is not None else ()
     aliases = say_aliases(data.fabric, "the policy", [rule.guid for rule in named])
     unmatched = [rule for rule in named if rule.guid not in aliases]

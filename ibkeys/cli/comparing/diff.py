@@ -202,7 +202,7 @@ def _lines(
 
 
 def _unexplained(rows: Iterable[JsonRow]) -> list[JsonRow]:
-    """Return the nodes or links that were added or removed, without those that a move explains."""
+    """Return the nodes or links that were added or removed. Nodes and links that a move explains are left out."""
     return [row for row in rows if not row["explained"]]
 
 

@@ -103,7 +103,7 @@ def pair(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def operations(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Offer the operations of the journal; for `undo` those that are not undone."""
+    """Offer the operations of the journal; for `undo` only operations that are not undone yet."""
     from ibkeys.store.journal import Journal
     from ibkeys.umad.sim_spec import stores_of
 

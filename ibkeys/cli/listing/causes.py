@@ -34,9 +34,10 @@ def say_by_cause(
 ) -> None:
     """Write each cause of *troubles* with its ports to standard error.
 
-    A trouble is a port's identity (None: no port) and the reason; reasons that are equal but for the port (`PortText`)
-    are one cause. *kind*: the word before each line. With a *format* other than table no cause is left out. *names*:
-    the names of ports; None: those of *troubles*. *each*: a line for each port, as with -v.
+    A trouble is a port's identity (None: no port) and the reason. Reasons that are equal except for the port
+    (`PortText`) are one cause. *kind*: the word before each line. With a *format* other than table no cause is left
+    out. *names*: the names of ports; None: they are made from *troubles*. *each*: write a line for each port, as with
+    -v.
     """
     each = each or exits.says_all()
     lines = lines_by_cause(troubles, each, names)
@@ -78,7 +79,9 @@ def _line(group: Sequence[tuple[JsonRow | None, str]], names: FoldedNames) -> tu
 
 
 def _ports(rows: Sequence[JsonRow], names: FoldedNames) -> str:
-    """Return the names of ports; if they fold badly, only the first ones and the number of the others."""
+    """Return the names of ports as text. If they fold badly, return only the first names, and the number of further
+    ports.
+    """
     words = names.words(rows)
     told = ", ".join(words)
     if len(words) <= _NAMED and len(told) <= _LONGEST:

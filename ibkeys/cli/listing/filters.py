@@ -90,7 +90,9 @@ class PortFilter:
         )
 
     def is_about(self, port: Port) -> bool:
-        """Return whether *port* is of a node, and has a number, that was asked for, whatever was read of it."""
+        """Return whether the node and the number of *port* were asked for, regardless of the values that were read from
+        it.
+        """
         node = port.node
         if self._nodes is not None and node not in self._nodes:
             return False

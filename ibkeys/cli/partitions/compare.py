@@ -217,7 +217,9 @@ def _say_what_is_uncertain(agreement: Agreement) -> None:
 
 
 def _finish(agreement: Agreement, code: int) -> int:
-    """Write errors for facts that could not be found out, and return the exit code. *code*: that of the sweep."""
+    """Write errors for facts that could not be determined, and return the exit code. *code*: the exit code of the
+    sweep.
+    """
     for text in (*agreement.inputs.sa_failures, *agreement.inputs.hosts_not_reached):
         exits.warn(text, "error")
         code = exits.NOT_COMPLETED

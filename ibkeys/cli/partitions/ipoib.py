@@ -1,4 +1,4 @@
-"""The work of `compare --ipoib`: the IPoIB multicast groups of a policy against those that the SA has."""
+"""The work of `compare --ipoib`: it compares the IPoIB multicast groups of a policy with the groups that the SA has."""
 
 from __future__ import annotations
 

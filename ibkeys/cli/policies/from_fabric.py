@@ -126,7 +126,7 @@ def _changes(made: MadePolicy, kind: str) -> bool:
 
 
 def _options(made: MadePolicy) -> str:
-    """Return the options of `plan` with which the policy changes least, without those that are the default."""
+    """Return the options of `plan` with which the policy changes least. Options at their default are left out."""
     given = made.plan.options
     words = [f"--enforce {given.enforce}"] if given.enforce != "both" else []
     return " ".join([*words, "--allow-both-pkeys"] if given.allow_both_pkeys else words)

@@ -134,7 +134,7 @@ def _in_tiers(sized: Sequence[tuple[int, int]], width: int) -> _Tiers:
 
 
 def _widened(tier: list[tuple[int, int]], natural: dict[int, int], room: int) -> list[tuple[int, int]]:
-    """Return *tier* with the free room given to its columns, first to those that need least."""
+    """Return *tier* with the free room given to its columns, first to the columns that need the least."""
     left = room - _width_of(tier)
     widths = dict(tier)
     order = sorted(widths, key=lambda at: natural[at] - widths[at])

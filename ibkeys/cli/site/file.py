@@ -50,7 +50,7 @@ class SiteFile:
         return str(value) if type(value) is int else value
 
     def missing(self, name: str) -> list[str]:
-        """Return the files in the value of *name* that do not exist, without those that ibkeys creates."""
+        """Return the files in the value of *name* that do not exist. Files that ibkeys creates itself are left out."""
         setting = SETTINGS[name]
         named = [] if setting.is_created else [setting.form(text) for text in _texts(self.values[name])]
         return [file for file in named if file is not None and not os.path.exists(file)]

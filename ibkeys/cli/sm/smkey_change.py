@@ -32,7 +32,8 @@ class SmKeyRequest(FilesRequest):
     """The request for a change of sm_key and sa_key."""
 
     def begin(self, given: Mapping[SmKeyKind, SMKey]) -> int:
-        """Begin a change to the keys *given*, the others generated; return the exit code.
+        """Begin a change of SM keys, and return the exit code. *given*: the new keys; a key that is not given is
+        generated.
 
         If the journal was lost, the change whose keys are in the key store is finished instead.
         """
