@@ -153,7 +153,7 @@ def test_one_that_the_same_journal_left_is_taken_over(writer: Any, conf: Path) -
 @pytest.mark.parametrize("text", [b"", b"\x1b[31mroot\n", b"a\tb\n", b"x" * 9000])
 def test_one_that_says_nothing_is_stale_too(writer: Any, conf: Path, text: bytes) -> None:
     lock_file(conf).write_bytes(text)
-    with writer("bert") as bert, pytest.raises(Refused, match="somebody, for it does not say who") as refused:
+    with writer("bert") as bert, pytest.raises(Refused, match="an unknown holder, for it does not say who") as refused:
         take_host_locks(bert, [running(conf)])
     assert str(refused.value).isprintable()
     assert len(str(refused.value)) < 600

@@ -238,7 +238,7 @@ def test_locked_out_the_opensm_of_this_host_is_named(
     for command in (("pkey-show", "--all"), ("mkey-show", *where)):
         result = cli(*command, *stranger)
         assert result.code == 3
-        notes = [line for line in result.err.splitlines() if f"type --security-keys {real}" in line]
+        notes = [line for line in result.err.splitlines() if f": give --security-keys {real}" in line]
         assert len(notes) == 1
         assert notes[0].startswith("ibkeys: note: OpenSM runs on this host (process 10)")
         assert result.err.splitlines()[-1].startswith("ibkeys: error: ")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import time
 from pathlib import Path
 
 import pytest
@@ -37,12 +38,18 @@ def operations(served: Hosted) -> list[str]:
 EDITS = {"opensm.conf": "sweep_on_trap FALSE\n", "partitions.conf": "Mine=0x70 : ALL=limited ;\n"}
 
 
+def after_every_sweep(file: Path) -> None:
+    """Give a file a time after every sweep of OpenSM, as it has if it was edited long after the last one."""
+    os.utime(file, (time.time() + 60,) * 2)
+
+
 @pytest.mark.parametrize("name", sampled(EDITS, ["partitions.conf"]))
 def test_1_an_edit_that_opensm_has_not_read_stops_it(served: Hosted, name: str) -> None:
     with opensm(served, TENANTS) as running:
         plan_for(served, GREEN)
         with (served.folder / name).open("a") as edited:
             edited.write(EDITS[name])
+        after_every_sweep(served.folder / name)
         wire, before = served.wire(), state(running.policy)
         done = via(served)
         assert done.returncode == 4, done.stdout + done.stderr
@@ -55,6 +62,7 @@ def test_1_nothing_advises_to_read_a_policy_that_opensm_would_refuse(served: Hos
     with opensm(served, TENANTS) as running:
         plan_for(served, GREEN)
         running.policy.write_text(TENANTS + "Mine=0x70 ALL=limited ;\n")
+        after_every_sweep(running.policy)
         wire, before = served.wire(), state(running.policy)
         words = {"apply": via(served), "doctor": served.ibkeys("doctor"), "sm-show": served.ibkeys("sm-show")}
         for name, done in words.items():
@@ -227,6 +235,7 @@ def test_the_options_are_those_of_the_running_opensm_not_of_a_later_start(served
         plan_for(served, GREEN)
         with (served.folder / "opensm.conf").open("a") as options:
             options.write("keep_pkey_indexes FALSE\n")
+        after_every_sweep(served.folder / "opensm.conf")
         file = facts(running.policy)
         done = via(served)
         assert done.returncode == 4, done.stdout + done.stderr

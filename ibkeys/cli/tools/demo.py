@@ -63,7 +63,7 @@ def main() -> int:
     """
     print(
         "A simulated subnet of 40 hosts with three tenants. No real device is touched.\n"
-        f"The policy has {_STRAY} in tenant-a only; an administrator has put it into {_STRAYED_INTO} too."
+        f"The policy has {_STRAY} in tenant-a only; a colleague put it into {_STRAYED_INTO} too."
     )
     with tempfile.TemporaryDirectory(prefix="ibkeys-demo-") as folder:
         prepare(Path(folder))
