@@ -7,6 +7,7 @@ import selectors
 import socket
 import threading
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -66,6 +67,10 @@ class Tapped(Ibsim):
         if self.program is not None and self._thread.is_alive():
             os.close(self._end)
             self._thread.join()
+            self._selector.close()
+            os.close(self._wake)
+            for opened in (self._control, *self._out, *chain.from_iterable(self._clients.values())):
+                opened.close()
         super().close()
 
     def _relay(self) -> None:
