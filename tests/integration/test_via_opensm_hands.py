@@ -272,14 +272,14 @@ def test_opensm_whose_options_file_is_not_there(served: Hosted) -> None:
 # --- users, and no file -----------------------------------------------------------------------------------------------
 
 
-OF_NOBODY = """mkdir {0}/dev
-mount --rbind /dev {0}/dev
+OF_NOBODY = """mount --rbind /dev /mnt
 mount -t tmpfs none /dev
-for each in null zero random urandom; do touch /dev/$each; mount --bind {0}/dev/$each /dev/$each; done
-mkdir /dev/infiniband
+for each in null zero random urandom; do touch /dev/$each; mount --bind /mnt/$each /dev/$each; done
+mkdir /dev/infiniband /dev/shm
+mount --bind /mnt/shm /dev/shm
 touch /dev/infiniband/umad0
-chown {1} /dev/infiniband/umad0"""
-"""A mount namespace in which a umad device belongs to nobody."""
+chown {0} /dev/infiniband/umad0"""
+"""A mount namespace in which a umad device belongs to nobody. The files of the test may lie in /dev/shm."""
 
 
 @needs_mounts
@@ -295,7 +295,7 @@ def test_an_opensm_of_another_user(mounts: str) -> None:
         for each in (theirs, policy):
             os.chown(each, NO_USER, NO_USER)
         user = f"--reuid={NO_USER} --regid={NO_USER} --clear-groups"
-        script = f'{mounts.format(served.folder, NO_USER)}\nexec setpriv {user} "$@"'
+        script = f'{mounts.format(NO_USER)}\nexec setpriv {user} "$@"'
         words = ["opensm", "-f", "stdout", "-D", "0x07", "-P", policy]
         running = Running(served, words, policy, ("unshare", "--mount", "sh", "-ec", script, "sh"), theirs)
         with running_until_the_end(running):
