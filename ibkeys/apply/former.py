@@ -1,4 +1,5 @@
-"""The values that an operation overwrote, by the journal, and those that it may have left: the input of an undo."""
+"""The values that an operation overwrote, by the journal, and the values that its Sets may have put in their place: the
+input of an undo."""
 
 from __future__ import annotations
 

@@ -86,7 +86,7 @@ def plan_undo(
         elif error.is_overtaken and can_end:
             error.going_on(KEEPS_IT)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
-            # Guards on other hosts see neither ports nor the files of the others.
+            # A guard sees neither ports nor the files of other hosts, so it could roll back a part alone.
             error.going_on(*end_guards(former.memory.kept if former.memory is not None else {}))
         # An undo that has begun may be one that the user started, who confirmed the operation before.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):

@@ -31,9 +31,9 @@ class Edit(Protocol):
 
     ``name``: the name of the ``attribute`` in journal and errors. ``is_alone``: it is the only Set of its port, so it
     waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set may be
-    sent; it is sent again only after a proof that it never arrived. 1; in changes of a backend (apply, undo) and in a
-    rollout of M_Keys ``Timing.retries`` + 1. ``target``: the port that it changes. ``key_name``: the name of the key
-    store's row whose key it sets.
+    sent: 1, or ``Timing.retries`` + 1 in apply, undo and a rollout of M_Keys. It is sent again only after a proof that
+    it never arrived. ``target``: the port that it changes. ``key_name``: the name of the key store's row whose key it
+    sets.
     """
 
     name: ClassVar[str]

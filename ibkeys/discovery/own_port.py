@@ -1,5 +1,5 @@
-"""The local port, queried without a key: whether it shows that the subnet is protected, and the error with the
-remedy."""
+"""Judging the local port by a query without a key: whether it shows that the subnet is protected. The error of a failed
+query says what to do."""
 
 from __future__ import annotations
 

@@ -151,8 +151,9 @@ def check_run_to_move(store: KeyStore) -> Iterator[ProbeResult]:
 def check_run(journal: Journal) -> Iterator[ProbeResult]:
     """Yield a check for each run of mkey-deploy, mkey-rotate or mkey-remove that is not finished.
 
-    A run that waits after its first ports, as the user requested, is no problem. A run whose open ports failed is no
-    problem either.
+    ``ok`` is None for a run that waits after its first ports, and for one of which only failed ports are left. It is
+    False for all others, also if a port may or may not have its new key. Of the runs of which only failed ports are
+    left, only the last one has a check.
     """
     runs = Runs(journal)
     for run in filter(None, map(runs.find, sorted(runs.operations()))):

@@ -142,7 +142,7 @@ def _written_check(name: str, path: Path, detail: str) -> ProbeResult:
     """Return the check of a store that can be read. It is ok only if changing commands can also write or create the
     store.
     """
-    # otherwise its folder, or the first of its parents that is missing
+    # The store and its folder; if there is no store yet, the nearest folder above it that exists.
     needed = (path, path.parent) if path.exists() else (next(folder for folder in path.parents if folder.exists()),)
     closed = [each for each in needed if not os.access(each, os.W_OK)]
     if not closed:

@@ -23,8 +23,8 @@ from ibkeys.topology.plausible import NO_ENTRIES
 class PortHandle(ReadablePort):
     """One port of one node, and the route to its agent. Every read sends SMPs; properties send none.
 
-    ``port`` collects the values that were read, in the form of a sweep; ``route`` leads to the port's agent. Each read
-    raises NoReply, MadStatusError or SendRefused where the port does not answer it.
+    ``port`` collects the values that were read, in the form of a sweep; ``route`` leads to the port's agent. A read
+    that fails raises NoReply, MadStatusError or SendRefused, unless its name ends in ``_or_none``.
     """
 
     fabric: OpenPort

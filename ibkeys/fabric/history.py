@@ -37,8 +37,8 @@ class PortEvent:
     """One change of one port, after the snapshot of ``since`` and not later than that of ``taken`` (both UTC).
 
     ``kind``, ``before``, ``after``, ``index``, ``pkey`` and ``field`` are those of `Difference`; a port that appeared
-    or disappeared has only a kind. ``cable-moved``: from one switch port to another, in words; ``renamed``: the
-    NodeDescription of an end port's node.
+    or disappeared has only a kind. With the kind ``cable-moved``, ``before`` and ``after`` are switch ports in words;
+    with ``renamed``, they are NodeDescriptions of an end port's node.
     """
 
     port: PortId

@@ -151,7 +151,8 @@ def take_snapshot(
 
 
 def traits_of(fabric: Topology) -> dict[Port, tuple[Trait, ...]]:
-    """Return the traits that make the M_Keys of end ports guessable, for each end port whose key was read."""
+    """Return the traits that make the M_Keys of end ports guessable, for each end port whose M_Key was read and is
+    not 0."""
     guids = {node.guid for node in fabric.nodes} | {port.guid for port in fabric.end_ports()}
     sm_keys = {SMInfo(port.sm_info).sm_key for port in fabric.end_ports() if port.sm_info is not None}
     sm_key = next((key for key in sm_keys if key), 0)

@@ -86,8 +86,9 @@ class FileStep(HardeningStep):
                 yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}", image)
 
     def close_all(self, writer: ChangeWriter, found: Sequence[_OpenFile]) -> Sequence[str]:
-        """Close the files that were *found*, each recorded in the journal before; return no problems. Raises FileError,
-        FileChanged, HostRefused, HostNotReached, StoreError."""
+        """Record each of the files that were *found* in the journal and close it; then signal the OpenSM of each
+        options file among them. The last step also ends the records of interrupted ones. Returns no problems. Raises
+        FileError, FileChanged, HostRefused, HostNotReached, StoreError."""
         with writer.journaled() as operation:
             for each in found:
                 entry = operation.record_file(each.image)

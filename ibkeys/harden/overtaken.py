@@ -105,7 +105,7 @@ def goes_forth(record: OperationRecord) -> bool:
 
 
 def closes(left: Sequence[OperationRecord]) -> str:
-    """Return the command that ends the record of the changes that have not ended, *left*."""
+    """Return the command that ends the record of the unfinished changes *left*; it names the last of them."""
     return f"ibkeys resume {left[-1].undoes or left[-1].id} {_OPTION}"
 
 

@@ -80,7 +80,7 @@ def render_sarif(report: Report, texts: Texts | None = None, *, version: str, ex
             "coverage": {name: value for name, value in report.coverage.to_json().items() if name != "troubles"},
         },
     }
-    # one line for each result: very many stay small, and grep finds them
+    # One line for each result keeps large files small, and grep finds it.
     results = ",\n".join(json.dumps(_result(one, root)) for one in found[:MOST])
     head = json.dumps({"$schema": SCHEMA, "version": "2.1.0", "runs": [run]}).removesuffix("}]}")
     return f'{head}, "results": [\n{results}\n]}}]}}\n'

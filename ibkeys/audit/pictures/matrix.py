@@ -65,8 +65,8 @@ def matrix_svg(matrix: Matrix) -> str:
 
 
 def matrix_parts(matrix: Matrix) -> list[tuple[str, str]]:
-    """Return the matrix as pictures for a page that has `STYLE`: for every `BAND` columns, one of the rows' labels and
-    one of the columns."""
+    """Return two pictures for every `BAND` columns of the matrix: the labels of its rows, and the columns. The page
+    needs `STYLE`."""
     frame = _Frame(matrix)
     parts = []
     for first in range(0, max(len(matrix.columns), 1), BAND):

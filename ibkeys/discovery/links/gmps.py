@@ -1,4 +1,4 @@
-"""The evidence for a link that GMPs read: LinkDownedCounter of the port before it, and its LinkRecord at the SA.
+"""Evidence for a link, read by GMPs: LinkDownedCounter of its near port, and its LinkRecord at the SA.
 
 Neither needs an M_Key, and nothing is sent to the far end of the link.
 """

@@ -59,8 +59,9 @@ def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> Virtua
 
 
 def read_mapped(sysfs: Sysfs, node: str, port: int, p_keys: Table | None) -> tuple[MappedFunction, ...]:
-    """Return the entries of a *port*'s P_Key table that each function of an mlx4 device has; () for all other devices.
-    *p_keys*: the table that the port itself shows. ``iov/ports/N/pkeys``, if it exists, is the physical table.
+    """Return, for each function of an mlx4 device, its entries of the *port*'s P_Key table; () for all other devices.
+    The physical table is ``iov/ports/N/pkeys``. *p_keys*: the table that the port itself shows, used if that file is
+    missing.
     """
     slots = [pci for pci in sysfs.names(f"{node}/iov") or () if pci != _PORTS]
     if not slots:

@@ -88,8 +88,8 @@ class OpensmFile:
     def rights(self) -> int | None:
         """The permission bits that a file with keys gets: the owner's, if its OpenSM can still read it then.
 
-        None: the bits stay as they are. The file holds no keys, or has these bits already, or it is not known by which
-        rights its OpenSM reads it.
+        None: the bits stay as they are. There is no file, or it holds no keys, or only its owner has access already, or
+        its OpenSM runs as neither the owner nor root.
         """
         if not self.holds_keys or self.seen.found is None or not self.is_open:
             return None

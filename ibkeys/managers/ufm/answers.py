@@ -85,7 +85,8 @@ def p_key_base(text: object) -> int:
 
 
 def guid_number(text: object) -> int:
-    """Return a GUID in any spelling: padded or not, upper or lower case, with or without 0x. Raises EncodeError."""
+    """Return the number of a GUID in any spelling: padded or not, upper or lower case, with or without 0x. Raises
+    EncodeError, also for 0."""
     found = _GUID.fullmatch(text) if isinstance(text, str) else None
     number = int(found[1], 16) if found else 0
     if not number:

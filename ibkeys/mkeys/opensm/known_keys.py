@@ -150,8 +150,8 @@ def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]
 
 
 def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not available: their new keys could not be
-    proven, and every sweep of an OpenSM that does not know the key either ends in errors.
+    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not available. Their new keys could not be
+    proven, and an OpenSM that lacks the key too reports errors at every sweep.
     """
     hidden = [
         port

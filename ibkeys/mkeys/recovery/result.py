@@ -10,7 +10,7 @@ from typing import Any, Literal
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
     """The result for one port. ``port``: its identity as in every JSON document; for a port that never answered most
-    values are None. ``reason`` is for people and has no key."""
+    values are None. ``reason`` is for people and never contains an M_Key."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]

@@ -102,7 +102,7 @@ class SwitchProbes:
                 return
             groups.append(group)
             self._count_round(group)
-            # One port of each switch after the other, so that no switch has all its probes at once.
+            # Port 1 of every switch first, then port 2, and so on: no switch gets all its probes at once.
             for num in range(1, PROBED_PORTS + 1):
                 for silent in group:
                     client.start(self._probe_one(silent, num))

@@ -61,7 +61,7 @@ MadTap = Callable[[PassedMad], None]
 
 
 class Outbox:
-    """Writes packets to *clients*; *counts* how many were lost. *watch* is called with each of them."""
+    """Writes packets to *clients*. *counts*: the number of lost packets. *watch*: called with every packet."""
 
     def __init__(self, clients: Clients, loop: Loop, counts: Counter[str], watch: MadTap | None) -> None:
         self._clients = clients

@@ -36,7 +36,8 @@ _Owned = tuple[SimPort, int, int, bytes, int]
 class Agent:
     """An agent: ``id`` is its number on its open port, ``number`` the upper half of the TransactionIDs of its requests.
 
-    ``owns``: the keys of the unsolicited MADs for it; with ``does_rmpp`` the kernel does RMPP for it.
+    ``owns``: the classes and methods of the unsolicited MADs that it gets; with ``does_rmpp`` the kernel does RMPP
+    for it.
     """
 
     at: ProgramPort
