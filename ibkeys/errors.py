@@ -233,6 +233,7 @@ class Refused(IbkeysError):
 
     ``details``: lines to be shown below the message, such as a unified diff; "" for none. ``is_overtaken``: another
     program has changed the values that an operation wrote, and this cannot be overridden: trying again does not help.
+    ``can_be_closed``: `ibkeys resume --overtaken` may end the record of the operation; always where ``is_overtaken``.
     """
 
     def __init__(self, message: str, interlock: str, details: str = "", is_overtaken: bool = False) -> None:
@@ -240,6 +241,7 @@ class Refused(IbkeysError):
         self.interlock = interlock
         self.details = details
         self.is_overtaken = is_overtaken
+        self.can_be_closed = is_overtaken
 
 
 class FileError(IbkeysError):

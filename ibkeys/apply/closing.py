@@ -62,7 +62,7 @@ class Ending:
                 hindered = hindered or error
                 if isinstance(error, Refused) and error.interlock == OVERTAKEN:
                     return error.message
-                found = [error.message] if isinstance(error, Refused) and error.is_overtaken else []
+                found = [error.message] if isinstance(error, Refused) and error.can_be_closed else []
             if found:
                 self._outcome = None
                 return f"{_name(record)}: another user or program has changed what it set: {named(found)}"

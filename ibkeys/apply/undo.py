@@ -83,7 +83,7 @@ def plan_undo(
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
-        elif error.is_overtaken and can_end:
+        elif error.can_be_closed and can_end:
             error.going_on(KEEPS_IT)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # A guard sees neither ports nor the files of other hosts, so it could roll back a part alone.

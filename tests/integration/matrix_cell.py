@@ -118,8 +118,9 @@ class Cell(MatrixSite):
         """Nothing is open, and a new operation is possible."""
         self.be_away(False)
         self.opensm.running.sweep()
-        # harden found nothing left to do for an interrupted mkey-deploy; an apply may have been replaced by another.
-        if self.kind_name == "harden" or self.kind.is_of_policy:
+        # harden found nothing left to do for an interrupted mkey-deploy, or for an undo of part_enforce that ended with
+        # the options of another manager; an apply may have been replaced by another.
+        if self.kind_name in ("harden", "undo of harden") or self.kind.is_of_policy:
             self.end_what_is_open()
         self.assert_nothing_is_open(is_new_run_made=False)
         if self.kind.is_of_policy:
@@ -145,8 +146,9 @@ class Cell(MatrixSite):
             ]
         for each in commands:
             assert each is not None
-            assert each.finish is not None
-            self.until_done(each.finish.split()[1:])
+            command = each.finish or each.roll_back  # of an undo that was cut off only the latter is named
+            assert command is not None
+            self.until_done(command.split()[1:])
 
 
 SINCE: Final[dict[str, Callable[[Cell], None]]] = {

@@ -303,11 +303,14 @@ class OpensmPlanning:
         return end.port.guid not in {*former.drifted, *self.prediction.drifted}
 
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:
-        """Raise Refused (``stale``): OpenSM reads a file that the operation did not write, and ports have P_Keys of the
-        operation."""
-        raise stale_for_good(
+        """Raise Refused (``stale``, ``can_be_closed``): OpenSM reads a file that the operation did not write, and ports
+        have P_Keys of the operation. It is not ``is_overtaken``: the former master may return, and a rollback that
+        nobody waits for then goes on."""
+        error = stale_for_good(
             f"{self.site.master.instance.name} reads {self.files[-1].name}, which the operation did not write"
-        ).unchanged(
+        )
+        error.can_be_closed = True
+        raise error.unchanged(
             "make it read the former file first, or make a new plan for that policy (`ibkeys plan`)",
             "The file or the master has changed since.",
             f"These ports would not get their former P_Keys: {named(others)}.",

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import HostRefused, Refused, StoreError, UsageError
 from tests.apply.opensm.bench import GREEN, MORE, OLD, THEIRS, Bench
-from tests.apply.opensm.madeup import put
+from tests.apply.opensm.madeup import POLICY, put
 
 
 @pytest.fixture
@@ -74,6 +75,29 @@ def test_an_interrupted_undo_is_closed_with_what_it_undid(bench: Bench) -> None:
     bench.close()
     assert bench.states() == {1: "undone", 2: "undone"}
     assert not [each for each in bench.records() if each.is_unfinished]
+
+
+def test_an_interrupted_undo_can_be_closed_where_opensm_reads_a_file_that_it_did_not_write(bench: Bench) -> None:
+    bench.apply(GREEN)
+    bench.cut_off_undo(1)
+    bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+    with pytest.raises(Refused, match=r"did not write.*`ibkeys resume --overtaken`") as refused:
+        bench.undo(1)
+    assert (refused.value.can_be_closed, refused.value.is_overtaken) == (True, False)
+    bench.assert_overtaken("reads /etc/opensm/other.conf")
+    bench.close()
+    assert bench.states() == {1: "undone", 2: "undone"}
+
+
+def test_a_rollback_that_nobody_waits_for_goes_on_when_the_former_master_is_back(bench: Bench) -> None:
+    bench.apply(GREEN)
+    bench.cut_off_undo(1)
+    bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
+    with pytest.raises(Refused, match="did not write"):
+        bench.undo_by_child(1)
+    bench.opensm.host.leads_to = POLICY
+    bench.undo_by_child(1)
+    assert bench.states() == {1: "undone", 2: "done"}
 
 
 @pytest.fixture
