@@ -328,7 +328,7 @@ def _about(values: dict[str, Any]) -> SnapshotOrigin:
 
 
 def _time(text: Any) -> str:
-    if not _TIME.takes(text):
+    if not _TIME.allows(text):
         raise ValueError("an impossible time")
     return str(text)
 

@@ -1,9 +1,10 @@
-"""The contents of a snapshot, as records for the simulator.
+"""Converting the contents of a snapshot into records for the simulator.
 
-Two things always differ. No subnet manager runs: a real one is to be started. An M_Key is not in the replica: a made-up
-key replaces each one, so equal keys stay equal. It is the fingerprint in the snapshot, equal in the replicas of two
-snapshots with one secret; files of other tools have the keys themselves, for which a key is made up by their order.
-Nothing can be learned from either.
+Two things always differ from the fabric. No subnet manager runs: the user starts a real one. No real M_Key is in the
+simulated subnet: a made-up key replaces each, and equal keys have equal replacements. From a snapshot the made-up key
+is the fingerprint of the M_Key, so two snapshots whose fingerprints come from the same secret give the same keys. Files
+of other tools have the M_Keys themselves: their made-up keys depend only on the order in which the M_Keys occur.
+Neither reveals anything about a real key.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ from ibkeys.topology.nodes import Node, Port
 
 MOST_NODES: Final = 100_000
 MOST_PORTS: Final = 1_000_000
-"""More is no file of one fabric, and would take all memory."""
+"""No fabric has more nodes or ports than these, and a file that claims more would need all memory."""
 _IS_SM: Final = int(CapabilityMask.IS_SM)
 _LETTERS: Final = {NodeType.CA: "H", NodeType.SWITCH: "S", NodeType.ROUTER: "R"}
 _POWER_UP: Final = b"\xff\xff"
@@ -37,8 +38,8 @@ _NO_KEY: Final = bytes(8)
 def records_of(snapshot: Snapshot, name: str) -> NetFile:
     """Return the fabric in *snapshot* as records; *name* is the file name in errors.
 
-    Raises FileFormatError: a port that its node does not have, a node of an unknown type or without ports, no link
-    between several nodes, more of them than any fabric has.
+    Raises FileFormatError for a node of an unknown type, a node without ports, a port number that its node does not
+    have, several nodes without any link, and more nodes or ports than any fabric has.
     """
     nodes = snapshot.fabric.nodes
     for node in nodes:
@@ -52,49 +53,53 @@ def records_of(snapshot: Snapshot, name: str) -> NetFile:
             "ibdiagnet2.db_csv, opensm-subnet.lst)",
             name,
         )
-    made = _Records(snapshot, name)
-    return NetFile([made.node(node) for node in nodes], links, assumptions(snapshot, left_out), is_recorded=True)
+    records = _Records(snapshot, name)
+    return NetFile(
+        [records.node_record(node) for node in nodes], links, assumptions(snapshot, left_out), is_recorded=True
+    )
 
 
 def _check(node: Node, name: str) -> None:
     if node.type not in NODE_TYPE_NAMES:
-        raise FileFormatError(f"node 0x{node.guid:016x} has NodeType {node.type}; 1, 2 and 3 are known", name)
+        raise FileFormatError(f"node 0x{node.guid:016x} has NodeType {node.type}, which is none of 1, 2 and 3", name)
     if not node.num_ports:
         raise FileFormatError(f"node 0x{node.guid:016x} has no ports", name)
     least = 0 if node.is_switch else 1
-    odd = [num for num in node.ports if not least <= num <= node.num_ports]
-    if odd:
-        which = f"node 0x{node.guid:016x} has ports {least} to {node.num_ports}"
-        raise FileFormatError(f"{which}, and the file says something of its port {odd[0]}", name)
+    invalid = [num for num in node.ports if not least <= num <= node.num_ports]
+    if invalid:
+        valid = f"node 0x{node.guid:016x} has ports {least} to {node.num_ports}"
+        raise FileFormatError(f"{valid}, but the file has values of a port {invalid[0]} of this node", name)
 
 
 def _links(nodes: Sequence[Node]) -> tuple[list[tuple[End, End]], int]:
-    """Return the links, and how many ports have a cable whose other end does not lead back."""
-    places = {node: index for index, node in enumerate(nodes)}
-    links, odd = [], 0
-    for node, index in places.items():
+    """Return the links as (index in *nodes*, port number) of both ends, and the number of ports in no link although
+    they have a neighbour: the neighbour names another port or none as its own, or one of the two is port 0 of a switch.
+    """
+    indexes = {node: index for index, node in enumerate(nodes)}
+    links, left_out = [], 0
+    for node, index in indexes.items():
         for num, port in node.ports.items():
             far = port.peer
             if far is None:
                 continue
-            leads_back = far.peer is port and far is not port and far.node in places
+            leads_back = far.peer is port and far is not port and far.node in indexes
             # A cable has no end at port 0 of a switch.
             if not leads_back or not (num and far.num):
-                odd += 1
-            elif (index, num) < (places[far.node], far.num):
-                links.append(((index, num), (places[far.node], far.num)))
-    return links, odd
+                left_out += 1
+            elif (index, num) < (indexes[far.node], far.num):
+                links.append(((index, num), (indexes[far.node], far.num)))
+    return links, left_out
 
 
 class _Records:
     def __init__(self, snapshot: Snapshot, name: str) -> None:
         self.snapshot, self.name = snapshot, name
-        self.made_up: dict[int, int] = {0: 0}
+        self.made_up_keys: dict[int, int] = {0: 0}
         self.class_keys: dict[Port, list[ClassKeyReading]] = {}
         for each in snapshot.class_keys or ():
             self.class_keys.setdefault(each.port, []).append(each)
 
-    def node(self, node: Node) -> FileNode:
+    def node_record(self, node: Node) -> FileNode:
         info, twin = node.node_info, f"-{node.twin + 1}" if node.twin else ""
         node_type = NodeType(node.type)
         node_id = f"{_LETTERS[node_type]}-{node.guid:016x}{twin}"
@@ -113,20 +118,20 @@ class _Records:
             says_guid=True,
             revision=info.revision,
             partition_cap=info.partition_cap if node.says_capacity else None,
-            switch_info=_whole(node),
+            switch_info=_switch_info(node),
         )
         if node.is_switch:
             record.port0_guid = node.port(0).guid or None
             record.lid = node.port(0).stated_lid or 0
         for num, port in sorted(node.ports.items()):
-            record.ports[num] = self.port(port)
+            record.ports[num] = self.port_record(port)
         return record
 
-    def port(self, port: Port) -> FilePort:
+    def port_record(self, port: Port) -> FilePort:
         record = FilePort(port.num, 0, 0, self.name, lid=port.stated_lid or 0)
         if port.is_end_port:
             record.guid = port.guid or None
-        if port.peer is not None:  # a port with a cable announces its changes
+        if port.peer is not None:  # the simulated port of a cable sends traps when it changes
             record.remote = (f"{port.peer.node.guid:016x}", port.peer.num)
         table, info = port.p_key_raw, self.port_info(port)
         errors = self.snapshot.constraint_errors.get(port)
@@ -136,7 +141,7 @@ class _Records:
         }
         record.readings = RecordedPortValues(
             info,
-            # The table of power-up is that of a new port; very many ports have no other.
+            # A new port has the table of power-up anyway, and very many ports have no other.
             table if table is not None and table.rstrip(b"\0") != _POWER_UP else None,
             dict(_guids(port.guid_info or b"")) or None,
             port.virtualization_raw or None,
@@ -147,29 +152,35 @@ class _Records:
         return record
 
     def port_info(self, port: Port) -> bytes | None:
-        """Return PortInfo without IsSM, and with a made-up M_Key."""
+        """Return the 64 bytes of PortInfo without IsSM and with a made-up M_Key; None if the snapshot has none.
+
+        Ports of a switch other than port 0 have no M_Key: theirs is 0.
+        """
         info = port.info
         if info is None:
             return None
         if not port.is_end_port:
             return _NO_KEY + info[len(_NO_KEY) :]
         view = PortInfo(info)
-        return view.replace(m_key=self.m_key(view.m_key), capability_mask=view.capability_mask & ~_IS_SM).raw
+        return view.replace(m_key=self.made_up_key(view.m_key), capability_mask=view.capability_mask & ~_IS_SM).raw
 
-    def m_key(self, shown: int) -> int:
-        """Return the number in place of an M_Key: a fingerprint unchanged, for a key the same number wherever it
-        occurs."""
+    def made_up_key(self, m_key: int) -> int:
+        """Return the number that replaces an M_Key of the snapshot. A fingerprint in place of the key is returned
+        unchanged. A key gets a made-up number, the same wherever the key occurs; 0 stays 0.
+        """
         if not self.snapshot.about.has_keys:
-            return shown
-        name = b"ibkeys made-up M_Key %d" % len(self.made_up)
-        return self.made_up.setdefault(shown, int.from_bytes(hashlib.sha256(name).digest()[:8]))
+            return m_key
+        name = b"ibkeys made-up M_Key %d" % len(self.made_up_keys)
+        return self.made_up_keys.setdefault(m_key, int.from_bytes(hashlib.sha256(name).digest()[:8]))
 
     def class_key_info(self, port: Port) -> Mapping[KeyClass, bytes]:
-        found = self.class_keys.get(port, ())
-        return {KEY_CLASSES[each.of]: each.info for each in found if each.info is not None and each.state in ANSWERED}
+        readings = self.class_keys.get(port, ())
+        return {
+            KEY_CLASSES[each.of]: each.info for each in readings if each.info is not None and each.state in ANSWERED
+        }
 
 
-def _whole(node: Node) -> bytes | None:
+def _switch_info(node: Node) -> bytes | None:
     info = node.switch_info
     if info is None or not lacks_table_sizes(node):
         return node.switch_info_raw
@@ -177,8 +188,7 @@ def _whole(node: Node) -> bytes | None:
 
 
 def _guids(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Yield the GUIDs of a port with their indexes, without its port GUID, which is the first, and without empty
-    entries."""
+    """Yield (index, GUID) of each GUID in the bytes of GUIDInfo, without index 0, the port GUID, and empty entries."""
     for index, (guid,) in enumerate(struct.iter_unpack(">Q", raw)):
         if index and guid:
             yield index, guid

@@ -15,7 +15,7 @@ from ibkeys.sim.netfile.build import InitialState, PortGuids
 from ibkeys.sim.netfile.reader import NoNodeRecord
 from ibkeys.sim.subnet import Subnet
 
-if TYPE_CHECKING:  # a net file needs neither a snapshot nor what reads one
+if TYPE_CHECKING:  # for a net file neither snapshots nor their reader are imported
     from ibkeys.fabric.snapshot import Snapshot
 
 _DATABASE: Final = b"SQLite format 3\0"
@@ -28,12 +28,12 @@ def read_subnet(
     links: InitialState | None = None,
     net_file_links: InitialState = "active",
 ) -> Subnet:
-    """Return the simulated subnet of *source*: a net file, a snapshot, a folder of snapshots (its newest), or another
-    file.
+    """Return the simulated subnet of *source*.
 
-    Other files are one that `ibkeys.dumps` reads, or several of one fabric. *port_guids*, *seed*: as
-    `Subnet.from_file`. *links*: the state of links that are up; None: as it was read, and *net_file_links* for a net
-    file, which has no states. Raises FileFormatError, StoreError, UsageError.
+    *source* is a net file, a snapshot, a folder of snapshots (the newest is used), or one or several files of one
+    fabric that `ibkeys.dumps` reads. *port_guids*, *seed*: as in `Subnet.from_file`. *links*: the state of links that
+    are up; None: the recorded state, and *net_file_links* for a net file, which records no states. Raises
+    FileFormatError, StoreError, UsageError.
     """
     paths = [Path(source)] if isinstance(source, str | Path) else list(source)
     snapshot = _snapshot_of(paths)
@@ -55,7 +55,7 @@ def read_subnet(
 
 
 def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
-    """Return the snapshot in *paths*, or the one that files of other tools make; None for a net file."""
+    """Return the snapshot in *paths*, or one made from files of other tools; None for a net file."""
     if len(paths) > 1:
         return _imported(paths)
     path = paths[0]
@@ -66,7 +66,7 @@ def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
     if not path.is_file():  # a pipe can be read once only, and must be a net file
         return None
     with files.told_as(partial(FileFormatError, path=str(path)), "cannot be read"):
-        if files.read_head(path, len(_DATABASE)) == _DATABASE:  # a net file needs no SQLite
+        if files.read_head(path, len(_DATABASE)) == _DATABASE:  # only then is SQLite imported
             from ibkeys.store.snapshot import is_snapshot
 
             if is_snapshot(path):
@@ -81,5 +81,5 @@ def _imported(paths: Sequence[Path]) -> Snapshot:
     from ibkeys.dumps.importing import import_files
     from ibkeys.keys.fingerprint import Fingerprints
 
-    # Its M_Keys are not stored, so no fingerprint of one is needed.
+    # The M_Keys of this snapshot are not stored, so the secret of their fingerprints does not matter.
     return import_files(paths, Fingerprints.generate())

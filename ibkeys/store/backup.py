@@ -1,11 +1,14 @@
-"""A backup of key store and journal: saving both at one moment into one file, and restoring them. The file is a line
-that names its format, a line of JSON with the sizes and the SHA-256, and then both databases as SQLite has them. A key
-that is sealed in the key store is sealed in the backup.
+"""Backing up key store and journal into one file, and restoring them from it.
 
-A file with keys or operations that the new content lacks is not replaced without consent: neither the stores by a
-backup, nor a backup by the stores of a host that lost its own. A file that is replaced with consent is kept beside the
-new one. The key store is replaced before the journal. If that is cut off, the journal cannot lead to a wrong key,
-because it refers to keys by names (`row_names`), and the same command finishes it.
+Both stores are saved as they are at one moment. The file has a line that names its format, a line of JSON with the
+time, both sizes and the SHA-256, and then both databases as SQLite stores them. A key that is encrypted in the key
+store is encrypted in the backup.
+
+A file with keys or operations that its replacement lacks is replaced only if the user overrides the interlock. This
+holds for the stores, and for an older backup, which may have keys that this host lost. A copy of a file that is
+replaced in this way is kept beside the new one. The key store is replaced before the journal. If the command is killed
+in between, the journal cannot lead to a wrong key, because it refers to keys by names (`row_names`); running the
+command again completes the restore.
 """
 
 from __future__ import annotations
@@ -41,23 +44,29 @@ RowSet = frozenset[tuple[Any, ...]]
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
-    """The contents of stores. ``keys`` and ``operations``: the identity of each; ``state``: a digest without key
-    material that differs after each change of a key or an operation."""
+class StoreContents:
+    """The keys and operations of key store and journal. ``keys`` and ``operations`` have a row for each key and each
+    operation, and ``state``, a digest that changes with every change of a key or an operation and tells nothing about
+    the keys."""
 
     keys: RowSet = frozenset()
     operations: RowSet = frozenset()
     state: str = ""
 
-    def lacks(self, other: Held) -> str:
-        """Return, in words, the numbers of keys and operations of *other* that are missing here; "" for none."""
+    def lacks(self, other: StoreContents) -> str:
+        """Return the numbers of keys and operations that only *other* has, as text ("2 keys and 1 operation"); "" for
+        none."""
         missing = (len(other.keys - self.keys), "key"), (len(other.operations - self.operations), "operation")
         return " and ".join(counted(count, what) for count, what in missing if count)
 
 
 @dataclass(frozen=True, slots=True)
 class LastBackup:
-    """The record of the last backup, beside the key store."""
+    """The record of the last backup, in the file ``KEYSTORE.last-backup`` beside the key store.
+
+    ``made``: the time as `timestamp` writes it; ``file``: the absolute path of the backup; ``keys`` and ``operations``:
+    their numbers; ``state``: that of `StoreContents`.
+    """
 
     made: str
     file: str
@@ -68,7 +77,10 @@ class LastBackup:
 
 @dataclass(frozen=True, slots=True)
 class BackupResult:
-    """The result of saving or restoring. ``kept``: copies of files that were replaced although they had more."""
+    """The result of saving or restoring: the time of the backup, and the numbers of keys and operations in it.
+
+    ``kept``: the copies of replaced files that had keys or operations which the new ones lack.
+    """
 
     made: str
     keys: int
@@ -77,26 +89,26 @@ class BackupResult:
 
 
 def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
-    """Write key store and journal into one *file* of mode 0600, synced.
+    """Write key store and journal into one *file* of mode 0600, synced, and record the backup beside the key store.
 
-    Raises Refused if *file* is a backup with keys or operations that the stores lack, unless *overridden*; StoreError,
-    StoreLocked.
+    Raises Refused if *file* is a backup with keys or operations that the stores lack, unless *overridden*; StoreError;
+    StoreLocked if another command is changing a store.
     """
-    with exclusive(*_two(paths), command="keystore"):
-        images = [_image(path, schema) for path, schema in zip(_two(paths), _SCHEMAS, strict=True)]
+    with exclusive(*_store_files(paths), command="keystore"):
+        images = [_image(path, schema) for path, schema in zip(_store_files(paths), _SCHEMAS, strict=True)]
         if not any(images):
             raise StoreError(f"{paths.keystore}: there is neither a key store nor a journal to save")
         made = timestamp(clock)
         with named_errors(file, _WHAT):
             _refuse_a_store(paths, file)
             check_folders(file, _WHAT)
-            now = _held_by(paths)
+            present = _present_contents(paths)
             kept: tuple[Path, ...] = ()
             if file.exists():
-                lost = now.lacks(_held_in(_read(file)[1], file))
+                lost = present.lacks(_backup_contents(_read(file)[1], file))
                 if lost and not overridden:
-                    raise _refused(file, f"this backup has {lost} that key store and journal lack")
-                kept = (_keep(file, made),) if lost else ()
+                    raise _refusal(file, f"this backup has {lost} that key store and journal lack")
+                kept = (_copy_beside(file, made),) if lost else ()
             body = b"".join(image or b"" for image in images)
             head = {
                 "made": made,
@@ -104,48 +116,47 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
                 "sha256": hashlib.sha256(body).hexdigest(),
             }
             replace_private_file(file, _MAGIC + json.dumps(head).encode() + b"\n" + body)
-        _record(paths, file, made, now)
-    return BackupResult(made, len(now.keys), len(now.operations), kept)
+        _write_record(paths, file, made, present)
+    return BackupResult(made, len(present.keys), len(present.operations), kept)
 
 
 def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
-    """Put key store and journal of the backup *file* in place.
+    """Replace key store and journal by those of the backup *file*; a store that the backup lacks is left as it is.
 
-    Raises Refused, with nothing changed, if the present ones have keys or operations that the backup lacks, or cannot
-    be read, unless *overridden*; StoreError, StoreLocked.
+    Raises Refused, with nothing changed, if the present stores have keys or operations that the backup lacks, or if the
+    present stores cannot be read, unless *overridden*; StoreError; StoreLocked if another command is changing a store.
     """
-    with exclusive(*_two(paths), command="keystore"), named_errors(file, _WHAT):
+    with exclusive(*_store_files(paths), command="keystore"), named_errors(file, _WHAT):
         made, images = _read(file)
-        saved = _held_in(images, file)
-        lost = _lost_by(paths, saved)
+        saved = _backup_contents(images, file)
+        lost = _reason_of_loss(paths, saved)
         if lost and not overridden:
-            raise _refused(file, lost)
+            raise _refusal(file, lost)
         kept: list[Path] = []
-        for path, image in zip(_two(paths), images, strict=True):
+        for path, image in zip(_store_files(paths), images, strict=True):
             if path is not None and image is not None:
-                kept += _put(Path(os.path.realpath(path)), image, timestamp(clock) if lost else "")
-        _record(paths, file, made, saved)
+                kept += _replace_store(Path(os.path.realpath(path)), image, timestamp(clock) if lost else "")
+        _write_record(paths, file, made, saved)
     return BackupResult(made, len(saved.keys), len(saved.operations), tuple(kept))
 
 
 def last_backup(paths: StorePaths) -> tuple[LastBackup | None, bool]:
-    """Return the record of the last backup, None for none, and whether keys and operations are unchanged since.
+    """Return the record of the last backup, and whether keys and operations have not changed since.
 
-    Raises StoreError.
+    Without a readable record: None, and whether there is no key to save. Raises StoreError if a store cannot be read.
     """
-    now = _held_by(paths)
+    present = _present_contents(paths)
     try:
-        found = json.loads(files.read_bytes(_record_path(paths), files.SETTINGS))
-        record = LastBackup(**found)
+        record = LastBackup(**json.loads(files.read_bytes(_record_path(paths), files.SETTINGS)))
     except (OSError, ValueError, TypeError):
-        return None, not now.keys
-    return record, record.state == now.state
+        return None, not present.keys
+    return record, record.state == present.state
 
 
 # --- contents of the files -------------------------------------------------------------------------------------------
 
 
-def _two(paths: StorePaths) -> tuple[Path | None, Path | None]:
+def _store_files(paths: StorePaths) -> tuple[Path | None, Path | None]:
     return paths.keystore, paths.journal
 
 
@@ -160,14 +171,14 @@ def _open(path: Path | None, schema: Schema) -> closing[Database]:
     return closing(Database(path, schema, create=False, upgrade=False))
 
 
-def _held_by(paths: StorePaths) -> Held:
-    """Return the present contents of the stores; a store that does not exist is empty."""
+def _present_contents(paths: StorePaths) -> StoreContents:
+    """Return the present contents of the stores; a store whose file is missing counts as empty."""
     with ExitStack() as stack:
-        pairs = zip(_two(paths), _SCHEMAS, strict=True)
-        return _held(*[stack.enter_context(_open(path, schema)) for path, schema in pairs])
+        pairs = zip(_store_files(paths), _SCHEMAS, strict=True)
+        return _contents(*[stack.enter_context(_open(path, schema)) for path, schema in pairs])
 
 
-def _held(keystore: Database, journal: Database) -> Held:
+def _contents(keystore: Database, journal: Database) -> StoreContents:
     keys: set[tuple[Any, ...]] = set()
     states: list[tuple[Any, ...]] = []
     for each in KEY_TABLES:
@@ -177,23 +188,25 @@ def _held(keystore: Database, journal: Database) -> Held:
     operations = frozenset(journal.query("SELECT id, command, started, state, finished FROM operations"))
     states += [("operations", *row) for row in operations]
     digest = hashlib.sha256(repr(sorted(map(repr, states))).encode()).hexdigest()
-    return Held(frozenset(keys), operations, digest)
+    return StoreContents(frozenset(keys), operations, digest)
 
 
-def _held_in(images: tuple[bytes | None, ...], file: Path) -> Held:
-    """Return the contents of a backup. A missing database is empty. Raises StoreError for a database that is not of
-    ibkeys."""
+def _backup_contents(images: tuple[bytes | None, ...], file: Path) -> StoreContents:
+    """Return the contents of the databases of a backup, None being an empty one. Raises StoreError for a database that
+    ibkeys did not write."""
     with ExitStack() as stack:
         pairs = zip(images, _SCHEMAS, strict=True)
-        opened = [stack.enter_context(closing(Database(None, schema, image=image))) for image, schema in pairs]
+        databases = [stack.enter_context(closing(Database(None, schema, image=image))) for image, schema in pairs]
         try:
-            return _held(*opened)
+            return _contents(*databases)
         except StoreError as error:
             raise StoreError(f"{file}: {error}") from None
 
 
 def _read(file: Path) -> tuple[str, tuple[bytes | None, ...]]:
-    """Return the time at which a backup was made, and its two databases. Raises StoreError, OSError."""
+    """Return the time at which a backup was made, and its databases: key store and journal, None for one that did not
+    exist. Raises StoreError, OSError.
+    """
     check_own(file, _WHAT)
     data = files.read_bytes(file, 2 * files.STATE + files.SETTINGS)
     if not data.startswith(_MAGIC):
@@ -215,63 +228,66 @@ def _read(file: Path) -> tuple[str, tuple[bytes | None, ...]]:
 # --- replacing -------------------------------------------------------------------------------------------------------
 
 
-def _lost_by(paths: StorePaths, saved: Held) -> str:
-    """Return, in words, the keys and operations that would be lost if the stores were replaced by the *saved* ones; ""
-    for none."""
+def _reason_of_loss(paths: StorePaths, saved: StoreContents) -> str:
+    """Return, as the reason in a message, that the stores have keys or operations that the *saved* ones lack, or cannot
+    be read; "" if nothing would be lost."""
     try:
-        lost = saved.lacks(_held_by(paths))
+        lost = saved.lacks(_present_contents(paths))
     except StoreError as error:
-        return f"what the present stores have cannot be read ({error})"
+        return f"the present stores cannot be read, so what would be lost is unknown ({error})"
     return f"key store and journal have {lost} that this backup lacks, or has encrypted in another way" if lost else ""
 
 
-def _refused(file: Path, why: str) -> Refused:
+def _refusal(file: Path, why: str) -> Refused:
     command = f"ibkeys keystore restore {file} --override {INTERLOCK}"
-    way = f"to do it anyway: `{command}`, which keeps a copy of what is replaced"
-    return Refused(f"{file}: refused by interlock {INTERLOCK}: {why}", INTERLOCK).unchanged().going_on(way)
+    advice = f"to do it anyway: `{command}`, which keeps a copy of what is replaced"
+    return Refused(f"{file}: refused by interlock {INTERLOCK}: {why}", INTERLOCK).unchanged().going_on(advice)
 
 
-def _put(path: Path, image: bytes, keep_at: str) -> list[Path]:
-    """Replace a store; *keep_at*: the time at which a copy of the present one is kept, "" for none."""
-    kept = [_keep(path, keep_at)] if keep_at and path.exists() else []
+def _replace_store(path: Path, image: bytes, copy_time: str) -> list[Path]:
+    """Replace a store by *image*, and return the copy of the former one. *copy_time*: the time in the name of that
+    copy; "" to make none.
+    """
+    kept = [_copy_beside(path, copy_time)] if copy_time and path.exists() else []
     make_directory(path.parent)
-    left_over = path.with_name(path.name + "-journal")
-    if left_over.exists():  # of a transaction that was cut off in the replaced file: SQLite would play it into this one
-        os.replace(left_over, _free(left_over.with_name(left_over.name + ".replaced")))
+    old_journal = path.with_name(path.name + "-journal")
+    if old_journal.exists():  # of an unfinished transaction in the replaced file: SQLite would apply it to the new one
+        os.replace(old_journal, _unused_name(old_journal.with_name(old_journal.name + ".replaced")))
         files.sync_directory(path.parent)
     replace_private_file(path, image)
     return kept
 
 
-def _keep(path: Path, now: str) -> Path:
-    copy = _free(path.with_name(f"{path.name}.before-{now.replace(':', '')}"))
+def _copy_beside(path: Path, copy_time: str) -> Path:
+    copy = _unused_name(path.with_name(f"{path.name}.before-{copy_time.replace(':', '')}"))
     replace_private_file(copy, files.read_bytes(path, 2 * files.STATE + files.SETTINGS))
     return copy
 
 
-def _free(path: Path) -> Path:
-    """Return *path*, with a number appended if a file has that name: a kept copy is never overwritten."""
+def _unused_name(path: Path) -> Path:
+    """Return *path*, or *path* with a number appended if that name is taken, so that no file is overwritten."""
     names = chain([path], (path.with_name(f"{path.name}-{number}") for number in count(2)))
     return next(name for name in names if not os.path.lexists(name))
 
 
 def _refuse_a_store(paths: StorePaths, file: Path) -> None:
-    taken = {os.path.realpath(path) for path in (*_two(paths), _record_path(paths)) if path is not None}
+    taken = {os.path.realpath(path) for path in (*_store_files(paths), _record_path(paths)) if path is not None}
     if os.path.realpath(file) in taken:
-        raise StoreError(f"{file}: is a file of the stores themselves; name another one")
+        raise StoreError(f"{file}: is the key store, the journal or a file of theirs; name another file")
 
 
 def _record_path(paths: StorePaths) -> Path:
     if paths.keystore is None or paths.journal is None:
         raise StoreError(
-            "key store and journal are in memory: there is nothing to save (state= in the backend keeps it)"
+            "key store and journal are in memory, so there is no backup of them; state=FILE in the backend keeps them "
+            "in files"
         )
     real = Path(os.path.realpath(paths.keystore))
     return real.with_name(real.name + ".last-backup")
 
 
-def _record(paths: StorePaths, file: Path, made: str, held: Held) -> None:
-    record = LastBackup(made, os.path.abspath(file), len(held.keys), len(held.operations), held.state)
+def _write_record(paths: StorePaths, file: Path, made: str, contents: StoreContents) -> None:
+    record = LastBackup(made, os.path.abspath(file), len(contents.keys), len(contents.operations), contents.state)
     path = _record_path(paths)
     with named_errors(path, _WHAT):
         replace_private_file(path, json.dumps(asdict(record)).encode() + b"\n")

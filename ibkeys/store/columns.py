@@ -18,37 +18,37 @@ _TIME: Final = re.compile(r"[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])T([
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its type in Python, whether it may be NULL, and a further condition for its values."""
+    """One column: its type in Python, whether it may be NULL, and a condition that its other values meet."""
 
     kind: type[Any]
     null: bool
-    holds: Callable[[Any], object]
+    condition: Callable[[Any], object]
 
-    def takes(self, value: Any) -> bool:
+    def allows(self, value: Any) -> bool:
         """Return whether this column may hold *value*."""
         if value is None:
             return self.null
-        return type(value) is self.kind and bool(self.holds(value))
+        return type(value) is self.kind and bool(self.condition(value))
 
 
 def number(most: int = (1 << 63) - 1, null: bool = False) -> Column:
-    """Return a column for a number from 0 to *most*."""
+    """Return a column for an integer from 0 to *most*; with *null* also for NULL, as in all functions below."""
     return Column(int, null, lambda value: 0 <= value <= most)
 
 
 def text(words: Iterable[str] | None = None, null: bool = False) -> Column:
-    """Return a column for a text; with *words* one of these."""
+    """Return a column for text; with *words* only for one of these."""
     known = None if words is None else frozenset(words)
     return Column(str, null, lambda value: known is None or value in known)
 
 
 def blob(*sizes: int, null: bool = False) -> Column:
-    """Return a column for bytes, with *sizes* of one of these lengths."""
+    """Return a column for bytes; with *sizes* only for bytes of one of these lengths."""
     return Column(bytes, null, lambda value: not sizes or len(value) in sizes)
 
 
 def guid(null: bool = False) -> Column:
-    """Return a column for a GUID as ``0x`` and 16 digits."""
+    """Return a column for a GUID as text: ``0x`` and 16 hexadecimal digits in lower case."""
     return Column(str, null, _GUID.fullmatch)
 
 
@@ -58,22 +58,23 @@ def row_name(null: bool = False) -> Column:
 
 
 def row_reference(null: bool = False) -> Column:
-    """Return a column for the name of a row of another file, or its number, which earlier versions wrote."""
+    """Return a column that refers to a row of another file, by its name, or by its number as earlier versions did."""
     return Column(str, null, _REFERENCE.fullmatch)
 
 
 def time(null: bool = False) -> Column:
-    """Return a column for a time as ISO 8601 in UTC, to the second."""
+    """Return a column for a time as ISO 8601 in UTC, to the second: ``2026-11-20T09:30:00Z``."""
     return Column(str, null, _TIME.fullmatch)
 
 
 def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Mapping[str, Column]) -> str | None:
-    """Return the name of a column in which one of *rows* has an invalid value; None if there is none. Columns that
-    *columns* does not name may have any value.
+    """Return the name of the first column in which one of *rows* has an invalid value; None if all values are valid.
+
+    *names*: the names of the columns of *rows*, in order. A column that is not in *columns* may have any value.
     """
     known = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
     for at, name, column in known:
-        # Most values of a column occur many times: each is examined once. With its type, because 1 equals 1.0.
-        if not all(column.takes(value) for _, value in {(type(row[at]), row[at]) for row in rows}):
+        # Most values of a column occur many times, so each is checked once. The type belongs to it: 1 equals 1.0.
+        if not all(column.allows(value) for _, value in {(type(row[at]), row[at]) for row in rows}):
             return name
     return None

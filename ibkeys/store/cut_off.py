@@ -1,5 +1,5 @@
-"""Journal operations that were interrupted or failed: listing them, and closing those that a later operation
-completed."""
+"""Operations in the journal that were interrupted or failed: listing them, and closing those whose changes a later
+operation completed."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from ibkeys.store.journal import Image, Journal, OperationRecord, OperationState
 from ibkeys.store.journal.runs import Runs
 
 
-def cut_off(journal: Journal, commands: Collection[str]) -> list[OperationRecord]:
-    """Return the open and failed operations of *commands*, oldest first. Raises StoreError."""
+def unfinished_operations(journal: Journal, commands: Collection[str]) -> list[OperationRecord]:
+    """Return the open and failed operations of the commands named *commands*, oldest first. Raises StoreError."""
     return [each for each in journal.list_operations() if each.state in ("open", "failed") and each.command in commands]
 
 
 def is_any_cut_off(path: Path | None, commands: Collection[str]) -> bool:
-    """Return whether the journal *path* has an open or failed operation of *commands*; a missing journal is not
-    created. Raises StoreError."""
+    """Return whether the journal in the file *path* has an open or failed operation of *commands*. A missing file is
+    not created: the answer is False. Raises StoreError."""
     with Journal.read(path) as journal:
-        return bool(cut_off(journal, commands))
+        return bool(unfinished_operations(journal, commands))
 
 
 def close_cut_off(
@@ -32,15 +32,16 @@ def close_cut_off(
     ports: Collection[tuple[int, int]] | None = None,
     is_in_force: Callable[[Image], bool] = lambda image: True,
 ) -> list[int]:
-    """Set *state* on every open or failed operation of *commands* that a later operation completed, and return them.
+    """Set *state* on every open or failed operation of *commands* that meets the conditions; return their numbers.
 
-    *since*: only operations that began at that time or later, in the journal's form of a time; *but*: the later
-    operation itself; *files*: only operations that wrote some of these files, by host and path, and no others; *ports*:
-    the same for ports, by the GUID of the node and the number, and *is_in_force* returns whether the values of a Set
-    are in force. Runs of M_Keys are left out, because their own code ends them. Raises StoreError.
+    The caller is a later operation that completed their changes. Conditions: *since*: the operation began at that time
+    or later, a time as the journal writes it; *but*: its number is another one, as the caller passes its own; *files*:
+    it wrote at least one file, and only files of this set, (host, path) each; *ports*: it changed at least one port,
+    and only ports of this set, (node GUID, port number) each, and *is_in_force* is true for each of its Sets. Runs that
+    set M_Keys are left out, because their own code closes them. Raises StoreError.
     """
     closed, runs = [], Runs(journal).operations()
-    for record in cut_off(journal, commands):
+    for record in unfinished_operations(journal, commands):
         if record.id == but or record.id in runs or record.started < since:
             continue
         if files is not None:

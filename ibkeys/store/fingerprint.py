@@ -1,4 +1,5 @@
-"""The secret behind fingerprints of M_Keys: 32 random bytes in a file of mode 0600, made when they are first needed."""
+"""The secret that fingerprints of M_Keys are made with: 32 random bytes in a file of mode 0600, created on first
+use."""
 
 from __future__ import annotations
 
@@ -17,10 +18,11 @@ _WHAT = "secret of fingerprints"
 
 
 def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | None:
-    """Return the fingerprints made with the secret in *path*; for None, with a secret that is discarded after this run.
+    """Return the `Fingerprints` with the secret in the file *path*; for None, with a new secret that is not stored.
 
-    A missing file is made with *create*, else the result is None. Raises StoreError if the file cannot be read or made,
-    if others may read it, or if it is not such a secret.
+    A missing file is created; with *create* false the result is then None. Raises StoreError if the file cannot be read
+    or created, if it or its folder belongs to another user, if others may read it or replace it, or if it does not have
+    32 bytes.
     """
     if path is None:
         return Fingerprints.generate()
@@ -42,7 +44,8 @@ def load_fingerprints(path: Path | None, create: bool = True) -> Fingerprints | 
 
 
 def _make(path: Path) -> None:
-    """Write a new secret beside *path* and link it there: if another process was faster, its secret is kept."""
+    """Create *path* with a new secret, atomically. If another process creates it first, the secret of that one
+    stays."""
     check_folders(path, _WHAT)
     make_directory(path.parent)
     file, name = create_beside(path)

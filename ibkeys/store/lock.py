@@ -1,4 +1,4 @@
-"""One changing command at a time: an exclusive lock beside the files that it changes."""
+"""Allowing one changing command at a time: an exclusive lock file beside each of the files that it changes."""
 
 from __future__ import annotations
 
@@ -19,18 +19,20 @@ _HOLDER_BYTES: Final = 200
 
 
 def lock_path(path: Path) -> Path:
-    """Return the lock file of *path*: ``NAME.lock`` beside the file that a symbolic link leads to."""
+    """Return the path of the lock file of *path*: ``NAME.lock`` beside the file, or beside the target of a symbolic
+    link."""
     real = Path(os.path.realpath(path))
     return real.with_name(real.name + ".lock")
 
 
 @contextmanager
 def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
-    """Hold the lock of every one of *paths* (journal and key store); None, a store in memory, needs none.
+    """Hold the locks of *paths* (journal and key store) during the block. None is a store in memory and needs no lock.
 
-    Does not wait: raises StoreLocked naming the process and the command that hold it, StoreError when a lock file
-    cannot be made. The kernel releases the lock when the process ends, however it ends. *command* is a command's name;
-    never pass arguments, because they may have a key.
+    Does not wait for a lock: raises StoreLocked, which names the process and the command that hold it. Raises
+    StoreError for a path that is no regular file, and for a lock file that cannot be created. The kernel releases the
+    locks when the process ends, however it ends. *command*: the name of this command without its arguments, which may
+    have a key; other users may read it in the lock file.
     """
     files = {_lock_of(path) for path in paths if path is not None}
     with ExitStack() as stack:
@@ -41,15 +43,15 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
 
 def holder_of(*paths: Path | None) -> str:
-    """Return the holder of the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if there is none.
+    """Return the command that holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if no command does.
 
-    For code that only reads. It never blocks a command that wants the lock: the lock is tested only if the file names a
-    holder, which `exclusive` removes on release. An unreadable file counts as not held.
+    For code that only reads. Testing a lock takes it for a moment, so a lock is tested only if its file names a holder;
+    `exclusive` removes the name on release. A lock file that cannot be read counts as not held.
     """
     for file in sorted({lock_path(path) for path in paths if path is not None}):
         descriptor = or_none(os.open, file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
         if descriptor is None:
-            continue  # it does not exist, or it is another user's, like the keys
+            continue  # missing, or of another user, whose keys cannot be read either
         with closing_descriptor(descriptor):
             try:
                 if os.fstat(descriptor).st_size:
@@ -74,7 +76,7 @@ def _locked(file: Path, command: str) -> Iterator[None]:
         descriptor = os.open(file, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
     with closing_descriptor(descriptor):
         with named_errors(file, "lock file"):
-            refuse_strange_file(os.fstat(descriptor))  # before it is emptied
+            refuse_strange_file(os.fstat(descriptor))  # checked before the file is emptied
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -91,7 +93,7 @@ def _locked(file: Path, command: str) -> Iterator[None]:
 
 
 def _write_holder(descriptor: int, text: str) -> None:
-    with suppress(OSError):  # the name is only for the second command's message: a full disk must not stop the holder
+    with suppress(OSError):  # the text is only for messages of other commands, so a full disk must not stop this one
         os.ftruncate(descriptor, 0)
         os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES], 0)
 

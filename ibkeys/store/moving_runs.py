@@ -1,7 +1,7 @@
-"""Moving the run of M_Keys that an earlier version kept in the key store to the journal.
+"""Moving the last run that set M_Keys from the key store, where an earlier version stored it, to the journal.
 
-The journal is written first, then the run is removed from the key store. If the command is killed in between, the next
-command does the second part. The keys stay in the key store.
+The run is written to the journal first, then removed from the key store. If the command is killed in between, the next
+command removes it. The M_Keys stay in the key store.
 """
 
 from __future__ import annotations
@@ -20,33 +20,39 @@ from ibkeys.store.lock import exclusive
 from ibkeys.store.sqlite import guid_number
 
 IS_TO_BE_MOVED: Final = (
-    "the last run of M_Keys is still in the key store, where an earlier version kept it; when a change is made, the "
-    "journal takes it over first"
+    "the last run that set M_Keys is still in the key store, where an earlier version of ibkeys stored it; the next "
+    "command that changes anything moves it to the journal first"
 )
 _STATES: Final[Mapping[str, OperationState]] = {"open": "open", "ended": "done", "undone": "undone"}
 _SETTINGS: Final = ("former", "wanted")
 
 
 def move_run_between(keystore: Path | None, journal: Path | None, dry_run: bool) -> None:
-    """Move a run as `move_run` does, if there is one to move; else no file is created or changed. Raises StoreError,
-    StoreLocked, and UsageError if there is one and nothing may be written (*dry_run*)."""
+    """Move the run of an earlier version from the file *keystore* to the file *journal*, under the locks of both.
+
+    Without such a run no file is created or changed. Raises StoreError, StoreLocked, and UsageError if there is such a
+    run but *dry_run* forbids to write.
+    """
     with KeyStore(keystore, create=False, upgrade=False) as store:
         if not has_run_to_move(store):
             return
     if dry_run:
         raise UsageError(IS_TO_BE_MOVED)
-    with exclusive(journal, keystore, command="resume"), KeyStore(keystore) as store, Journal(journal) as to:
-        move_run(store, to)
+    with exclusive(journal, keystore, command="resume"), KeyStore(keystore) as store, Journal(journal) as target:
+        move_run(store, target)
 
 
 def has_run_to_move(store: KeyStore) -> bool:
-    """Return whether *store* has the last run of an earlier version. Raises StoreError."""
+    """Return whether *store* still has a run that an earlier version stored there. Raises StoreError."""
     return bool(store.database.query("SELECT 1 FROM run_to_move"))
 
 
 def move_run(store: KeyStore, journal: Journal) -> None:
-    """Move the last run of an earlier version from *store* to *journal*; do nothing if there is none. Raises
-    StoreError."""
+    """Move the run of an earlier version from *store* to *journal*; do nothing if there is none.
+
+    The run becomes an operation of the journal, or is added to the operation that it belongs to. Raises StoreError,
+    also for a run that cannot be read.
+    """
     for (text,) in store.database.query("SELECT document FROM run_to_move", of="run_to_move"):
         try:
             kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
@@ -63,43 +69,51 @@ def move_run(store: KeyStore, journal: Journal) -> None:
             raise store.database.damage("the run of an earlier version cannot be read") from None
         runs = Runs(journal)
         with journal.in_one_transaction():
-            if not any(runs.ports(number) == ports for number in runs.operations()):  # else a kill came in between
+            if not any(
+                runs.ports(number) == ports for number in runs.operations()
+            ):  # if so, the last command was killed before the DELETE
                 number = _operation_of(journal, kept)
                 runs.put(number, options, ports, via)
                 if via is not None and via.get("goes_back") and kept["state"] == "open":
-                    journal.undo_of(number)  # it goes on as the undo that it is
+                    journal.undo_of(number)  # the run is an undo, and its operation continues as one
     store.database.execute("DELETE FROM run_to_move")
 
 
 def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int:
-    """Return the operation of the run, a new one if this journal does not have it."""
+    """Return the number of the operation of a run. A run that this journal does not know becomes a new operation."""
     moved = Runs(journal).operations()
-    found = [
+    candidates = [
         each
         for each in journal.list_operations()
         if each.command in KEY_COMMANDS and each.started >= kept["started"] and each.id not in moved
     ]
-    known, state = _known(found, kept, journal.identity()), _STATES[kept["state"]]
+    known, state = _operation_among(candidates, kept, journal.identity()), _STATES[kept["state"]]
     if known is None:
         return journal.add_earlier(kept["command"], kept["started"], state)
-    # An earlier version made each start of a run an operation: those before the last one have ended with it.
+    # In earlier versions each start of a run was an operation of its own: the last one completed the ones before.
     close_cut_off(journal, (known.command,), "done", kept["started"], but=known.id)
     if state != "done" and known.state != state and not known.is_half_undone:
         journal.set_state(known.id, state)
     return known.id
 
 
-def _known(found: list[OperationRecord], kept: Mapping[str, Any], identity: str) -> OperationRecord | None:
-    """Return the operation of a run among *found*. If the run does not name it, it is the newest one, provided that the
-    command is the same. None if there is none."""
+def _operation_among(
+    candidates: list[OperationRecord], kept: Mapping[str, Any], identity: str
+) -> OperationRecord | None:
+    """Return the operation of a run among *candidates*, sorted by age; None if it is not among them.
+
+    A run that does not name its operation has the newest one, provided that this is of the same command. *identity*:
+    that of the journal of *candidates*; a run that names another journal has no operation here.
+    """
     if kept["operation"] is None:
-        return found[-1] if found and found[-1].command == kept["command"] else None
+        return candidates[-1] if candidates and candidates[-1].command == kept["command"] else None
     is_here = kept["journal"] == identity
-    return next((each for each in found if is_here and each.id == kept["operation"]), None)
+    return next((each for each in candidates if is_here and each.id == kept["operation"]), None)
 
 
 def _with_names(store: KeyStore, via: dict[str, Any]) -> dict[str, Any]:
-    """Return *via* with the names of keys of the whole subnet in place of their numbers."""
+    """Return *via*, how the run reached the ports, with keys of the whole subnet by their names instead of their
+    numbers."""
 
     def named(setting: Mapping[str, Any]) -> dict[str, Any]:
         ref = setting["key_ref"]

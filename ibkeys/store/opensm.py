@@ -1,12 +1,12 @@
-"""OpenSM's cache files guid2mkey, neighbors and guid2lid of one directory: read them, write them.
+"""Reading and writing OpenSM's cache files guid2mkey, neighbors and guid2lid of one directory.
 
     file   := { record }
     record := KEY blanks VALUE NEWLINE NEWLINE
 
 A key begins in column 0. Lines up to the empty line belong to the value; the last record may lack the empty line. The
-first of two records with the same key wins. OpenSM reads the files only when it starts. Source: opensm osm_db_files.c
-and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows any text of a file: it might be a
-key.
+first of two records with the same key counts. OpenSM reads the files only when it starts. Source: opensm osm_db_files.c
+and osm_db_pack.c, and files that opensm 3.3.23 wrote. No message of this module shows text of a file, because the text
+might be an M_Key.
 """
 
 from __future__ import annotations
@@ -41,10 +41,11 @@ V = TypeVar("V")
 
 @dataclass(slots=True)
 class KeyFiles:
-    """The contents of the files.
+    """The contents of OpenSM's cache files.
 
-    ``m_keys`` and ``lids`` (base and top LID) go by port GUID; ``neighbors`` leads from (port GUID, port) to the other
-    end's (a switch's GUID is that of port 0). ``warnings`` are lines for the user, without any key.
+    ``m_keys``: M_Key by port GUID. ``lids``: (base LID, top LID) by port GUID. ``neighbors``: from (port GUID, port
+    number) of one end of a link to that of the other end; the GUID of any port of a switch is that of its port 0.
+    ``warnings``: lines for the user, without any key.
     """
 
     m_keys: dict[int, MKey] = field(default_factory=dict)
@@ -54,9 +55,11 @@ class KeyFiles:
 
 
 def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: Iterable[str] = ()) -> KeyFiles:
-    """Read the files *names* of *directory*. Each of them may be missing, but not all, unless one of *others* is there.
-    Records that OpenSM would drop, or whose value is invalid, are left out and named in the warnings. Raises
-    FileFormatError (a line that is not a record; no file at all) and StoreError (a file that cannot be read).
+    """Return the contents of the files *names* in *directory*.
+
+    At least one of *names* or *others* must exist; the files *others* are not read. A record that OpenSM would drop, or
+    whose value is invalid, is left out, and a warning names its line. Raises FileFormatError for a line that is not a
+    record, and if none of the files exists; StoreError for a file that cannot be read.
     """
     files = KeyFiles()
     warnings = files.warnings
@@ -77,7 +80,7 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
 
 
 def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
-    """Return the M_Keys in the bytes of a guid2mkey, by port GUID. *name*: that of the file, for errors.
+    """Return the M_Keys, by port GUID, in the bytes of a file guid2mkey. *name*: the name of the file, for errors.
 
     Records that OpenSM would drop are left out. Raises FileFormatError for a line that is not a record.
     """
@@ -87,8 +90,9 @@ def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
 
 
 def write_key_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600, synced, and rename it into place atomically. A missing directory is created with mode
-    0700. Raises StoreError."""
+    """Replace the file *path* by *data* atomically, with mode 0600, synced. A missing directory is created with mode
+    0700. Raises StoreError.
+    """
     with named_errors(path, "key file"):
         replace_private_file(path, data)
 
@@ -96,8 +100,10 @@ def write_key_file(path: Path, data: bytes) -> None:
 def write_key_files(
     directory: Path, files: KeyFiles, names: Sequence[str], write: Callable[[Path, bytes], None] = write_key_file
 ) -> None:
-    """Write the files *names* as OpenSM itself does, each by *write*. Raises the errors of *write*. Keys come last:
-    with the new links and the old keys OpenSM reaches no fewer ports than before.
+    """Write the files *names* in OpenSM's own form, each by a call of *write*; raises the errors of *write*.
+
+    guid2mkey is written last. If the write stops before it, OpenSM has the new links and the old keys, and reaches no
+    fewer ports than before.
     """
     lids = files.lids
     texts = {
@@ -126,15 +132,16 @@ def _parse(
     into: dict[K, V],
     warnings: list[str],
 ) -> None:
-    """Add the records of a file to *into*."""
+    """Add the records of a file to *into*, and a line to *warnings* for each record that is ignored in whole or in
+    part."""
     for line, key_text, first, rest in _records(data, name):
         key, value = read_key(key_text), read_value(first)
         if key is None:
-            problem = "its first word is not the number that it should be; record ignored"
+            problem = "the first word of the record is not a valid number or port; record ignored"
         elif key in into:
-            problem = "a second record for the same port; ignored, the first one is used"
+            problem = "a second record for the same port; record ignored, the first one counts"
         elif value is None:
-            problem = "the value is not what this file should hold; record ignored"
+            problem = "the value is not valid in this file; record ignored"
         else:
             into[key] = value
             if not rest:
@@ -144,7 +151,7 @@ def _parse(
 
 
 def _records(data: bytes, path: str) -> Iterator[tuple[int, bytes, bytes, bytes]]:
-    """Yield (line number, key, first line of the value, further lines)."""
+    """Yield each record as (line number, key, first line of the value, further lines of the value)."""
     record: tuple[int, bytes, bytes] | None = None
     rest: list[bytes] = []
     for number, line in numbered_lines(data, path):
@@ -171,8 +178,8 @@ def read_if_there(path: Path) -> bytes | None:
 
 
 def numbered_lines(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
-    """Yield the lines of a file with keys, each with its number. *name*: that of the file, for errors. Raises
-    FileFormatError for a line that is longer than OpenSM's buffer.
+    """Yield (line number, line) for the bytes of one of OpenSM's files. *name*: the name of the file, for errors.
+    Raises FileFormatError for a line that is longer than OpenSM's buffer.
     """
     for number, line in enumerate(data.split(b"\n"), 1):
         if len(line) >= _MAX_LINE:

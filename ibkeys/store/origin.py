@@ -1,4 +1,4 @@
-"""The origin of a change: user, host, options and overrides, stored in the journal for each start."""
+"""The origin of a change: user, host, options and overrides. The journal stores it for each start of an operation."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from typing import Final
 
 LOGIN_UID: Final = Path("/proc/self/loginuid")
-"""The file with the user ID of the login, which sudo and su do not change. Source: Linux, proc(5)."""
+"""The file with the ID of the user who logged in, which sudo and su do not change. Source: Linux, proc(5)."""
 _UNSET: Final = 0xFFFFFFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """The origin of a change. ``overrides``: interlocks by name; ``options``: as on the command line, without keys and
-    other secrets."""
+    """The origin of a change. ``overrides``: the names of the interlocks that the user overrode. ``options``: as on the
+    command line, without keys and other secrets."""
 
     user: str
     host: str
@@ -33,13 +33,16 @@ def this_process(overrides: Iterable[str] = (), options: Iterable[str] = ()) -> 
 def user_name(
     uid: Callable[[], int] = os.geteuid, login_uid: Path = LOGIN_UID, name_of: Callable[[int], str] | None = None
 ) -> str:
-    """Return the name of the user that this process runs as, and, if it differs, the name of the user who logged in:
-    ``root (login alice)``."""
+    """Return the name of the user that this process runs as. If another user logged in, his name follows:
+    ``root (login alice)``.
+
+    *uid*, *login_uid* and *name_of* are the sources of the user ID, of the user ID of the login, and of a user's name.
+    """
     name_of = name_of or _name_of
     own = uid()
     try:
         login = int(login_uid.read_text())
-    except (OSError, ValueError):  # no audit in this kernel
+    except (OSError, ValueError):  # this kernel does not record logins
         login = _UNSET
     return name_of(own) if login in (_UNSET, own) else f"{name_of(own)} (login {name_of(login)})"
 

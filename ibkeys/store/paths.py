@@ -19,8 +19,8 @@ FINGERPRINT_NAME: Final = "fingerprint.secret"
 
 @dataclass(frozen=True, slots=True)
 class StorePaths:
-    """The files of one run; None is a store in memory, gone when the run ends. *passphrase* opens the key store if it
-    is encrypted."""
+    """The files that a command uses; None is a store in memory, which is lost when the command ends. *fingerprints* is
+    the file with the secret of fingerprints. *passphrase* opens the key store if that is encrypted."""
 
     keystore: Path | None
     journal: Path | None
@@ -29,10 +29,10 @@ class StorePaths:
 
 
 def default_directory(environ: Mapping[str, str] | None = None, root: bool | None = None) -> Path:
-    """Return ``/var/lib/ibkeys`` for root, else ``ibkeys`` in the user's XDG state directory; on a simulated host a
-    folder of that host.
+    """Return ``/var/lib/ibkeys`` for root, else ``ibkeys`` in the user's XDG state directory.
 
-    A relative XDG_STATE_HOME is ignored, as the XDG base directory specification requires.
+    On a simulated host, and without *environ*, it is a folder of that host. *root*: whether the user is root; None: as
+    the process runs. A relative XDG_STATE_HOME is ignored, as the XDG base directory specification requires.
     """
     here = own() if environ is None else None
     if here is not None:
@@ -44,7 +44,7 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
 
 
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
-    """Return ``ibkeys`` in the user's XDG cache directory, also for root: its files may be lost without harm."""
+    """Return ``ibkeys`` in the user's XDG cache directory, also for root. Losing the files there does no harm."""
     return _in_home(os.environ if environ is None else environ, "XDG_CACHE_HOME", ".cache")
 
 
@@ -64,18 +64,18 @@ def store_paths(
     journal: Path | None = None,
     passphrase: Passphrase | None = None,
 ) -> StorePaths:
-    """Return the files of a run.
+    """Return the files that a command uses.
 
-    *simulated*: the run is on a simulated subnet, which never touches the user's own stores: its files lie beside its
-    *state* file, as ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint``, or in memory. *keystore* and
-    *journal*: the paths that the user gave, if any.
+    *simulated*: the command works on a simulated subnet, and must not touch the user's own stores. Its files are then
+    ``STATE.keys``, ``STATE.journal`` and ``STATE.fingerprint`` beside the file *state*; without *state* they are in
+    memory. *keystore* and *journal*: paths of the user, which have precedence.
     """
     if simulated:
-        own = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"), _beside(state, ".fingerprint"))
+        default = StorePaths(_beside(state, ".keys"), _beside(state, ".journal"), _beside(state, ".fingerprint"))
     else:
         directory = default_directory()
-        own = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
-    return StorePaths(keystore or own.keystore, journal or own.journal, own.fingerprints, passphrase)
+        default = StorePaths(directory / KEYSTORE_NAME, directory / JOURNAL_NAME, directory / FINGERPRINT_NAME)
+    return StorePaths(keystore or default.keystore, journal or default.journal, default.fingerprints, passphrase)
 
 
 def _beside(state: Path | None, suffix: str) -> Path | None:

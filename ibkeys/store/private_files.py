@@ -1,4 +1,4 @@
-"""Files and directories that only this user may read: making and replacing them, and the errors if that fails."""
+"""Creating and replacing files and directories that only this user may read, and the errors of failed system calls."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ FILE_MODE: Final = 0o600
 
 
 def os_error(path: Path | None, what: str, error: OSError | ValueError) -> StoreError:
-    """Return the StoreError for a failed system call on *path*; a ValueError means a path that no file can have."""
+    """Return the StoreError for a failed system call on *path*. *what* names the kind of file in the message. A
+    ValueError means a path that no file can have."""
     if not isinstance(error, OSError):
         return StoreError(f"{path}: {what}: {error}")
     if error.errno in (errno.ENOSPC, errno.EDQUOT):
@@ -32,7 +33,7 @@ def os_error(path: Path | None, what: str, error: OSError | ValueError) -> Store
 
 @contextmanager
 def named_errors(path: Path, what: str) -> Iterator[None]:
-    """Raise the StoreError of `os_error` for a system call that fails in this block."""
+    """Convert the OSError or ValueError of a system call in this block into the StoreError of `os_error`."""
     try:
         yield
     except (OSError, ValueError) as error:
@@ -40,16 +41,17 @@ def named_errors(path: Path, what: str) -> Iterator[None]:
 
 
 def is_there(path: Path, what: str) -> bool:
-    """Return whether a file exists. Raises StoreError if that cannot be determined, for example in another user's
-    folder."""
+    """Return whether *path* exists. Raises StoreError if that cannot be determined, for example in another user's
+    folder.
+    """
     with named_errors(path, what):
         return path.exists()
 
 
 def create_private_file(path: Path) -> None:
-    """Make an empty file of mode 0600, and missing directories of mode 0700, all synced.
+    """Create an empty file of mode 0600, and its missing directories with mode 0700, all synced.
 
-    A file that another process made in the meantime is left as it is. Raises OSError.
+    A file that exists already is left as it is. Raises OSError.
     """
     make_directory(path.parent)
     try:
@@ -62,9 +64,8 @@ def create_private_file(path: Path) -> None:
 
 
 def replace_private_file(path: Path, data: bytes) -> None:
-    """Write a file of mode 0600 and put it in place of *path* atomically, all synced: a crash leaves the old file or
-    the new one. Directories are made as `create_private_file` makes them. Raises OSError, also for a *path* that exists
-    and is not a regular file.
+    """Replace *path* by a file of mode 0600 with *data*, synced and atomically: a crash leaves the old file or the new
+    one. Missing directories are created with mode 0700. Raises OSError, also for a *path* that is not a regular file.
     """
     make_directory(path.parent)
     check_output(path)
@@ -73,7 +74,7 @@ def replace_private_file(path: Path, data: bytes) -> None:
 
 
 def make_directory(directory: Path) -> None:
-    """Make a directory of mode 0700, with those above it that are missing, all synced. Raises OSError."""
+    """Create a directory and its missing parents, each with mode 0700 and synced. Raises OSError."""
     missing = []
     while not directory.exists():
         missing.append(directory)

@@ -1,4 +1,4 @@
-"""Database schemas, and checking that a file matches one."""
+"""Database schemas, and the objects (tables, indexes, views) that a schema or a file defines."""
 
 from __future__ import annotations
 
@@ -14,14 +14,16 @@ if TYPE_CHECKING:
     import sqlite3
 
 Objects = frozenset[tuple[str, str, str, str]]
-"""Type, name, table and SQL (without blanks) of everything that a database defines."""
+"""(type, name, table, SQL without blanks) of each table, index, view and trigger that a database defines."""
 
 
 @dataclass(frozen=True, slots=True)
 class Schema:
-    """The schema of one kind of database. ``what`` names it in messages; ``application_id`` marks its files. ``steps``
-    are the migrations: step n holds the statements that lead from version n to n + 1, so a new file runs them all.
-    Steps that were released never change. ``columns``: by table, the allowed values of its columns.
+    """The schema of one kind of database.
+
+    ``what``: its name in messages. ``application_id``: SQLite's number for its files. ``steps``: the migrations; step n
+    has the statements that lead from version n to n + 1, so a new file runs all steps. A released step never changes.
+    ``columns``: the allowed values, by table and column.
     """
 
     what: str
@@ -31,12 +33,12 @@ class Schema:
 
     @property
     def version(self) -> int:
-        """The newest version, which is stored in ``PRAGMA user_version``."""
+        """The newest version. A file stores its own version in ``PRAGMA user_version``."""
         return len(self.steps)
 
 
 def objects_of(connection: sqlite3.Connection) -> Objects:
-    """Return type, name, table and SQL of everything that a database defines, except for SQLite's own objects."""
+    """Return the objects that a database defines, without those that SQLite makes by itself. Raises sqlite3.Error."""
     rows = connection.execute(
         "SELECT type, name, tbl_name, sql FROM sqlite_master WHERE name NOT LIKE 'sqlite!_%' ESCAPE '!'"
     )
@@ -45,7 +47,7 @@ def objects_of(connection: sqlite3.Connection) -> Objects:
 
 @lru_cache(maxsize=8)
 def objects_after(steps: tuple[tuple[str, ...], ...]) -> Objects:
-    """Return the objects that a database defines after *steps*."""
+    """Return the objects that a new database defines after the migrations *steps*."""
     import sqlite3
 
     with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:

@@ -1,9 +1,10 @@
-"""The schema of a snapshot file: one SQLite database with everything that one sweep read of a fabric's keys.
+"""The schema of a snapshot file, one SQLite database about the keys of a fabric, and reading and writing such a file.
 
-Raw attributes are BLOBs of 64 bytes (a P_Key table 2 bytes for each entry, GUIDs 8 for each), with all keys zeroed
-unless the snapshot was taken with its keys; the columns beside them are decoded, for people who query the file. GUIDs
-and P_Keys are text as the commands print them. A value that was not read is NULL, and its ``*_reading`` column says
-why. The file's format is its ``PRAGMA user_version``; **ibkeys-snapshot**(1) describes it.
+A sweep or imported files fill it. Raw attributes are BLOBs of 64 bytes (a P_Key table has 2 bytes for each entry, a
+list of GUIDs 8 bytes for each GUID). All keys in them are zero unless the snapshot was taken with its keys. The other
+columns are decoded values, for people who query the file. GUIDs and P_Keys are text as the commands print it. A value
+that was not read is NULL, and its ``*_reading`` column says why. ``PRAGMA user_version`` is the version of the format,
+which **ibkeys-snapshot**(1) describes.
 """
 
 from __future__ import annotations
@@ -51,7 +52,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "port_guid TEXT",
         "lid INTEGER",
         "path TEXT",
-        "peer INTEGER",  # of ports; as a foreign key each row would search the whole table for those that refer to it
+        "peer INTEGER",  # an id of ports; no foreign key, with which each row would cost a search of the whole table
         "port_state INTEGER",
         "port_physical_state INTEGER",
         "capability_mask INTEGER",
@@ -136,14 +137,15 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "virtualization_info BLOB",
     ),
 }
-"""Table → its columns, and constraints in capitals."""
+"""The definitions of the columns by table; a definition that begins in capitals is a constraint."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
-"""Tables that files of version 1 do not have: they are read as if the SA had not been asked."""
+"""Tables that files of version 1 do not have. Such a file is read as if the SA had not been asked."""
 _SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
-"""Tables that files before version 3 do not have: those files were all made by a sweep, without keys of other classes
-and virtual ports."""
+"""Tables that files before version 3 do not have: a sweep made all of those, without keys of other management classes
+and without virtual ports."""
 _SINCE_4: Final = {"unread": ("common TEXT",), "class_keys": ("not_asked TEXT",)}
-"""Columns that files before version 4 do not have: the common part of a reason, and its kind."""
+"""Columns that files before version 4 do not have: the part of the error that many ports share, and why a class was not
+asked for its key."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -159,11 +161,11 @@ _VIEWS: Final = (
 
 
 def _columns_of(definitions: Sequence[str]) -> dict[str, Column]:
-    found = {}
+    allowed = {}
     for name, kind, *rest in (each.split() for each in definitions if not each.startswith(_CONSTRAINTS)):
         null = not rest
-        found[name] = {"TEXT": text(null=null), "BLOB": blob(null=null), "INTEGER": number(null=null)}[kind]
-    return found
+        allowed[name] = {"TEXT": text(null=null), "BLOB": blob(null=null), "INTEGER": number(null=null)}[kind]
+    return allowed
 
 
 def _create(name: str) -> str:
@@ -198,10 +200,11 @@ _APPLICATION_ID: Final = slice(68, 72)  # of the database header (sqlite.org/fil
 
 
 def check_place(path: Path) -> Path:
-    """Return the file to write for a snapshot called *path*: the target of a link of the user's own, else *path*
-    itself. Raises StoreError if none can be written there: another file exists there, or the directory cannot be
-    written. Only a snapshot or an empty file is replaced, so that a mistyped name never destroys a configuration or a
-    device.
+    """Return the path at which a snapshot for *path* is written: the target if *path* is the user's own symbolic link,
+    else *path*.
+
+    Raises StoreError if the directory cannot be written, or if the file is neither a snapshot nor empty: a mistyped
+    name must never destroy a configuration or a device.
     """
     try:
         place = files.check_output(path, follow=True)
@@ -220,17 +223,17 @@ def check_place(path: Path) -> Path:
 
 
 def is_snapshot(path: Path) -> bool:
-    """Return whether the head of a regular file says that it is a snapshot. Raises OSError."""
+    """Return whether the header of the regular file *path* is that of a snapshot. Raises OSError."""
     header = files.read_head(path, _APPLICATION_ID.stop)
     return header.startswith(_MAGIC) and int.from_bytes(header[_APPLICATION_ID]) == SCHEMA.application_id
 
 
 def write_snapshot(path: Path, contents: Mapping[str, Iterable[SqlRow]]) -> None:
-    """Write the rows of every table into *path*, of mode 0600, atomically.
+    """Write a snapshot file of mode 0600 to *path*, atomically. *contents*: the rows by table.
 
     Readers of *path* see the old file or the complete new one, even if this process is killed: the new file is written
-    next to it, synced, and renamed. A symbolic link of the user's own stays, and the file that it leads to is replaced.
-    Raises StoreError, also that of `check_place`.
+    beside it, synced, and renamed. If *path* is the user's own symbolic link, its target is replaced. Raises
+    StoreError, also for the reasons of `check_place`.
     """
     place = check_place(path)
     with closing(Database(None, SCHEMA)) as database:
@@ -259,12 +262,14 @@ def _replace(path: Path, place: Path, database: Database) -> None:
 
 
 def _remove_leftovers(path: Path) -> None:
-    """Remove the files that killed runs left beside *path*; those of a running process stay."""
-    for left in path.parent.glob(f".{escape(path.name)}.*.unfinished*"):  # SQLite may leave its -journal too
-        pid = left.name.split(".")[-2]
+    """Remove unfinished files beside *path* that killed processes left there; those of a running process stay."""
+    for leftover in path.parent.glob(
+        f".{escape(path.name)}.*.unfinished*"
+    ):  # the "*" at the end: SQLite may leave its -journal too
+        pid = leftover.name.split(".")[-2]
         if pid.isdigit() and not Path(f"/proc/{pid}").exists():
             with suppress(OSError):
-                left.unlink()
+                leftover.unlink()
 
 
 def _sync(path: Path) -> None:
@@ -273,10 +278,10 @@ def _sync(path: Path) -> None:
 
 
 def read_snapshot(path: Path) -> dict[str, Sequence[SqlRow]]:
-    """Return the rows of every table of a snapshot file, in the order they were written, without ``p_keys``, whose
-    values are in ``ports`` too. Never changes the file.
+    """Return the rows of a snapshot file by table, in the order in which they were written. Never changes the file.
 
-    Raises StoreError: no such file, no snapshot, one of a newer schema, a damaged one.
+    The table ``p_keys`` is left out, because ``ports`` has its values too. Raises StoreError if the file does not
+    exist, is not a snapshot, is damaged, or has a newer schema.
     """
     if not is_there(path, SCHEMA.what):
         raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")

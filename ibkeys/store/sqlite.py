@@ -1,12 +1,11 @@
-"""The SQLite helper for all persistent files: file mode, syncing, schema version and error messages.
+"""Access to SQLite databases, for all persistent files: file mode, syncing, schema version and error messages.
 
 A database is created with mode 0600 in a directory of mode 0700, and a file that others may read or replace is refused
-(`ibkeys.store.strict`). File contents are not trusted: a file must define exactly what its schema says, none of its own
-SQL runs, each query is bounded, and each value is checked against its column.
+(`ibkeys.store.strict`). File contents are not trusted: a file must define exactly the objects of its schema, no SQL
+from the file runs, the work of each query is limited, and each value is checked against its column.
 
-A commit returns only when the data and the directory are on disk (``synchronous=EXTRA``: FULL would let the last
-transaction of rollback-journal mode come back undone after a power cut). SQLite gives its ``-journal`` file the
-database's mode.
+A commit returns only when the data and the directory are on disk (``synchronous=EXTRA``; with FULL, a power cut may
+undo the last transaction in rollback-journal mode). SQLite gives its ``-journal`` file the mode of the database.
 
 Python's sqlite3 is imported on the first use, so that ``import ibkeys`` stays cheap.
 """
@@ -35,14 +34,15 @@ if TYPE_CHECKING:
     import sqlite3
 
 UtcClock = Callable[[], datetime]
-"""The source of times; tests and the simulator supply their own."""
+"""A function that returns the time; tests and the simulator have their own."""
 
 BUSY_SECONDS: Final = 10.0
 _OPS_AT_ONCE: Final = 1_000_000
-"""Instructions of SQLite's virtual machine between two checks of their number: a few milliseconds."""
+"""Instructions of SQLite's virtual machine between two checks of the limit: a few milliseconds."""
 _OPS_OF_ANY_FILE: Final = 20_000_000
 _OPS_OF_A_BYTE: Final = 4
-"""Limit of one query, by the size of the file: twenty times the instructions for reading all of it."""
+"""Instructions that one query may run: a fixed number and a number for each byte of the file, together twenty times as
+many as reading the whole file takes."""
 
 
 def utc_now() -> datetime:
@@ -51,14 +51,14 @@ def utc_now() -> datetime:
 
 
 class Database:
-    """An open database of one `Schema`; ``path`` None is a database in memory.
+    """An open database of one `Schema`; with *path* None a database in memory.
 
-    With ``create=False`` a missing file is no error and is not created: the database is then an empty one in memory, as
-    a command that only reads needs it. With ``upgrade=False`` a file of an earlier schema is read through a copy in
-    memory and stays as it is, because the reader may not be allowed to write. ``is_copy`` is then True, and the copy
-    cannot be written. ``read_only`` is for files that are passed on: others may read them, and they are never changed;
-    an earlier schema is read in the same way. *image*: the result of `image`, to be read in memory. Every failure is a
-    StoreError of one line.
+    *create*: create a missing file; if false, the database is then an empty one in memory, for a command that only
+    reads. *upgrade*: migrate a file of an earlier schema; if false, the file stays as it is, and a copy in memory is
+    read, because the caller may not be allowed to write; ``is_copy`` is then true, and writing fails. *read_only*: for
+    files that users give to each other: others may read them, they are never changed, and one of an earlier schema is
+    read as with *upgrade* false. *image*: the bytes of `image`, to be opened in memory. Every failure is a StoreError
+    of one line.
 
     Synchronization: use in the thread that made it.
     """
@@ -96,7 +96,7 @@ class Database:
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise os_error(path, self._what, error) from error
         with self._plain_errors():
-            self._connection = self._connected(path, read_only)
+            self._connection = self._new_connection(path, read_only)
             if image is not None:
                 self._connection.deserialize(image)
             try:
@@ -105,7 +105,7 @@ class Database:
                     if read_only:
                         self._refuse_damage()
                 if path is not None and (read_only or not upgrade) and self._version() < schema.version:
-                    self._go_on_in_memory()
+                    self._continue_in_memory()
                 self._migrate()
                 if self.is_copy:
                     self._open_connection().execute("PRAGMA query_only = ON")
@@ -120,8 +120,8 @@ class Database:
             self._connection = None
 
     def query(self, sql: str, parameters: Sequence[Any] = (), of: str = "") -> list[tuple[Any, ...]]:
-        """Return all rows of a SELECT. *of*: the tables, separated by blanks, by whose columns the values are checked;
-        columns are found by their names."""
+        """Return all rows of a SELECT. *of*: names of tables, separated by blanks. The values are checked against the
+        columns of these tables that have the same names. Raises StoreError, also for an invalid value."""
         with self._plain_errors(), self._bounded():
             cursor = self._open_connection().execute(sql, parameters)
             rows = cursor.fetchall()
@@ -133,31 +133,31 @@ class Database:
         return rows
 
     def damage(self, why: str) -> StoreError:
-        """Return the error for a file with impossible content."""
+        """Return the StoreError for a file whose content is impossible for the reason *why*."""
         return StoreError(f"{self.path or 'memory'}: {_DAMAGED.format(what=self._what, error=why)}")
 
     def copy_to(self, path: Path, name: Path) -> None:
-        """Write the whole database into an empty file, which errors call *name*. Not synced."""
+        """Write the whole database into the empty file *path*, without syncing. *name*: the path to name in errors."""
         # The name is given as bytes: Python's sqlite3 passes only UTF-8 text, and not every file name is UTF-8.
         with self._plain_errors(name):
             self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 
     def image(self) -> bytes:
-        """Return the whole database as the bytes of its file, without old data in free space."""
+        """Return the bytes of a file with the whole database, without removed data in free space."""
         with self._plain_errors(), closing(connect(None, False)) as copy:
             self._open_connection().backup(copy)
             copy.execute("VACUUM")
             return copy.serialize()
 
     def rewrite(self) -> None:
-        """Write the whole file again, so that no changed or removed data stay in free space."""
+        """Rewrite the whole file, so that its free space has no changed or removed data."""
         with self._plain_errors():
             self._open_connection().execute("VACUUM")
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """Yield the connection inside one write transaction: all of it is on disk afterwards, or nothing of it. A
-        transaction inside another joins it, and is on disk when the outer one ends.
+        """Yield the connection in a write transaction. When the block ends, all its changes are on disk, or, after an
+        exception, none. A transaction inside another one becomes part of it, and is on disk when the outer one ends.
         """
         with self._plain_errors():
             connection = self._open_connection()
@@ -175,27 +175,28 @@ class Database:
                 raise
 
     def execute(self, sql: str, parameters: Sequence[Any] = ()) -> sqlite3.Cursor:
-        """Execute one change in a transaction (see `transaction`), and return its cursor."""
+        """Execute one statement that changes the database, in a `transaction`, and return its cursor."""
         with self.transaction() as connection:
             return connection.execute(sql, parameters)
 
     def execute_all(self, sql: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Execute a change with the parameters of each row, in one transaction."""
+        """Execute one statement that changes the database once for each of *rows*, its parameters, in one
+        `transaction`."""
         with self.transaction() as connection:
             connection.executemany(sql, rows)
 
     def insert(self, table: str, **values: object) -> int:
-        """Insert a row with these values by column, and return its number."""
+        """Insert a row with *values*, by column, and return its rowid."""
         marks = ", ".join("?" * len(values))
         cursor = self.execute(f"INSERT INTO {table} ({', '.join(values)}) VALUES ({marks})", tuple(values.values()))
         return cursor.lastrowid or 0
 
     def insert_all(self, table: str, columns: str, rows: Iterable[Sequence[Any]]) -> None:
-        """Insert rows with the values of *columns*, a list separated by commas."""
+        """Insert *rows* in one `transaction`. *columns*: the names of their columns, separated by commas."""
         marks = ", ".join("?" * len(columns.split(",")))
         self.execute_all(f"INSERT INTO {table} ({columns}) VALUES ({marks})", rows)
 
-    def _connected(self, path: Path | None, read_only: bool) -> sqlite3.Connection:
+    def _new_connection(self, path: Path | None, read_only: bool) -> sqlite3.Connection:
         connection = connect(path, read_only)
         connection.set_progress_handler(self._is_too_long, _OPS_AT_ONCE)
         return connection
@@ -206,23 +207,25 @@ class Database:
         return self._connection
 
     def _check_kind(self) -> None:
-        """Raise StoreError for a database that does not have this schema, or has other objects than those of its
-        version."""
+        """Raise StoreError for a database of another schema or of a newer version, or with objects that are not those
+        of its version."""
         connection, schema = self._open_connection(), self._schema
         joins = connection.in_transaction
         if not joins:
-            connection.execute("BEGIN")  # version and tables at one moment: another process may be migrating
+            connection.execute(
+                "BEGIN"
+            )  # version and tables are read at one moment, because another process may be migrating the file
         try:
-            found = connection.execute("PRAGMA application_id").fetchone()[0]
+            application_id = connection.execute("PRAGMA application_id").fetchone()[0]
             version = self._version()
             objects = objects_of(connection)
         finally:
             if not joins:
                 connection.execute("COMMIT")
-        if found != schema.application_id and (found or objects):
+        if application_id != schema.application_id and (application_id or objects):
             raise StoreError(f"{self.path}: is a database, but not an ibkeys {self._what}; name another file")
         if not 0 <= version <= schema.version:
-            known = f"this ibkeys knows up to {schema.version}, use a newer one"
+            known = f"this ibkeys knows up to {schema.version}; use a newer ibkeys"
             raise StoreError(f"{self.path}: {self._what} of schema {version}; {known}")
         strange = objects ^ objects_after(tuple(map(tuple, schema.steps[:version])))
         if strange:
@@ -244,14 +247,15 @@ class Database:
             connection.execute(f"PRAGMA application_id = {schema.application_id}")
             connection.execute(f"PRAGMA user_version = {schema.version}")
 
-    def _go_on_in_memory(self) -> None:
+    def _continue_in_memory(self) -> None:
         with closing(self._open_connection()) as file:
-            self._connection = self._connected(None, False)
+            self._connection = self._new_connection(None, False)
             file.backup(self._connection)
         self.is_copy = True
 
     def _refuse_damage(self) -> None:
-        """Raise StoreError for a read-only file that has no version, or is damaged."""
+        """Raise StoreError for a file that is not of this schema, has no version, or is damaged. For files that are
+        only read, which are not migrated."""
         connection = self._open_connection()
         if connection.execute("PRAGMA application_id").fetchall() != [(self._schema.application_id,)]:
             raise StoreError(f"{self.path}: is not an ibkeys {self._what}; name another file")
@@ -265,7 +269,8 @@ class Database:
 
     @contextmanager
     def _bounded(self) -> Iterator[None]:
-        """Limit the work of this block by the size of the file."""
+        """Limit the instructions of the queries in this block by the size of the file; no limit for a database in
+        memory."""
         before = self._ops_left
         try:
             if self.path is not None and self.path.exists():
@@ -275,7 +280,7 @@ class Database:
             self._ops_left = before
 
     def _is_too_long(self) -> bool:
-        if self._ops_left is None:  # queries without a limit are this program's own writes
+        if self._ops_left is None:  # only writes of this program itself have no limit
             return False
         self._ops_left -= _OPS_AT_ONCE
         return self._ops_left < 0
@@ -288,26 +293,27 @@ class Database:
         try:
             yield
         except (sqlite3.Error, UnicodeDecodeError) as error:
-            # An OperationalError without a code is Python's own, about a text that is not UTF-8: it quotes that
-            # text, which may be a key whose type was damaged. SQLite's own message about such a text cannot be decoded
+            # Python itself raises an OperationalError without a code for a text that is not UTF-8. Its message quotes
+            # that text, which may be a key whose type was damaged. SQLite's message about such a text cannot be decoded
             # either.
-            is_own = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
-            if is_own or isinstance(error, UnicodeDecodeError):
+            is_of_python = isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode")
+            if is_of_python or isinstance(error, UnicodeDecodeError):
                 raise StoreError(f"{where}: the {self._what} is damaged (text that is not UTF-8)") from None
             raise StoreError(f"{where}: {self._explain(error)}") from error
 
     def _explain(self, error: sqlite3.Error) -> str:
         code = getattr(error, "sqlite_errorcode", 0)
-        reason = clean(str(error).partition("\n")[0])  # it may quote a damaged table, which has many lines
+        reason = clean(str(error).partition("\n")[0])  # the message may quote a damaged table, which has many lines
         advice = _SQLITE_ADVICE.get(code) or _SQLITE_ADVICE.get(code & 0xFF, "{what}: {error}")
         return advice.format(what=self._what, error=reason)
 
 
 class Store(Closing):
-    """The common base of journal and key store: a file of one `Schema`, closed once, and a clock. ``path`` None keeps
-    it in memory. ``create=False``: a missing file reads as an empty store. ``upgrade=False``: a file of an earlier
-    version is read as it is, and cannot be written. ``database`` is for other classes that have their rows in the same
-    file: `ibkeys.store.journal.runs.Runs`.
+    """The common base class of journal and key store: an open file of one `Schema`, and a clock.
+
+    *path* None keeps the store in memory. *create* false: a missing file is read as an empty store. *upgrade* false: a
+    file of an earlier version is read as it is, and cannot be written. ``database`` is for other classes whose rows are
+    in the same file, such as `ibkeys.store.journal.runs.Runs`.
     """
 
     schema: ClassVar[Schema]
@@ -324,12 +330,12 @@ class Store(Closing):
         return self.database.path
 
     def now(self) -> str:
-        """Return the present time in the form of the file: `timestamp`."""
+        """Return the present time as stores record it: see `timestamp`."""
         return timestamp(self._clock)
 
     @contextmanager
     def in_one_transaction(self) -> Iterator[None]:
-        """Write everything in this block in one transaction with one sync when it ends, or nothing."""
+        """Write all changes of the block in one transaction with one sync at its end, or none after an exception."""
         with self.database.transaction():
             yield
 
@@ -338,27 +344,30 @@ class Store(Closing):
         self.database.close()
 
 
-# Result codes of SQLite (sqlite3.h), extended ones before primary ones; the module's constants would need it imported
-# here.
+# By the result codes of SQLite (sqlite3.h), of which an extended code counts before its primary code. They are numbers
+# here, because the constants of the module sqlite3 would need its import.
 _DAMAGED: Final = "the {what} is damaged ({error}); restore it from a backup, and keep the damaged file"
 _SQLITE_ADVICE: Final = {
     5: "the {what} is in use by another program; try again when it has finished",
     8: "the {what} cannot be written: file, directory or file system is read-only",
-    10: "the {what} could not be read or written ({error}); nothing was changed that depends on it",
+    10: "the {what} could not be read or written ({error}); no change that depends on it was made",
     9: "the {what} is damaged: reading it never ends; restore it from a backup, and keep the damaged file",
     11: _DAMAGED,
-    13: "no space left for the {what}; nothing was changed that depends on it",
+    13: "no space left for the {what}; no change that depends on it was made",
     14: "the {what} cannot be opened: check the permissions of file and directory",
-    1032: "the {what} was moved or removed while it was in use: put it back; `ibkeys journal` then names what is open",
+    1032: "the {what} was moved or removed while it was in use: put it back; `ibkeys journal` then lists what is open",
     26: "is not a database, so it cannot be a {what}; name another file",
 }
 
 
 def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
-    """Open a file as every store is opened: each transaction synced, deleted rows overwritten. Raises sqlite3.Error."""
+    """Open a file with the settings of all stores: each transaction is synced, and deleted rows are overwritten.
+
+    *path* None: a database in memory. *read_only*: the file is never changed, nor locked. Raises sqlite3.Error.
+    """
     import sqlite3
 
-    # mode=rw: SQLite never makes the file itself, so its mode is always ours.
+    # With mode=rw SQLite never creates the file, so its mode is always 0600.
     mode = "ro&immutable=1" if read_only else "rw"
     name = ":memory:" if path is None else f"file:{quote(os.fsencode(path.absolute()))}?mode={mode}"
     connection = sqlite3.connect(name, timeout=BUSY_SECONDS, isolation_level=None, uri=path is not None)
@@ -370,22 +379,22 @@ def connect(path: Path | None, read_only: bool) -> sqlite3.Connection:
         connection.execute("PRAGMA synchronous = EXTRA")
         connection.execute("PRAGMA foreign_keys = ON")
         connection.execute("PRAGMA secure_delete = ON")
-    except BaseException:  # no database: SQLite sees that here first
+    except BaseException:  # SQLite finds only here that the file is no database
         connection.close()
         raise
     return connection
 
 
 def timestamp(clock: UtcClock) -> str:
-    """Return the clock's time as ISO 8601 in UTC, to the second: ``2026-11-20T09:30:00Z``."""
+    """Return the time of *clock* as ISO 8601 in UTC, to the second: ``2026-11-20T09:30:00Z``."""
     return clock().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def guid_text(guid: int) -> str:
-    """Return a GUID in the form of a database: ``0x`` and 16 digits (SQLite's integers are signed)."""
+    """Return a GUID as text for a database, ``0x`` and 16 hexadecimal digits: SQLite's integers are signed."""
     return f"0x{guid:016x}"
 
 
 def guid_number(text: str) -> int:
-    """Return the GUID from the *text* that `guid_text` made."""
+    """Return the GUID in a *text* that `guid_text` wrote."""
     return int(text, 16)

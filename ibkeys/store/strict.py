@@ -1,4 +1,4 @@
-"""Whether only the user (and root) can change a store: the rules of ssh's StrictModes.
+"""Checking that only the user and root can change a store, by the rules of ssh's StrictModes.
 
 The file belongs to the user or to root and has one name. Every directory of its path, links included, belongs to the
 user or to root, and no other user may write there: a user who may rename a directory, or put SQLite's ``-journal``
@@ -24,8 +24,10 @@ _MOST_LINKS: Final = 40
 
 
 def check_own(path: Path, what: str) -> None:
-    """Raise StoreError if a user other than this one and root can change the file *path* or put another in its place.
-    For a missing file only its directories are checked. *what* names it in the message. Raises OSError.
+    """Raise StoreError if *path* is not a regular file, or if a user other than this one and root can read it, change
+    it or put another file in its place.
+
+    For a missing file only the directories are checked. *what*: the kind of file, for the message. Raises OSError.
     """
     check_folders(path, what)
     try:
@@ -49,7 +51,9 @@ def check_own(path: Path, what: str) -> None:
 
 
 def check_folders(path: Path, what: str) -> None:
-    """Raise StoreError if another user could put another file in place of *path*. Raises OSError."""
+    """Raise StoreError if a user other than this one and root can put another file in place of *path*. *what*: the kind
+    of file, for the message. Raises OSError.
+    """
     users = trusted_users()
     steps, parent = _steps(path)
     for folder, status in steps:
@@ -70,8 +74,8 @@ def check_folders(path: Path, what: str) -> None:
 
 
 def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
-    """Return each directory in which the kernel looks a name of *path* up, and each link that it follows, if they
-    exist; and the file's own directory, None if that does not exist yet.
+    """Return the directories and symbolic links that the kernel passes when it opens *path*, with their status, as far
+    as they exist; and the directory of the file itself, None if that does not exist yet.
     """
     place = "/"
     words = [*reversed(os.path.join(os.getcwd(), path).split("/"))]
@@ -84,21 +88,21 @@ def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
         if word == "..":
             place = os.path.dirname(place)
             continue
-        there = os.path.join(place, word)
+        entry = os.path.join(place, word)
         try:
-            status = os.lstat(there)
+            status = os.lstat(entry)
         except FileNotFoundError:
             return steps, None if words else place
         if stat.S_ISLNK(status.st_mode):
             links += 1
             if links > _MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-            steps.append((there, status))
-            target = os.readlink(there)
+            steps.append((entry, status))
+            target = os.readlink(entry)
             place = "/" if target.startswith("/") else place
             words += reversed(target.split("/"))
         elif stat.S_ISDIR(status.st_mode):
-            place = there
+            place = entry
             steps.append((place, status))
         else:
             return steps, place
@@ -106,16 +110,17 @@ def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
 
 
 def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
-    """Return whether others than *users* may write in a directory. A group without other members does not count."""
+    """Return whether users other than *users* may write in a directory. A group with no other members does not
+    count."""
     if status.st_mode & stat.S_IWOTH:
         return True
     return bool(status.st_mode & stat.S_IWGRP) and not is_private_group(status.st_gid, users)
 
 
 def is_private_group(gid: int, users: frozenset[int]) -> bool:
-    """Return whether the group has no members but *users*, as if each user has a group of his own name (Debian's sshd
-    has the same rule). False for a group without members, because it is for programs that give it to anyone who runs
-    them.
+    """Return whether the group *gid* has members and all of them are *users*, as where each user has a group of his own
+    name. Debian's sshd has the same rule. False for a group without members: a set-group-ID program may give such a
+    group to anyone who runs the program.
     """
     import grp
     import pwd

@@ -172,8 +172,8 @@ ONE_SWITCH = "(SELECT id FROM nodes WHERE node_type = 'switch' LIMIT 1)"
 @pytest.mark.parametrize(
     ("statement", "says"),
     [
-        ("UPDATE ports SET port = 77 WHERE port_guid = '0x0002c903000a1011'", "has ports 1 to .*its port 77"),
-        (f"UPDATE ports SET port = 200 WHERE port = 3 AND node = {ONE_SWITCH}", "has ports 0 to .*its port 200"),
+        ("UPDATE ports SET port = 77 WHERE port_guid = '0x0002c903000a1011'", "has ports 1 to .*a port 77"),
+        (f"UPDATE ports SET port = 200 WHERE port = 3 AND node = {ONE_SWITCH}", "has ports 0 to .*a port 200"),
         ("UPDATE ports SET peer = NULL", "no link between them"),
         ("UPDATE ports SET peer = 9999 WHERE peer IS NOT NULL", "damaged"),
         ("UPDATE ports SET node = 9999 WHERE rowid = 3", "damaged"),

@@ -115,7 +115,7 @@ def test_nothing_is_moved_without_a_run_or_in_a_dry_run(tmp_path: Path) -> None:
     move_run_between(tmp_path / "keys.db", tmp_path / "journal.db", dry_run=False)
     assert list(tmp_path.iterdir()) == []
     before = earlier_store(tmp_path / "keys.db", {}).read_bytes()
-    with pytest.raises(UsageError, match="when a change is made, the journal takes it over first"):
+    with pytest.raises(UsageError, match="the next command that changes anything moves it to the journal first"):
         move_run_between(tmp_path / "keys.db", tmp_path / "journal.db", dry_run=True)
     assert [each.read_bytes() for each in tmp_path.iterdir()] == [before]
 

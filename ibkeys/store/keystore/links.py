@@ -105,7 +105,7 @@ class TopologyStore(Store):
         known."""
         [(oldest, newest)] = self.database.query("SELECT min(seen), max(seen) FROM links")
         for each in (oldest, newest):
-            if not _SEEN.takes(each):
+            if not _SEEN.allows(each):
                 raise self.database.damage("seen has an impossible value")
         return None if oldest is None else (oldest, newest)
 
