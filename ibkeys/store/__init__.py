@@ -1,1 +1,2 @@
-"""Persistent data: the journal of changes, the key store, and OpenSM's key files. Knows no MADs."""
+"""Persistent data: the journal of changes, the key store, snapshots, and OpenSM's key files. This code knows no
+MADs."""

@@ -1,7 +1,7 @@
-"""The journal: it stores the values that a changing command will overwrite, synced to disk before the Set is sent.
+"""The journal. It stores the values that a command will overwrite, synced to disk before the Set is sent.
 
-It has two kinds of image: whole 64-byte attributes, without their M_Keys (those of PortInfo are zeroed, and
-``key_name`` names a row of the key store instead), and files.
+The stored values, before and after the change, are called images. There are two kinds: whole attributes of 64 bytes,
+and files. The M_Key in an image of PortInfo is zeroed, and ``key_name`` names its row in the key store instead.
 """
 
 from ibkeys.store.journal.entries import FileEntry as FileEntry

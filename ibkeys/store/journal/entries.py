@@ -1,5 +1,5 @@
-"""The journal's images: the values that a Set or a new file overwrites, on disk before the Set is sent or the file
-replaced."""
+"""The journal's entries: the image of each Set or replaced file, and its outcome. An entry is on disk before the Set is
+sent or the file is replaced."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ AnyImage = TypeVar("AnyImage", bound=Image | FileImage)
 
 
 @dataclass(eq=False, repr=False)
-class Recorded(ABC, Generic[AnyImage]):
+class ImageEntry(ABC, Generic[AnyImage]):
     """One image in the journal, with the outcome of its change.
 
-    ``table``, ``columns``: the table and the columns of images of this kind.
+    ``table``, ``columns``: the table of images of this kind, and their columns, separated by commas. ``operation``: the
+    number of the operation; ``sequence``: the number of the image in the operation, from 0.
     """
 
     table: ClassVar[str]
@@ -36,13 +37,14 @@ class Recorded(ABC, Generic[AnyImage]):
 
     @classmethod
     def next_number(cls, database: Database, operation: int) -> int:
-        """Return the number of the image that *operation* records next. Raises StoreError."""
+        """Return the number that the next image of *operation* will have. Raises StoreError."""
         sql = f"SELECT coalesce(max(sequence) + 1, 0) FROM {cls.table} WHERE operation = ?"
         return int(database.query(sql, (operation,))[0][0])
 
     @classmethod
     def record(cls, database: Database, operation: int, first: int, images: Sequence[AnyImage]) -> list[Self]:
-        """Put images on disk as pending ones of *operation*, numbered from *first*. Raises StoreError."""
+        """Write *images* to disk as pending entries of *operation*, numbered from *first*, and return the entries.
+        Raises StoreError."""
         made = [cls(database, operation, number, image, "pending") for number, image in enumerate(images, first)]
         database.insert_all(
             cls.table,
@@ -53,7 +55,7 @@ class Recorded(ABC, Generic[AnyImage]):
 
     @classmethod
     def all_of(cls, database: Database, operation: int) -> list[Self]:
-        """Return the images of an operation in the order they were recorded. Raises StoreError."""
+        """Return the entries of an operation in the order in which they were recorded. Raises StoreError."""
         rows = database.query(
             f"SELECT sequence, status, {cls.columns} FROM {cls.table} WHERE operation = ? ORDER BY sequence",
             (operation,),
@@ -76,25 +78,26 @@ class Recorded(ABC, Generic[AnyImage]):
             entry.status = status
 
     def done(self) -> None:
-        """Note that a fresh read verified the Set, or the effect of the new file. Raises StoreError."""
+        """Record that a new read verified the Set, or the effect of the new file. Raises StoreError."""
         self.set_status(self.database, [self], "done")
 
     def failed(self) -> None:
-        """Note that the Set or the new file was refused, or could not be verified. Raises StoreError."""
+        """Record that the Set or the new file was refused, or could not be verified. Raises StoreError."""
         self.set_status(self.database, [self], "failed")
 
     @staticmethod
     @abstractmethod
     def _values(image: AnyImage) -> tuple[object, ...]:
-        """Return the values of *image* for the columns."""
+        """Return the values of *image* in the order of ``columns``."""
 
     @staticmethod
     @abstractmethod
     def _image(values: Sequence[Any]) -> AnyImage:
-        """Return the image from the *values* that `_values` made."""
+        """Return the image from *values*, in the order of ``columns``. Raises ValueError, AttributeError or TypeError
+        for impossible ones."""
 
 
-class JournalEntry(Recorded[Image]):
+class JournalEntry(ImageEntry[Image]):
     """One attribute in the journal: an `Image` and the outcome of its Set."""
 
     table = "entries"
@@ -119,7 +122,7 @@ class JournalEntry(Recorded[Image]):
         return f"<Entry {self.operation}.{self.sequence} {self.image.attribute} of {where}: {self.status}>"
 
 
-class FileEntry(Recorded[FileImage]):
+class FileEntry(ImageEntry[FileImage]):
     """One file in the journal: a `FileImage` and the outcome of its replacement."""
 
     table = "files"
@@ -134,8 +137,8 @@ class FileEntry(Recorded[FileImage]):
     def _image(values: Sequence[Any]) -> FileImage:
         host, path, before, after, mode, uid, gid, attributes = values
         parsed = jsonfile.loads(attributes.encode("utf-8", "surrogatepass"))
-        kept = {str(name): bytes.fromhex(value) for name, value in parsed.items()}
-        return FileImage(path, before, after, mode, uid, gid, kept, host)
+        by_name = {str(name): bytes.fromhex(value) for name, value in parsed.items()}
+        return FileImage(path, before, after, mode, uid, gid, by_name, host)
 
     def __repr__(self) -> str:
         return f"<FileEntry {self.operation}.{self.sequence} {self.image.path}: {self.status}>"

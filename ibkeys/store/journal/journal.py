@@ -1,4 +1,4 @@
-"""The file of the journal, and an operation that is recorded in it while it runs."""
+"""The journal's file, and an operation that is recorded in the journal while the operation runs."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ibkeys.store.journal.records import (
     options_in,
 )
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
-from ibkeys.store.journal.undoing import take_back
+from ibkeys.store.journal.undoing import update_undone_states
 from ibkeys.store.origin import Origin, this_process
 from ibkeys.store.sqlite import Store, guid_number
 
@@ -36,14 +36,16 @@ class RunningOperation:
     """A changing command while it runs; made by `Journal.operation`, `Journal.begin`, `Journal.reopen`,
     `Journal.undo_of` or `Journal.rollback_of`.
 
-    ``id`` is None until the first record: a command that had nothing to change leaves no trace. At the end of the
-    ``with`` block the operation is ``done``, or ``failed`` if an entry is not done or an exception was raised. An
-    interrupt (KeyboardInterrupt, SystemExit) leaves it ``open``, as a crash does: it may be resumed or undone.
+    ``id`` is None until the first record, so that a command with nothing to change leaves no trace. At the end of the
+    ``with`` block the operation becomes ``done``, or ``failed`` if an entry is not done or an exception was raised. An
+    interrupt (KeyboardInterrupt, SystemExit) leaves the operation ``open``, as a crash does; it may be resumed or
+    undone. The end of the block raises StoreError if the state cannot be written and no exception was raised before.
 
-    ``resumable``: an exception leaves it ``open`` too. ``kept``: its options in the journal from its first record on,
-    None for none. ``journal``: its journal. ``first``: the number of the next entry when it was begun or reopened.
-    ``outcome``: the state at its end if nothing was raised, in place of ``done`` or ``failed``. ``keeps_state``: its
-    state in the journal is not changed at the end. ``undoes``: the operation that it undoes, if any.
+    ``resumable``: an exception leaves the operation ``open`` too. ``kept``: the options that are stored with its first
+    record, None for none. ``first``: the number of the first entry that is recorded from now on; 0 for a new operation.
+    ``outcome``: the state at the end of the block without an exception, in place of ``done`` or ``failed``.
+    ``keeps_state``: the end of the block does not change the state. ``undoes``: the number of the operation that this
+    one undoes, None if it is no undo.
     """
 
     journal: Journal
@@ -67,9 +69,10 @@ class RunningOperation:
         failed: Sequence[JournalEntry] = (),
         also: Callable[[], None] = lambda: None,
     ) -> list[JournalEntry]:
-        """Put images on disk, and the outcome of earlier Sets, with one sync, and return the entries; the Sets of
-        *images* may be sent when this returns. *also*: writes further entries in the same transaction. Raises
-        StoreError.
+        """Write *images* to disk as pending entries, and return the entries. The Sets may be sent when this returns.
+
+        The same transaction, with one sync, records that the earlier entries *done* and *failed* have that status. It
+        begins with a call of *also*, which may write more to the journal. Raises StoreError.
         """
         images = list(images)
         entries: list[JournalEntry] = []
@@ -89,7 +92,7 @@ class RunningOperation:
         return entries
 
     def record_file(self, image: FileImage) -> FileEntry:
-        """Put the image of a file on disk, and return its entry; the file may be replaced when this returns. Raises
+        """Write the image of a file to disk, and return its entry. The file may be replaced when this returns. Raises
         StoreError."""
         with self.journal.in_one_transaction():
             operation = self.id
@@ -101,7 +104,7 @@ class RunningOperation:
         return entry
 
     def put_on_disk(self) -> int:
-        """Put the operation on disk, so that it can be resumed however it ends, and return its id. Raises
+        """Write the operation to disk if it is not there yet, make it ``resumable``, and return its number. Raises
         StoreError."""
         if self.id is None:
             with self.journal.in_one_transaction():
@@ -111,14 +114,14 @@ class RunningOperation:
         return self.id
 
     def begin_step(self, name: str) -> None:
-        """Put a step on disk as begun; if the operation has no record yet, together with its first one. Raises
+        """Record that a step begins. If the operation has no record yet, the step is written with the first one. Raises
         StoreError."""
         self._step = name
         if self.id is not None:
             self.journal.begin_step(self.id, name)
 
     def end_step(self, status: EntryStatus) -> None:
-        """Note the end of the step that was begun last. Raises StoreError."""
+        """Record the outcome of the step that was begun last. Raises StoreError."""
         self._step = ""
         if self.id is not None:
             self.journal.end_step(self.id, status)
@@ -147,12 +150,12 @@ class RunningOperation:
         try:
             self.journal.set_state(self.id, state)
         except StoreError:
-            if kind is None:  # the user must see the first error
+            if kind is None:  # else the user must see the exception of the block
                 raise
 
 
 class Journal(Store):
-    """The journal file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty journal.
+    """An open journal; see `Store` for the arguments.
 
     All methods raise StoreError. Synchronization: use in the thread that made it.
     """
@@ -161,8 +164,8 @@ class Journal(Store):
 
     @classmethod
     def read(cls, path: Path | None) -> Self:
-        """Open a journal for reading: it is neither created nor changed, and a journal of an earlier version stays as
-        it is."""
+        """Open a journal for reading. The file is neither created nor changed nor migrated; a missing one reads as an
+        empty journal."""
         return cls(path, create=False, upgrade=False)
 
     @property
@@ -182,15 +185,16 @@ class Journal(Store):
     ) -> RunningOperation:
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 
-        *origin*: the user, host, overrides and options; by default this process, with nothing overridden. *kept*: the
-        data with which it is resumed, JSON without a key; None for an operation that cannot be resumed.
+        *origin*: by default that of this process, without overrides and options. *kept*: the data with which the
+        operation is resumed, as JSON without any key; None for an operation that cannot be resumed.
         """
         return RunningOperation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
 
     def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> RunningOperation:
-        """Return a new operation that follows a plan, to be used in a ``with`` statement; it may be resumed.
+        """Return a new operation that follows a plan, to be used in a ``with`` statement. It may be resumed.
 
-        It is on disk with *document* and *options*, the texts of its plan, when this returns. They have no key.
+        The operation is on disk when this returns, with the plan *document* and the *options*, both JSON without any
+        key.
         """
         origin = origin or this_process()
         with self.in_one_transaction():
@@ -200,13 +204,13 @@ class Journal(Store):
         return RunningOperation(self, command, origin, operation, resumable=True)
 
     def await_confirmation(self, operation: int, options: str) -> None:
-        """Note that *operation*, which follows no plan, has to be confirmed from now on. *options*: as in `begin`."""
+        """Record that *operation*, which follows no plan, has to be confirmed from now on. *options*: as in `begin`."""
         with self.in_one_transaction():
             self.keep_options(operation, options)
             self._set_running(operation)
 
     def keep_options(self, operation: int, options: str, document: str | None = None) -> None:
-        """Store the options with which *operation* was begun, and the text of its plan if it follows one."""
+        """Store the *options* of *operation*, and the text of its plan if it follows one, in place of earlier ones."""
         self.database.execute(
             "INSERT OR REPLACE INTO plans (operation, document, options) VALUES (?, ?, ?)",
             (operation, document, options),
@@ -216,21 +220,24 @@ class Journal(Store):
         self.database.execute("UPDATE operations SET stage = 'running' WHERE id = ?", (operation,))
 
     def reopen(self, operation: int, origin: Origin | None = None, stage: Stage = "running") -> RunningOperation:
-        """Return an earlier operation, open again, to be used in a ``with`` statement: further entries follow its own.
+        """Open an earlier operation again, and return it, to be used in a ``with`` statement. New entries follow the
+        old.
 
-        *stage*: its new stage; not used for an operation that neither follows a plan nor had to be confirmed. Raises
-        StoreError for an unknown id.
+        *stage*: the new stage; ignored for an operation that neither follows a plan nor had to be confirmed. *origin*:
+        that of this start, as in `operation`. Raises StoreError for an unknown number.
         """
         origin = origin or this_process()
         with self.in_one_transaction():
-            opened = self._open_again(operation, origin, stage)
+            reopened = self._open_again(operation, origin, stage)
             self._note_start(operation, origin, self.now())
-        return opened
+        return reopened
 
     def rollback_of(self, operation: int, origin: Origin | None = None) -> RunningOperation:
-        """Return an operation that was not confirmed in time, to be used in a ``with`` statement: the rollback adds
-        entries to it. It does not count as a new start, so the guard process goes on guarding it. Raises StoreError for
-        an unknown id.
+        """Open an operation that was not confirmed in time for its rollback, and return it, to be used in a ``with``
+        statement. The rollback adds entries to it.
+
+        No new start is recorded, so the guard process still takes the operation for the one that it guards. Raises
+        StoreError for an unknown number.
         """
         return self._open_again(operation, origin or this_process(), "going-back")
 
@@ -239,86 +246,91 @@ class Journal(Store):
             self.set_state(operation, "open")
             self._overrule(operation, stage)
         record = self.find(operation)
-        return self._again(record.command, operation, origin, record.undoes)
+        return self._continued(record.command, operation, origin, record.undoes)
 
     def undo_of(self, operation: int, origin: Origin | None = None, stage: Stage = "going-back") -> RunningOperation:
-        """Return a separate operation that undoes *operation*, to be used in a ``with`` statement.
+        """Return an operation of its own that undoes *operation*, to be used in a ``with`` statement.
 
-        An interrupted undo of it is resumed, else a new one begins; it is on disk when this returns, and *operation*
-        can no longer be confirmed: it is at *stage*. When the undo is ``done``, *operation* is ``undone``; if
-        *operation* was an undo itself, the operation that it had undone is in effect again. Raises StoreError for an
-        unknown id.
+        If *operation* has an interrupted or failed undo, that is resumed, else a new one begins. The undo is on disk
+        when this returns, and *operation* gets *stage*, so that it can no longer be confirmed. When the undo is
+        ``done``, *operation* becomes ``undone``; if *operation* was an undo itself, the operation that it had undone
+        gets its former state back. Raises StoreError for an unknown number.
         """
         origin = origin or this_process()
-        self._require(operation)
-        found = self.database.query(
+        self._check_exists(operation)
+        undo = self.database.query(
             "SELECT max(id) FROM operations WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )[0][0]
         with self.in_one_transaction():
             self._overrule(operation, stage)
-            if found is not None:
-                self.database.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (found,))
-                self._note_start(found, origin, self.now())
+            if undo is not None:
+                self.database.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (undo,))
+                self._note_start(undo, origin, self.now())
             else:
-                found = self.begin_operation(UNDO, origin, operation)
-        return self._again(UNDO, cast(int, found), origin, operation)
+                undo = self.begin_operation(UNDO, origin, operation)
+        return self._continued(UNDO, cast(int, undo), origin, operation)
 
-    def _again(self, command: str, operation: int, origin: Origin, undoes: int | None) -> RunningOperation:
+    def _continued(self, command: str, operation: int, origin: Origin, undoes: int | None) -> RunningOperation:
         first = JournalEntry.next_number(self.database, operation)
         return RunningOperation(self, command, origin, operation, first, resumable=True, undoes=undoes)
 
     def relatives(self, operation: int) -> list[int]:
-        """Return the operations that undo *operation*, that it undoes, and so on: all that may have overwritten its
-        values or restored them, in the order in which they began."""
+        """Return the other operations in the chains of undos of *operation*, in the order in which they began. They may
+        have overwritten its values or restored them."""
         return relatives_of(self.database, operation)
 
     def plan_of(self, operation: int) -> PlanRecord | None:
-        """Return the plan that an operation follows, None if it follows none."""
+        """Return the plan that an operation follows, None if the operation follows no plan."""
         query = "SELECT document, options FROM plans WHERE operation = ? AND document IS NOT NULL"
         rows = self.database.query(query, (operation,), of="plans")
         return PlanRecord(*rows[0]) if rows else None
 
     def options_of(self, operation: int) -> dict[str, Any]:
-        """Return the options with which an operation was begun; {} if the journal has none."""
+        """Return the options with which an operation was begun; {} if the journal has none, or if they are damaged."""
         rows = self.database.query("SELECT options FROM plans WHERE operation = ?", (operation,), of="plans")
         return options_in(rows[0][0]) if rows else {}
 
     def kept(self, operation: int, name: str) -> frozenset[str]:
-        """Return the list of texts called *name* in the options of an operation; empty if it has no such list."""
-        kept = self.options_of(operation).get(name)
-        return frozenset(map(str, kept)) if isinstance(kept, list) else frozenset()
+        """Return the texts in the list *name* of the options of an operation; empty if the options have no such
+        list."""
+        texts = self.options_of(operation).get(name)
+        return frozenset(map(str, texts)) if isinstance(texts, list) else frozenset()
 
     def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
-        """Add to the options of an operation with a plan. *added*: JSON, without any key."""
+        """Add *added*, JSON without any key, to the options of an operation with a plan. Do nothing without a plan."""
         plan = self.plan_of(operation)
         if plan is not None:
             options = {**json.loads(plan.options), **added}
             self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
     def _overrule(self, operation: int, stage: Stage) -> None:
-        """Set the stage of an operation, if it has one, whatever the stage is: a resume or undo is allowed at any. A
-        confirmation or automatic rollback that comes later sees the new stage, and gives up."""
+        """Set the stage of an operation from any other stage, because a resume or undo is always allowed. Do nothing
+        for an operation without a stage. A later confirmation or automatic rollback reads the new stage, and gives
+        up."""
         self.database.execute("UPDATE operations SET stage = ? WHERE id = ? AND stage IS NOT NULL", (stage, operation))
 
     def move_stage(self, operation: int, old: Stage, new: Stage) -> bool:
-        """Change the stage from *old* to *new*; return False if it was another. Of several processes one succeeds."""
+        """Change the stage from *old* to *new*, and return whether the stage was *old*. Of several processes only one
+        succeeds."""
         sql = "UPDATE operations SET stage = ? WHERE id = ? AND stage = ?"
         return self.database.execute(sql, (new, operation, old)).rowcount == 1
 
     def leave_stage(self, operation: int, old: Stage | None, new: Stage) -> None:
-        """Change the stage as `move_stage` does, if no other process should have changed it; does nothing for an
-        operation without a stage. Raises StoreError if another process has changed it, and then the whole transaction
-        is rolled back."""
+        """Change the stage from *old* to *new*. Do nothing for an operation without a stage (*old* None).
+
+        Raises StoreError if another process has changed the stage in the meantime; that rolls the transaction of the
+        caller back.
+        """
         if old is not None and not self.move_stage(operation, old, new):
             stage = self.find(operation).stage
             if stage is not None:
                 raise StoreError(
-                    f"operation {operation}: another process has changed its stage from {old} to {stage} meanwhile"
-                ).going_on("`ibkeys journal` shows what goes on with it")
+                    f"operation {operation}: another process changed its stage meanwhile, from {old} to {stage}"
+                ).going_on("`ibkeys journal` shows its present state")
 
     def find(self, operation: int) -> OperationRecord:
-        """Return one operation. Raises StoreError for an unknown id."""
-        self._require(operation)
+        """Return the record of an operation. Raises StoreError for an unknown number."""
+        self._check_exists(operation)
         return next(record for record in self.list_operations() if record.id == operation)
 
     def list_operations(self) -> list[OperationRecord]:
@@ -326,17 +338,18 @@ class Journal(Store):
         return list_operations(self.database)
 
     def entries(self, operation: int) -> list[JournalEntry]:
-        """Return the entries of an operation in the order they were recorded. Raises StoreError for an unknown id."""
-        self._require(operation)
+        """Return the entries of an operation in the order in which they were recorded. Raises StoreError for an unknown
+        number."""
+        self._check_exists(operation)
         return JournalEntry.all_of(self.database, operation)
 
     def key_names(self) -> set[str]:
-        """Return the names of all keys that operations set, or were about to set."""
+        """Return the names in the key store of all keys that operations have set, or were about to set."""
         query = "SELECT key_name FROM entries UNION SELECT key_name FROM run_ports"
         return {name for (name,) in self.database.query(query)}
 
     def nodes(self) -> dict[int, tuple[str, str]]:
-        """Return NodeDescription and node type by port GUID, as the last operation with a name recorded them."""
+        """Return (NodeDescription, node type) by port GUID, from the last operation that recorded a NodeDescription."""
         # With max() SQLite takes the other columns from the row that has the greatest value.
         rows = self.database.query(
             "SELECT port_guid, node_desc, node_type FROM (SELECT port_guid, node_desc, node_type, max(operation) "
@@ -346,54 +359,57 @@ class Journal(Store):
         return {guid_number(guid): (name, node_type) for guid, name, node_type in rows}
 
     def port_guids(self, operation: int) -> set[int]:
-        """Return the port GUIDs of the ports that an operation wrote; for each port of a switch that of port 0."""
+        """Return the port GUIDs of the ports that an operation wrote; for any port of a switch the GUID is that of port
+        0."""
         query = "SELECT DISTINCT port_guid FROM entries WHERE operation = ?"
         return {guid_number(guid) for (guid,) in self.database.query(query, (operation,), of="entries")}
 
     def files(self, operation: int) -> list[FileEntry]:
-        """Return the files of an operation in the order they were recorded. Raises StoreError for an unknown id."""
-        self._require(operation)
+        """Return the files of an operation in the order in which they were recorded. Raises StoreError for an unknown
+        number."""
+        self._check_exists(operation)
         return FileEntry.all_of(self.database, operation)
 
     def all_files(self) -> list[FileEntry]:
-        """Return the files that operations replaced, in the order they were recorded, operation by operation."""
-        found = (entry for record in self.list_operations() for entry in self.files(record.id))
-        return [entry for entry in found if entry.image.closed_to is None]
+        """Return the files that operations replaced, oldest operation first, in the order in which they were recorded.
+        Files of which only the mode was changed are left out."""
+        entries = (entry for record in self.list_operations() for entry in self.files(record.id))
+        return [entry for entry in entries if entry.image.closed_to is None]
 
     def record(self, operation: int, first: int, images: Sequence[Image]) -> list[JournalEntry]:
-        """Put images on disk as pending entries of *operation*, numbered from *first*. Raises StoreError."""
+        """Write *images* to disk as pending entries of *operation*, numbered from *first*, and return the entries."""
         return JournalEntry.record(self.database, operation, first, images)
 
     def record_file(self, operation: int, image: FileImage) -> FileEntry:
-        """Put the image of a file on disk as a pending entry of *operation*. Raises StoreError."""
+        """Write the image of a file to disk as a pending entry of *operation*, and return the entry."""
         with self.in_one_transaction():
             number = FileEntry.next_number(self.database, operation)
             return FileEntry.record(self.database, operation, number, [image])[0]
 
     def begin_step(self, operation: int, name: str) -> None:
-        """Put a step of *operation* on disk as begun."""
+        """Record that a step of *operation* begins."""
         [(number,)] = self.database.query("SELECT count(*) FROM steps WHERE operation = ?", (operation,))
         self.database.insert("steps", operation=operation, number=number, name=name, begun=self.now(), status="pending")
 
     def end_step(self, operation: int, status: EntryStatus) -> None:
-        """Note the end of the step of *operation* that was begun last."""
+        """Record the outcome of the step of *operation* that was begun last."""
         last = "(SELECT max(number) FROM steps WHERE operation = ?)"
         sql = f"UPDATE steps SET status = ? WHERE operation = ? AND number = {last}"
         self.database.execute(sql, (status, operation, operation))
 
     def steps(self, operation: int) -> list[StepRecord]:
-        """Return the steps of an operation in the order they were begun: none if an earlier version made it, or if it
-        consists of single Sets."""
+        """Return the steps of an operation in the order in which they were begun. An operation of an earlier version,
+        or one of single Sets, has none."""
         query = "SELECT name, begun, status FROM steps WHERE operation = ? ORDER BY number"
         return [StepRecord(*row) for row in self.database.query(query, (operation,), of="steps")]
 
     def set_state(self, operation: int, state: OperationState) -> None:
-        """Set an operation's state; every state but ``open`` also gives it a finishing time.
+        """Set the state of an operation, and its time of finishing: the present time, none for ``open``.
 
-        An undo that is ``done`` also changes the state, but no time, of the operation that it undid. An operation that
-        becomes ``done`` ends an interrupted undo of it.
+        ``done`` also ends an interrupted undo of the operation. If the operation is an undo, ``done`` also changes the
+        states, but not the times, of the operations in its chain of undos: see `update_undone_states`.
         """
-        self._require(operation)
+        self._check_exists(operation)
         finished = None if state == "open" else self.now()
         with self.in_one_transaction():
             self.database.execute(
@@ -401,10 +417,10 @@ class Journal(Store):
             )
             if state == "done":
                 self.end_undos(operation)
-                take_back(self.database, operation)
+                update_undone_states(self.database, operation)
 
     def end_undos(self, operation: int) -> None:
-        """Note that an interrupted undo of *operation* is not resumed any more."""
+        """Set interrupted and failed undos of *operation* to ``undone``, so that no command resumes them any more."""
         self.database.execute(
             "UPDATE operations SET state = 'undone' WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )
@@ -414,7 +430,8 @@ class Journal(Store):
         JournalEntry.set_status(self.database, entries, status)
 
     def begin_operation(self, command: str, origin: Origin, undoes: int | None = None) -> int:
-        """Put a new, open operation on disk, and return its id. Raises StoreError."""
+        """Write a new, open operation to disk, and return its number. *undoes*: the operation that it undoes, if
+        any."""
         started = self.now()
         with self.in_one_transaction():
             row = {"command": command, "state": "open", "started": started, "undoes": undoes}
@@ -423,7 +440,8 @@ class Journal(Store):
         return operation
 
     def add_earlier(self, command: str, started: str, state: OperationState) -> int:
-        """Put an operation of an earlier version, whose user is not known, on disk, and return its id."""
+        """Write an operation of an earlier version to disk, without a start because its user is not known; return its
+        number."""
         finished = None if state == "open" else started
         return self.database.insert("operations", command=command, state=state, started=started, finished=finished)
 
@@ -436,6 +454,6 @@ class Journal(Store):
             [(operation, number, started, origin.user, origin.host, overrides, options)],
         )
 
-    def _require(self, operation: int) -> None:
+    def _check_exists(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
             raise StoreError(f"{self.in_words} has no operation {operation}; `ibkeys journal` lists them")

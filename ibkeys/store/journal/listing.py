@@ -1,4 +1,4 @@
-"""The journal as a list: each operation, its starts, and the operations that undo it or that it undoes."""
+"""Listing the operations of the journal with their starts, steps and methods, and how they undo each other."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def list_operations(database: Database) -> list[OperationRecord]:
 
 
 def relatives_of(database: Database, operation: int) -> list[int]:
-    """Return the operations that undo *operation*, that it undoes, and so on, in the order in which they began. Raises
-    StoreError."""
+    """Return the other operations in the chains of undos of *operation*, in the order in which they began: those that
+    undo it, that it undoes, that undo these, and so on. Raises StoreError."""
     rows = database.query(
         """WITH RECURSIVE family (id) AS (
                SELECT ?
@@ -70,7 +70,7 @@ def relatives_of(database: Database, operation: int) -> list[int]:
 
 
 def _starts(database: Database) -> dict[int, list[Start]]:
-    found: dict[int, list[Start]] = {}
+    starts: dict[int, list[Start]] = {}
     for operation, started, user, host, overrides, options in database.query(
         "SELECT operation, started, user, host, overrides, options FROM starts ORDER BY operation, number",
         of="starts",
@@ -78,13 +78,13 @@ def _starts(database: Database) -> dict[int, list[Start]]:
         try:
             origin = Origin(user, host, _texts(overrides), _texts(options))
         except (FileFormatError, TypeError):
-            raise database.damage("what a change was started with cannot be read") from None
-        found.setdefault(operation, []).append(Start(started, origin))
-    return found
+            raise database.damage("the overrides or options of a start of an operation cannot be read") from None
+        starts.setdefault(operation, []).append(Start(started, origin))
+    return starts
 
 
 def _steps_under_way(database: Database) -> dict[int, str]:
-    """Return the last step of each operation whose outcome is not known."""
+    """Return, by operation, the name of its last step if the outcome of that step is not known."""
     rows = database.query(
         "SELECT operation, max(number) AS number, name, status FROM steps GROUP BY operation", of="steps"
     )
@@ -92,14 +92,14 @@ def _steps_under_way(database: Database) -> dict[int, str]:
 
 
 def _waiting_ports(database: Database) -> dict[int, int]:
-    """Return, by operation, the number of ports of each run of M_Keys that still have to get their key."""
+    """Return, by operation, the number of ports of a run of M_Keys that still have to get their new key."""
     rows = database.query("SELECT operation, count(*) FROM run_ports WHERE state = 'waiting' GROUP BY operation")
     return dict(rows)
 
 
 def _methods(database: Database) -> dict[int, str]:
-    """Return, by operation, the method of each apply and each run of M_Keys: an early version had only the direct
-    one."""
+    """Return, by operation, the method of each apply and each run of M_Keys. An apply of an early version has no record
+    of it, and was direct."""
     plans = database.query("SELECT operation, options FROM plans WHERE document IS NOT NULL", of="plans")
     runs = database.query("SELECT operation, via IS NULL FROM runs", of="runs")
     methods = {operation: str(options_in(options).get("carrier", "direct")) for operation, options in plans}

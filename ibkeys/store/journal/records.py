@@ -1,4 +1,4 @@
-"""Value types of the journal's data about an operation and each Set."""
+"""Value types for the journal's data about operations and images."""
 
 from __future__ import annotations
 
@@ -14,10 +14,12 @@ from ibkeys.store.origin import Origin
 OperationState = Literal["open", "done", "undone", "failed"]
 EntryStatus = Literal["pending", "done", "failed"]
 Stage = Literal["running", "ended", "unconfirmed", "confirmed", "going-back", "gone-back", "refused"]
-"""The stage of an operation that follows a plan or has to be confirmed. ``ended``: it needed no confirmation;
-``unconfirmed``: it awaits one; ``gone-back``: it was not confirmed in time, and the level of M_Keys that it raised was
-lowered; ``refused``: it was not confirmed in time, and its rollback was refused, because another program or
-administrator has changed values that it wrote.
+"""The stage of an operation that follows a plan or has to be confirmed.
+
+``running``: its command writes. ``ended``: it ended without needing a confirmation. ``unconfirmed``: it waits for one.
+``going-back``: it is being undone or rolled back. ``gone-back``: it was not confirmed in time, and the level of M_Keys
+that it raised was lowered again. ``refused``: it was not confirmed in time, and its rollback was refused, because
+another program or administrator has changed values that it wrote.
 """
 Rollback = Literal["unfinished", "refused"]
 
@@ -31,10 +33,12 @@ ATTRIBUTES: Final = frozenset({"P_KeyTable", "PortInfo"})
 class Image:
     """One attribute of one port before and after a Set.
 
-    ``before`` and ``after`` are the 64 bytes as read and as sent, M_Key zeroed; ``key_name`` names the key store's row
-    of the new M_Key, None when the Set does not change it. ``port`` and ``lid``: as in every JSON document.
+    ``before`` and ``after`` are the 64 bytes as read and as sent, with the M_Key zeroed. ``key_name`` names the row of
+    the new M_Key in the key store; None if the Set does not change the M_Key. ``port``: the port number; ``lid``: the
+    LID of the port, for a port of a switch that of the switch.
 
-    Raises EncodeError for blobs of another length, an attribute that no command writes, and a PortInfo with its M_Key.
+    Raises EncodeError if ``before`` or ``after`` has another length, or a PortInfo with its M_Key, and for an attribute
+    that no command writes.
     """
 
     node_guid: int
@@ -57,20 +61,21 @@ class Image:
                 raise EncodeError(f"an attribute in the journal has {ATTRIBUTE_SIZE} bytes, {len(blob)} given")
             if self.attribute == "PortInfo" and any(blob[:8]):
                 raise EncodeError(
-                    "a PortInfo for the journal still has its M_Key; zero it and give the key store's reference"
+                    "a PortInfo for the journal still has its M_Key; zero it, and name its key store row in key_name"
                 )
 
 
 @dataclass(frozen=True, slots=True)
 class FileImage:
-    """One file before and after it was replaced: the other kind of image, for changes that a subnet manager makes. A
-    partition of UFM is kept as one too: UFM's URL in place of the host, and its members in place of bytes.
+    """One file before and after it was replaced: the image of a change that a subnet manager makes.
 
-    ``path``: absolute, links followed; ``host``: its host, "" for this one. ``before`` and ``after`` are its bytes,
-    None if there is no file; they may have no key: the caller replaces each key by a reference to the key store.
-    ``mode``, ``uid``, ``gid`` and ``attributes`` (extended ones, as ACL and label, by name) are those of the former
-    file, None if there was none. With a mode, and without bytes before and after, it is a file or folder that was not
-    replaced, but closed to all but its owner.
+    A partition of UFM is such an image too, with UFM's URL in place of the host, and the members in place of the bytes.
+
+    ``path``: absolute, with links resolved. ``host``: the host of the file, "" for this host. ``before`` and ``after``:
+    the bytes, None if there is no file; the caller has replaced each key in them by a reference to the key store.
+    ``mode``, ``uid``, ``gid`` and ``attributes`` (extended attributes by name, such as an ACL) are those of the former
+    file; mode, UID and GID are None if there was none. An image with a mode, but neither ``before`` nor ``after``,
+    stands for a file or folder that was not replaced: only its mode was changed, so that none but the owner has access.
 
     Raises EncodeError for a path that is not absolute.
     """
@@ -95,15 +100,16 @@ class FileImage:
 
     @property
     def closed_to(self) -> int | None:
-        """The mode that it was closed to; None for a file that was replaced."""
+        """The mode, with bits of the owner only, of a file whose mode was changed; None for a file that was
+        replaced."""
         is_closed = self.mode is not None and self.before is None and self.after is None
         return (self.mode or 0) & stat.S_IRWXU if is_closed else None
 
 
 @dataclass(frozen=True, slots=True)
 class StepRecord:
-    """One step of an operation. ``begun``: the time of its beginning; ``status``: ``pending`` until its outcome is
-    known, also if it was interrupted."""
+    """One step of an operation. ``begun``: the time of its beginning. ``status``: ``pending`` until its outcome is
+    known; an interrupted step stays ``pending``."""
 
     name: str
     begun: str
@@ -124,18 +130,19 @@ KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
 
 @dataclass(frozen=True, slots=True)
 class OperationRecord:
-    """One line of ``ibkeys journal``. ``finished`` is None while it is ``open``; ``ports`` counts distinct ports.
+    """One operation of the journal, a line of ``ibkeys journal``.
 
-    ``unproven`` counts the Sets and files whose effect was not proven, or was disproved. ``stage``: the stage of an
-    operation that follows a plan or has to be confirmed, None for any other. ``undoes``: the operation that this one
-    undid, None if it is no undo. ``undone_by``: the operation that undid this one; None also if an earlier version
-    undid it. ``being_undone``: an undo of it was begun and is not finished. ``is_of_plan``: it follows a plan, or
-    undoes an operation that does, and so on; ``is_of_keys``: the same for a run of M_Keys. ``undid``: for an undo, the
-    command of the operation that it undoes, or of the first operation in a chain of undos; None for an operation that
-    is no undo. ``starts``: empty for operations of an earlier version. ``step``: the step in which it was interrupted,
-    None between two steps and for an operation without steps. ``waiting``: the number of ports that a run of M_Keys has
-    yet to change, also if it is held after its first ports. ``method``: the method of an apply, a run of M_Keys, or the
-    operation that is undone: ``direct``, ``opensm`` or ``ufm``; None for other commands.
+    ``finished``: None while the operation is ``open``. ``ports``: the number of different ports that it wrote.
+    ``unproven``: the number of Sets and files whose effect was not proven, or was disproved. ``stage``: None unless the
+    operation follows a plan or has to be confirmed. ``undoes``: the number of the operation that this one undoes, None
+    if it is no undo. ``undone_by``: the number of the operation that undid this one; None also if an earlier version of
+    ibkeys undid it. ``being_undone``: its undo was begun and is not finished. ``is_of_plan``: the operation follows a
+    plan, or is in a chain of undos whose first operation does. ``is_of_keys``: the same for a run that sets M_Keys.
+    ``undid``: the command of the first operation in the chain of undos; None if this is no undo. ``starts``: empty for
+    an operation of an earlier version. ``step``: the step in which the operation runs or was interrupted; None between
+    two steps and for an operation without steps. ``waiting``: the number of ports that a run of M_Keys has yet to
+    change, also while it pauses after its first ports. ``method``: how an apply, a run of M_Keys, or the operation that
+    this one undoes reaches the ports: ``direct``, ``opensm`` or ``ufm``; None for other commands.
     """
 
     id: int
@@ -159,67 +166,70 @@ class OperationRecord:
 
     @property
     def is_half_undone(self) -> bool:
-        """Whether its undo was begun and has not ended."""
+        """Whether the undo of this operation was begun and has not ended."""
         return self.being_undone and self.state != "undone"
 
     @property
     def began(self) -> str:
-        """The command that began it; for an undo that of the operation that it undoes, and so on."""
+        """The command that began the operation; for an undo, the command of the first operation in the chain of
+        undos."""
         return self.undid or self.command
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether it, or its undo, was interrupted, so that only a part of it was written, or its rollback was
+        """Whether the operation or its undo is open, so that perhaps only a part was written, or its rollback was
         refused."""
         return self.state == "open" or self.is_half_undone or self.is_refused
 
     @property
     def is_going_back(self) -> bool:
-        """Whether it is being undone because it was not confirmed in time, or by an undo that was interrupted."""
+        """Whether the operation is being rolled back because it was not confirmed in time, or is being undone."""
         return self.stage == "going-back" and self.state != "undone"
 
     @property
     def rollback(self) -> Rollback | None:
-        """The state of the automatic rollback of an operation that was not confirmed in time; None if there is none."""
+        """The state of the automatic rollback of an operation that was not confirmed in time; None if none was begun,
+        or if it ended well."""
         if self.is_refused:
             return "refused"
         return "unfinished" if self.is_going_back and not self.being_undone else None
 
     @property
     def is_refused(self) -> bool:
-        """Whether it was not confirmed in time, and its rollback was refused: only a command of the user goes on with
-        it."""
+        """Whether the operation was not confirmed in time, and its rollback was refused, so that the user has to
+        decide."""
         return self.stage == "refused" and self.state != "undone"
 
     @property
     def awaits_confirmation(self) -> bool:
-        """Whether it will be undone unless it is confirmed in time."""
+        """Whether the operation has ended its writes, and will be rolled back unless the user confirms it in time."""
         return self.stage == "unconfirmed" and self.state != "undone"
 
     @property
     def goes_back(self) -> bool:
-        """Whether it is rolled back unless it is confirmed in time, also because its process may have been killed; only
-        meaningful for an operation that has to be confirmed."""
+        """Whether the operation is rolled back unless the user confirms it in time. Also true while it still runs,
+        because its process may be killed. Only meaningful for an operation that has to be confirmed."""
         return self.stage in ("running", "unconfirmed", "going-back") and self.state != "undone"
 
 
 @dataclass(frozen=True, slots=True)
 class PlanRecord:
-    """The plan of an operation: the texts that `Journal.begin` stored."""
+    """The plan of an operation: the texts that `Journal.begin` stored, both JSON."""
 
     document: str
     options: str
 
     @property
     def kept(self) -> dict[str, Any]:
-        """The options with which it was begun; {} if they are damaged: code that needs them reports that."""
+        """The options with which the operation was begun; {} if their text is damaged, which the caller reports if it
+        needs them."""
         return options_in(self.options)
 
 
 def options_in(text: str) -> dict[str, Any]:
     """Return the options with which an operation was begun, from their JSON text; {} if that is damaged."""
     try:
-        kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+        options = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
     except FileFormatError:
         return {}
-    return kept if isinstance(kept, dict) else {}
+    return options if isinstance(options, dict) else {}

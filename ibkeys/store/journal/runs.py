@@ -1,7 +1,7 @@
-"""Runs of mkey-deploy, mkey-rotate and mkey-remove: the data with which their operations are finished or undone.
+"""Runs of mkey-deploy, mkey-rotate and mkey-remove: the data with which they are resumed or undone.
 
-A run is its options and its ports in the order of change. For each port the journal has the result so far, and the
-names of its new and its former key in the key store; only the key store has the keys themselves.
+A run has options, and ports in the order in which they are changed. For each port the journal has the result so far,
+and the names that the new and the former key have in the key store. Only the key store has the keys themselves.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ibkeys.store.journal.records import OperationRecord
 from ibkeys.store.sqlite import guid_number, guid_text
 
 REMOVAL: Final = "mkey-remove"
-"""The command whose runs give every port M_Key 0."""
+"""The command whose runs set M_Key 0 on every port."""
 RunPortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 
@@ -27,9 +27,10 @@ RunPortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 class RunOptions:
     """The user's options of a run.
 
-    ``same``: one key for all ports. ``protect`` (0 to 3) and ``lease`` (seconds): None leaves each port its own.
-    ``at_once``: most ports in change. ``first``: only so many ports until the run is continued, None for all.
-    ``max_failures``: the run stops when so many ports have failed.
+    ``same``: all ports get one key. ``protect`` (0 to 3) and ``lease`` (seconds): None leaves the value of each port as
+    it is. ``at_once``: the largest number of ports that are changed at the same time. ``first``: the number of ports
+    after which the run pauses until the user resumes it; None for no pause. ``max_failures``: the number of failed
+    ports at which the run stops.
     """
 
     same: bool = False
@@ -42,8 +43,8 @@ class RunOptions:
 
 @dataclass(frozen=True, slots=True)
 class MKeyRun:
-    """One run. ``operation``: its record in the journal. ``via``: for a run through a subnet manager, the data with
-    which it is resumed, without a key; None for a run by Sets of ibkeys."""
+    """One run. ``operation``: its record in the journal. ``via``: the data with which a run through a subnet manager is
+    resumed, without any key; None for a run in which ibkeys itself sends the Sets."""
 
     operation: OperationRecord
     options: RunOptions
@@ -51,54 +52,56 @@ class MKeyRun:
 
     @property
     def id(self) -> int:
-        """The number of its operation."""
+        """The number of the run's operation."""
         return self.operation.id
 
     @property
     def command(self) -> str:
-        """The command that began it."""
+        """The command that began the run."""
         return self.operation.command
 
     @property
     def started(self) -> str:
-        """The time at which it began, in the journal's form."""
+        """The time at which the run began, as the journal writes it."""
         return self.operation.started
 
     @property
     def name(self) -> str:
-        """The run in words."""
+        """The run for messages: ``operation 3 (mkey-rotate, begun 2026-11-20T09:30:00Z)``."""
         return f"operation {self.id} ({self.command}, begun {self.started})"
 
     @property
     def is_open(self) -> bool:
-        """Whether ports of it wait, or it or its undo was interrupted."""
+        """Whether the run, or its undo, has not ended: it still runs, was interrupted, or pauses after its first
+        ports."""
         return self.operation.state == "open" or self.operation.is_half_undone
 
     @property
     def removes_keys(self) -> bool:
-        """Whether it is open, and lets a subnet manager give every port M_Key 0: a removal, or a deployment that is
-        rolled back."""
+        """Whether the run is open, and a subnet manager sets M_Key 0 on every port for it: a removal, or the rollback
+        of a deployment."""
         removes = "mkey-deploy" if self.via is not None and self.via.get("goes_back") else REMOVAL
         return self.is_open and self.via is not None and self.command == removes
 
     @property
     def is_left_over(self) -> bool:
-        """Whether it is open, or ports of it failed."""
+        """Whether the run is open, or ended with failed ports."""
         return self.is_open or self.operation.state == "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class RunPort:
-    """One port of a run. ``sequence``: its place in the order of change, from 0.
+    """One port of a run. ``sequence``: its place in the order of change, from 0. ``port``: the port number.
 
-    ``waiting``: nothing was sent to it. ``sent``: its new key is on disk, and the port may have it: a Set was sent, or
-    the key may be in OpenSM's options file. Through OpenSM a port that failed stays ``sent``, with the reason.
-    ``done``: a Get proved the new key. ``failed``: it has its old key, or its new one with another level or lease.
-    ``skipped``: the run does not change it. ``undone``: a Get proved that it was rolled back.
+    ``state`` is one of: ``waiting``: nothing was sent to the port. ``sent``: the new key is on disk, and the port may
+    have it, because a Set was sent, or the key may be in OpenSM's options file; in a run through OpenSM a failed port
+    stays ``sent``, with the reason. ``done``: a Get proved the new key. ``failed``: the port has its old key, or the
+    new one with another level or lease. ``skipped``: the run does not change the port. ``undone``: a Get proved that
+    the port was rolled back. ``reason``: why the port was skipped or failed, else "".
 
-    ``key_name`` and ``old_name``: its new and its former key in the key store, None if there is none (yet);
-    ``old_name`` None means M_Key 0 if ``old_protect_bits`` is known, else that its former key is not known.
-    ``old_protect_bits`` and ``old_lease_period``: the values from before the run.
+    ``key_name`` and ``old_name``: the names of the new and the former key in the key store. ``key_name`` is None until
+    there is a new key. ``old_name`` None means M_Key 0 if ``old_protect_bits`` is known, and else that the former key
+    is not known. ``old_protect_bits`` and ``old_lease_period``: the values from before the run, None if not known.
     """
 
     sequence: int
@@ -114,7 +117,7 @@ class RunPort:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it may have its new key."""
+        """Whether the port may have its new key."""
         return self.key_name is not None and self.state in ("sent", "done", "failed")
 
 
@@ -130,8 +133,11 @@ class NewRunPort:
 
 @dataclass(frozen=True, slots=True)
 class PortKeys:
-    """The former setting of a port of a run (``old``), and the names of its keys in the key store. ``sequence``: its
-    place in the run; ``key_name``: None leaves the name of the new key as it is; ``old_name``: None is M_Key 0."""
+    """The names of the keys of a port of a run, and the setting that the port had before.
+
+    ``sequence``: the place of the port in the run. ``key_name``: the new key in the key store; None leaves the recorded
+    name as it is. ``old_name``: the former key in the key store; None stands for M_Key 0. ``old``: the former setting.
+    """
 
     sequence: int
     key_name: str | None
@@ -140,8 +146,8 @@ class PortKeys:
 
 
 class Runs:
-    """The runs in an open journal. All methods raise StoreError; their changes are on disk when they return, or when
-    the journal's `Journal.in_one_transaction` ends."""
+    """The runs in an open journal. All methods raise StoreError. Their changes are on disk when they return, or, inside
+    `Journal.in_one_transaction`, when that ends."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
@@ -155,35 +161,36 @@ class Runs:
         via: Mapping[str, Any] | None = None,
     ) -> None:
         """Record *operation* as a run, with its ports in the order of change. *via*: see `MKeyRun`."""
-        found = [
+        run_ports = [
             RunPort(
                 *(sequence, port.node_guid, port.port_guid, port.port, "skipped" if port.skipped else "waiting"),
                 *(None, None, None, None, port.skipped),
             )
             for sequence, port in enumerate(ports)
         ]
-        self.put(operation, options, found, via)
+        self.put(operation, options, run_ports, via)
 
     def put(self, operation: int, options: RunOptions, ports: Sequence[RunPort], via: Mapping[str, Any] | None) -> None:
-        """Store a run of an earlier version of ibkeys. Its *ports* have results already, unlike those of `begin`."""
+        """Store a run with ports that may have results already, such as a run of an earlier version of ibkeys."""
         bounds = options.at_once, options.first, options.max_failures
-        kept = None if via is None else json.dumps(via)
+        via_text = None if via is None else json.dumps(via)
         with self._journal.in_one_transaction():
-            row = (operation, int(options.same), options.protect, options.lease, *bounds, kept)
+            row = (operation, int(options.same), options.protect, options.lease, *bounds, via_text)
             self._database.insert_all("runs", _RUN_COLUMNS, [row])
             self._database.insert_all(
                 "run_ports", f"operation, {_PORT_COLUMNS}", [(operation, *_values(port)) for port in ports]
             )
 
-    def last(self, here: Collection[int] = ()) -> MKeyRun | None:
-        """Return the newest run, None if there is none. *here*: only runs with one of these port GUIDs."""
+    def last(self, among: Collection[int] = ()) -> MKeyRun | None:
+        """Return the newest run, None if there is none. *among*: port GUIDs; only a run with at least one of them
+        counts."""
         query = "SELECT operation FROM runs JOIN operations ON operation = id ORDER BY started DESC, id DESC"
         numbers = (number for (number,) in self._database.query(query, of="runs"))
-        return next((self.find(each) for each in numbers if not here or not self.guids(each).isdisjoint(here)), None)
+        return next((self.find(each) for each in numbers if not among or not self.guids(each).isdisjoint(among)), None)
 
     def is_last(self, operation: int) -> bool:
-        """Return whether *operation* is a run, and no other began on its subnet after it: no run with a port in
-        common."""
+        """Return whether *operation* is a run, and no later run has a port in common with it, as one on the same subnet
+        has."""
         last = self.last(self.guids(operation))
         return last is not None and last.id == operation
 
@@ -207,15 +214,15 @@ class Runs:
         if text is None:
             return None
         try:
-            kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+            via = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
         except FileFormatError:
-            kept = None
-        if not isinstance(kept, dict):
-            raise self._database.damage("what a run through a subnet manager needs to go on cannot be read")
-        return kept
+            via = None
+        if not isinstance(via, dict):
+            raise self._database.damage("the data to resume a run through a subnet manager cannot be read")
+        return via
 
     def note_via(self, run: int, via: Mapping[str, Any]) -> None:
-        """Record the progress of a run through a subnet manager: see `MKeyRun`."""
+        """Store new data to resume a run through a subnet manager. *via*: see `MKeyRun`."""
         self._database.execute("UPDATE runs SET via = ? WHERE operation = ?", (json.dumps(via), run))
 
     def ports(self, run: int) -> list[RunPort]:
@@ -226,7 +233,7 @@ class Runs:
         return [RunPort(sequence, guid_number(node), guid_number(guid), *rest) for sequence, node, guid, *rest in rows]
 
     def note_keys(self, run: int, keys: Iterable[PortKeys]) -> None:
-        """Store the names of the new and the former key of ports, and their former level and lease."""
+        """Store the names of the new and the former keys of ports of a run, and the former levels and leases."""
         self._database.execute_all(
             "UPDATE run_ports SET key_name = coalesce(?, key_name), old_name = ?, old_protect_bits = ?, "
             "old_lease_period = ? WHERE operation = ? AND sequence = ?",
@@ -234,14 +241,14 @@ class Runs:
         )
 
     def mark(self, run: int, sequence: int, state: RunPortState, reason: str = "") -> None:
-        """Store the result of a port."""
+        """Store the state of a port, with the *reason* for ``skipped``, ``failed`` or ``sent``."""
         self._database.execute(
             "UPDATE run_ports SET state = ?, reason = ? WHERE operation = ? AND sequence = ?",
             (state, reason, run, sequence),
         )
 
     def set_bounds(self, run: int, options: RunOptions) -> None:
-        """Store the new bounds with which a run goes on: ports at once, and when it stops."""
+        """Store the limits with which a run is resumed: ``at_once``, ``first`` and ``max_failures``."""
         self._database.execute(
             "UPDATE runs SET at_once = ?, first = ?, max_failures = ? WHERE operation = ?",
             (options.at_once, options.first, options.max_failures, run),
@@ -249,7 +256,7 @@ class Runs:
 
 
 def shared_key_name(ports: Iterable[RunPort]) -> str | None:
-    """Return the name of the one key of a run with ``same``; None if no port of it was begun."""
+    """Return the name of the common key of *ports*, those of a run with ``same``; None if no port has a new key yet."""
     return next((port.key_name for port in ports if port.key_name is not None), None)
 
 

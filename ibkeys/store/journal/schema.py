@@ -97,7 +97,8 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
 
 
 def _entries_with(key: str) -> str:
-    """Return the SQL that makes the table of attributes. *key*: the column that refers to the key store."""
+    """Return the SQL that creates the table of attributes. *key*: the definition of the column that refers to the key
+    store."""
     return f"""CREATE TABLE entries (
                 operation INTEGER NOT NULL REFERENCES operations (id),
                 sequence INTEGER NOT NULL,
@@ -170,7 +171,8 @@ JOURNAL_SCHEMA: Final = Schema(
             )""",
         ),
         (
-            # A row's number is good within one key store only, its name in every one: ibkeys.store.keystore.schema.
+            # The number of a row is only valid within one key store, its name in every one: see
+            # ibkeys.store.keystore.schema.
             "ALTER TABLE entries RENAME TO entries_before",
             _entries_with("key_name TEXT"),
             """INSERT INTO entries SELECT operation, sequence, node_guid, port_guid, node_desc, node_type, port, lid,
@@ -178,7 +180,8 @@ JOURNAL_SCHEMA: Final = Schema(
             "DROP TABLE entries_before",
         ),
         (
-            # Identifies a lock on an OpenSM's host as one of this journal's commands.
+            # A lock on the host of an OpenSM names this identity, so that a command recognises locks of its own
+            # journal.
             "CREATE TABLE identities (identity TEXT NOT NULL)",
             "INSERT INTO identities VALUES (lower(hex(randomblob(16))))",
         ),
@@ -194,7 +197,7 @@ JOURNAL_SCHEMA: Final = Schema(
             "DROP TABLE plans_before",
         ),
         (
-            # What has to be confirmed need not follow a plan.
+            # An operation that has to be confirmed need not follow a plan.
             "ALTER TABLE operations ADD COLUMN stage TEXT",
             "UPDATE operations SET stage = (SELECT stage FROM plans WHERE operation = id)",
             "ALTER TABLE plans RENAME TO plans_before",
@@ -207,7 +210,7 @@ JOURNAL_SCHEMA: Final = Schema(
             "DROP TABLE plans_before",
         ),
         (
-            # ibkeys.store.journal.runs. The names are those of keys in the key store.
+            # See ibkeys.store.journal.runs. key_name and old_name are names of keys in the key store.
             """CREATE TABLE runs (
                 operation INTEGER PRIMARY KEY REFERENCES operations (id),
                 same INTEGER NOT NULL CHECK (same IN (0, 1)),

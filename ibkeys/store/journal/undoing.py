@@ -1,5 +1,5 @@
-"""The states after the end of an undo: of the operation that it undid, and of an operation that the latter had
-undone."""
+"""Changing the states of operations when an undo has ended: of the undone operation, and, if that was an undo too, of
+the operation that it had undone."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ if TYPE_CHECKING:
     from ibkeys.store.sqlite import Database
 
 
-def take_back(database: Database, undo: int) -> None:
-    """Make the operation that *undo* undid ``undone``, put an operation that the latter had undone in effect again, and
-    so on."""
-    undone = True
-    operation = _undoes(database, undo)
+def update_undone_states(database: Database, undo: int) -> None:
+    """Set the states along the chain of undos that ends with *undo*: the operation that *undo* undid is ``undone``, one
+    that this had undone gets its former state back, and so on. Do nothing if *undo* is no undo. Raises StoreError."""
+    is_undone = True
+    operation = _undone_by(database, undo)
     while operation is not None:
-        if undone:
+        if is_undone:
             database.execute(
                 "UPDATE operations SET state_before_undo = state, state = 'undone' WHERE id = ? AND state != 'undone'",
                 (operation,),
@@ -27,9 +27,10 @@ def take_back(database: Database, undo: int) -> None:
                 "ELSE 'confirmed' END WHERE id = ? AND state = 'undone'",
                 (operation,),
             )
-        operation, undone = _undoes(database, operation), not undone
+        operation, is_undone = _undone_by(database, operation), not is_undone
 
 
-def _undoes(database: Database, operation: int) -> int | None:
+def _undone_by(database: Database, operation: int) -> int | None:
+    """Return the number of the operation that *operation* undoes, None if it is no undo."""
     rows = database.query("SELECT undoes FROM operations WHERE id = ?", (operation,))
     return cast("int | None", rows[0][0]) if rows else None

@@ -1,6 +1,6 @@
-"""Keys of other management classes in the key store, from a subnet manager's files. None is ever removed.
+"""Keys of management classes (B_Key, CC_Key, VS_Key, N2N key) in the key store, from files of a subnet manager.
 
-The newest key of a port and class is the one that counts. They are sealed as M_Keys are.
+No key is ever removed; the newest key of a port and class is the valid one. The keys are encrypted as M_Keys are.
 """
 
 from __future__ import annotations
@@ -17,8 +17,11 @@ _NEWEST: Final = "SELECT key_class, port_guid, class_key FROM class_keys ORDER B
 
 
 class ClassKeyStore:
-    """The keys of classes in an open key store. All methods raise StoreError, and StoreSealed for a store that is not
-    opened; their changes are on disk when they return, or when the store's `KeyStore.in_one_transaction` ends.
+    """The keys of management classes in an open key store.
+
+    All methods raise StoreError. Those that take or return keys raise StoreSealed if the store is encrypted and its
+    passphrase is missing or wrong. Changes are on disk when a method returns, or, inside `KeyStore.in_one_transaction`,
+    when that ends.
     """
 
     def __init__(self, store: KeyStore) -> None:
@@ -26,8 +29,9 @@ class ClassKeyStore:
         self._database = store.database
 
     def put_all_imported(self, name: ClassName, keys: Mapping[int, ClassKey], note: str = "") -> int:
-        """Store the keys of one class, by port GUID, and return the number of new ones. A key that is not the newest
-        one of its port becomes that, also if it was stored before.
+        """Store *keys*, by port GUID, of the class *name*, and return the number of rows that this adds.
+
+        A key that is the newest one of its port already is not stored again; an older one is, and is the newest then.
         """
         known = self.all_keys().get(name, {})
         new = {guid: key for guid, key in keys.items() if known.get(guid) != key}
@@ -41,19 +45,20 @@ class ClassKeyStore:
         return len(new)
 
     def all_keys(self) -> dict[ClassName, dict[int, ClassKey]]:
-        """Return the newest key of each port, by class and port GUID. The keys are masked when they are printed."""
+        """Return the newest key of each port, by class and then port GUID. The keys are masked when they are
+        printed."""
         rows: list[tuple[Any, ...]] = self._database.query(_NEWEST, of="class_keys")
-        found: dict[ClassName, dict[int, ClassKey]] = {}
+        keys: dict[ClassName, dict[int, ClassKey]] = {}
         for name, owner, blob in rows:
-            found.setdefault(name, {})[guid_number(owner)] = self._store.opened(blob, _owner(name, owner), ClassKey)
-        return found
+            keys.setdefault(name, {})[guid_number(owner)] = self._store.open_key(blob, _owner(name, owner), ClassKey)
+        return keys
 
     def count(self) -> dict[str, int]:
-        """Return the number of ports with a key of each class; no passphrase is needed."""
+        """Return the number of ports with a key, by class. Needs no passphrase."""
         rows = self._database.query("SELECT key_class, COUNT(DISTINCT port_guid) FROM class_keys GROUP BY key_class")
         return {str(name): int(ports) for name, ports in rows}
 
 
 def _owner(name: str, port_guid: str) -> str:
-    """Return the owner of a key in the form that is sealed with the key."""
+    """Return the owner of a key as the text with which the key is sealed."""
     return f"{name} {port_guid}"

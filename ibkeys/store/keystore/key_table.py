@@ -1,4 +1,4 @@
-"""A table of the key store whose rows are keys: their states, and the names by which the journal refers to them."""
+"""A table of the key store that has a key in each row, with the states of keys and the names that the journal uses."""
 
 from __future__ import annotations
 
@@ -15,9 +15,11 @@ KeyState = Literal["current", "pending", "former", "imported"]
 
 @dataclass(frozen=True, slots=True)
 class KeyTable:
-    """One table of ``store``. ``what``: the name of a row in messages. ``owner``: the column with the owner of a key.
-    An owner has at most one ``current`` and one ``pending`` key, apart from the rows named in ``others``, which are not
-    changed. All methods raise StoreError.
+    """One table of ``store``, called ``name``, with a key in each row.
+
+    ``what``: a row in messages. ``owner``: the column with the owner of a key; an owner has at most one ``current`` and
+    one ``pending`` key. ``others``: the names of rows of other subnets, which do not count there and keep their states.
+    All methods raise StoreError.
     """
 
     store: Store
@@ -27,24 +29,25 @@ class KeyTable:
     others: Collection[str] = ()
 
     def select(self, columns: str, which: str = "", *parameters: object) -> list[tuple[Any, ...]]:
-        """Return *columns* of the rows that *which* selects, the end of a SELECT."""
+        """Return *columns* of the rows that *which* selects, the clauses of a SELECT after FROM, with its
+        *parameters*."""
         return self.store.database.query(f"SELECT {columns} FROM {self.name} {which}", parameters, of=self.name)
 
     def row(self, columns: str, ref: int) -> tuple[Any, ...]:
-        """Return *columns* of the row with the number *ref*. Raises StoreError when there is none."""
+        """Return *columns* of the row with the number *ref*. Raises StoreError if there is no such row."""
         rows = self.select(columns, "WHERE id = ?", ref)
         if not rows:
             raise StoreError(f"the key store has no {self.what} {ref}")
         return rows[0]
 
     def insert(self, **values: object) -> int:
-        """Insert a row with the present time and a name of its own, and return its number."""
+        """Insert a row with *values*, by column, the present time, and a new random name, and return its number."""
         return self.store.database.insert(self.name, **values, since=self.store.now(), name=secrets.token_hex(16))
 
     # --- states ------------------------------------------------------------------------------------------------------
 
     def give_up(self, owner: str, state: KeyState, note: str) -> None:
-        """Make the keys of *owner* that are in *state* former ones."""
+        """Change the keys of *owner* in *state* to ``former``, with *note* as the reason."""
         are_others = f"name IN ({', '.join('?' * len(self.others))})"
         self.store.database.execute(
             f"UPDATE {self.name} SET state = 'former', since = ?, note = ? WHERE {self.owner} = ? AND state = ? "
@@ -53,16 +56,17 @@ class KeyTable:
         )
 
     def set_state(self, ref: int, state: KeyState, note: str) -> None:
-        """Set the state of one row."""
+        """Set the state of the row *ref*, the time of the change, and *note*, the reason."""
         self.store.database.execute(
             f"UPDATE {self.name} SET state = ?, since = ?, note = ? WHERE id = ?",
             (state, self.store.now(), note, ref),
         )
 
     def promote(self, ref: int) -> None:
-        """Make a row the current one of its owner, from any state; the former current one is kept."""
+        """Make the row *ref* the ``current`` key of its owner, from any state. The key that was current becomes
+        ``former``."""
         with self.store.in_one_transaction():
-            owner, state, *_ = self.row(f"{self.owner}, state, *", ref)  # all columns, so that damage is seen
+            owner, state, *_ = self.row(f"{self.owner}, state, *", ref)  # all columns, so that their values are checked
             if state != "current":
                 self.give_up(owner, "current", "")
                 self.set_state(ref, "current", "")
@@ -70,8 +74,8 @@ class KeyTable:
     # --- names: see `ibkeys.store.keystore.schema` --------------------------------------------------------------------
 
     def ref_of(self, name: str) -> int:
-        """Return the number of the row with this *name* in a journal: its name, or a number of an earlier version.
-        Raises KeyGone if this key store never had that row.
+        """Return the number of the row that a journal calls *name*: the row's name of 32 digits, or its number, as
+        earlier versions of ibkeys wrote. Raises KeyGone if this key store never had that row.
         """
         if len(name) == 32:
             rows = self.select("id", "WHERE name = ?", name)
@@ -86,7 +90,7 @@ class KeyTable:
         return int(rows[0][0])
 
     def name_of(self, ref: int) -> str:
-        """Return the name of the row with the number *ref*. Raises StoreError when there is none."""
+        """Return the name of the row with the number *ref*. Raises StoreError if there is no such row."""
         return str(self.row("name", ref)[0])
 
     def names(self) -> dict[int, str]:

@@ -1,8 +1,9 @@
 """The key store: every M_Key that a port has, may have or had. A key is never removed.
 
-For each port there is at most one ``current`` key (a Get proved it), at most one ``pending`` (on disk before the Set
-that installs it), and any number of ``former`` and ``imported`` ones. Keys cross this interface as `MKey` only. With a
-passphrase every key in the file is sealed (`ibkeys.store.keystore.sealing`); data without keys can be read without it.
+For each port there is at most one ``current`` key (a Get proved it), at most one ``pending`` key (on disk before the
+Set that installs it), and any number of ``former`` and ``imported`` keys. All keys are passed as `MKey`, which masks
+them. If the store is encrypted, all keys in the file are sealed with a passphrase (`ibkeys.store.keystore.sealing`);
+all other data can be read without it.
 """
 
 from __future__ import annotations
@@ -25,18 +26,22 @@ from ibkeys.store.sqlite import guid_number, guid_text, timestamp
 TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "former")
 """The order in which keys are tried on a port."""
 ImportResult = Literal["new", "known", "changed", "older"]
-"""The result of comparing an imported key with the store. ``new``: the first of its port; ``known``: the key that is
-tried first already, or a pending one; ``changed``: it is tried first from now on; ``older``: the current key was proven
-later, and stays first."""
+"""The result of importing a key.
+
+``new``: the port had no key before. ``known``: the store tries this key first already, or has it as the pending key.
+``changed``: the store tries this key first from now on. ``older``: the current key was proven after the source of the
+imported key was written, and is still tried first.
+"""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyRow:
     """One row of the key store without its key.
 
-    ``ref`` is its number, for `KeyStore.promote`. ``node_guid`` and ``port`` are None when only the port GUID is known
-    (imported keys), ProtectBits and lease when they were not set by this tool. ``since``: the time at which the row got
-    its state. ``replaces``: the row of the key that this one was to replace.
+    ``ref``: its number, for `KeyStore.promote`. ``node_guid`` and ``port``: None if only the port GUID is known, as for
+    imported keys. ``m_key_protect_bits`` and ``m_key_lease_period`` (seconds): None if ibkeys did not set them.
+    ``since``: the time at which the row got its state. ``note``: the reason for its state, or the source of the key.
+    ``replaces``: the number of the row with the key that this one was to replace, None if there is none.
     """
 
     ref: int
@@ -62,11 +67,12 @@ AnyRow = TypeVar("AnyRow", bound=KeyRow)
 
 
 class KeyStore(SealedStore):
-    """The key store file; ``path`` None keeps it in memory. ``create=False``: a missing file reads as an empty store.
+    """An open key store; see `Store` and `SealedStore` for the arguments.
 
-    All methods raise StoreError, and their changes are on disk when they return; methods that take or return a key
-    raise StoreSealed if the store is encrypted and *passphrase* does not open it. ``port_guid`` is that of the port
-    whose M_Key it is: port 0 on a switch. Synchronization: use in the thread that made it.
+    All methods raise StoreError, and their changes are on disk when they return, or, inside `in_one_transaction`, when
+    that ends. Methods that take or return a key raise StoreSealed if the store is encrypted and *passphrase* is missing
+    or wrong. ``port_guid`` always means the port that has the M_Key, on a switch port 0. A ``ref`` is the number of a
+    row. Synchronization: use in the thread that made it.
     """
 
     schema = KEYSTORE_SCHEMA
@@ -84,8 +90,9 @@ class KeyStore(SealedStore):
     def put_pending(self, node_guid: int, port_guid: int, port: int, new: KeySetting, old: KeySetting | None) -> int:
         """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
 
-        *old*: the present setting of the port, None if unknown; its key becomes the current key if it is not already. A
-        pending key of an earlier, unfinished Set becomes a former key, because the port may have it.
+        *new*: key, level and lease of the Set. *old*: the present setting of the port, None if unknown; if its key is
+        not the current key yet, it becomes that. A pending key of an earlier, unfinished Set becomes a former key, and
+        is kept because the port may have it.
         """
         owner = guid_text(port_guid)
         with self.in_one_transaction():
@@ -98,14 +105,19 @@ class KeyStore(SealedStore):
             return self._insert(port_guid, new.key, "pending", node_guid, port, new, replaced)
 
     def promote(self, ref: int) -> None:
-        """Make *ref* the current key of its port, because a Get with it was answered; the former current one is kept.
+        """Make *ref* the current key of its port, because a Get with this key was answered.
 
-        Works from any state, so a run can record that a port has its former key again, or the new one after all.
+        The key that was current becomes a former one. *ref* may be in any state, so a run can record that a port has
+        its former key again, or the new one after all. Raises StoreError if there is no such row.
         """
         self._of_ports.promote(ref)
 
     def take_up(self, ref: int) -> None:
-        """Mark a former key as pending: the Set that installs it again may be sent when this returns."""
+        """Mark a former key as pending. The Set that installs it again may be sent when this returns.
+
+        Does nothing if *ref* is the current key. Another pending key of the port becomes a former one. Raises
+        StoreError if there is no such row.
+        """
         with self.in_one_transaction():
             owner, state, *_ = self._of_ports.row("port_guid, state, *", ref)
             if state != "current":
@@ -113,9 +125,9 @@ class KeyStore(SealedStore):
                 self._of_ports.set_state(ref, "pending", "")
 
     def abandon(self, ref: int, note: str = "abandoned") -> None:
-        """Mark a pending key as former, because its Set apparently took no effect.
+        """Mark a pending key as former, because its Set apparently took no effect. *note*: the reason.
 
-        Raises StoreError when *ref* is the current key.
+        Raises StoreError if *ref* is the current key, or if there is no such row.
         """
         with self.in_one_transaction():
             owner, state, *_ = self._of_ports.row("port_guid, state, *", ref)
@@ -126,34 +138,35 @@ class KeyStore(SealedStore):
     def put_imported(
         self, port_guid: int, key: MKey, *, node_guid: int | None = None, port: int | None = None, note: str = ""
     ) -> int:
-        """Store a key from another source, and return its ``ref``.
+        """Store a key from another source as ``imported``, and return its ``ref``. *note*: the source.
 
-        A key that the port has in any state is not stored twice.
+        A key of the port that is stored already, in any state, keeps its row.
         """
         with self.in_one_transaction():
-            for known in self._known(port_guid):
+            for known in self._keys_of_port(port_guid):
                 if known.m_key == key:
                     return known.ref
             return self._insert(port_guid, key, "imported", node_guid, port, note=note)
 
     def get(self, ref: int) -> StoredKey:
-        """Return one row. Raises StoreError when there is none."""
-        return self._stored(self._of_ports.row(_COLUMNS, ref))
+        """Return the row *ref*. Raises StoreError if there is no such row."""
+        return self._stored_key(self._of_ports.row(_COLUMNS, ref))
 
     def named(self, name: str) -> StoredKey:
-        """Return the row with this *name* in the journal. Raises KeyGone if this key store never had it."""
+        """Return the row that the journal calls *name*. Raises KeyGone if this key store never had that row."""
         return self.get(self.ref_of(name))
 
     def ref_of(self, name: str) -> int:
-        """Return the ``ref`` of the row with this *name* in the journal. Raises KeyGone as `named` does."""
+        """Return the ``ref`` of the row that the journal calls *name*. Raises KeyGone as `named` does."""
         return self._of_ports.ref_of(name)
 
     def name_of(self, ref: int) -> str:
-        """Return the name of one row, for the journal. Raises StoreError if there is no such row."""
+        """Return the name that the journal uses for the row *ref*. Raises StoreError if there is no such row."""
         return self._of_ports.name_of(ref)
 
     def has_names(self, names: Collection[str], of_subnet: Collection[str]) -> bool:
-        """Return whether there are rows with all these *names*, and subnet-wide keys with the names *of_subnet*."""
+        """Return whether the store has keys of ports with all *names*, and keys of the whole subnet with all names
+        *of_subnet*."""
         return all(
             set(wanted) <= set(table.names().values())
             for table, wanted in ((self._of_ports, names), (self._of_subnet, of_subnet))
@@ -162,29 +175,35 @@ class KeyStore(SealedStore):
     # --- all ports -----------------------------------------------------------------------------------------------
 
     def all_keys(self) -> dict[int, list[MKey]]:
-        """Return the keys to try on every port, by its GUID: none twice, in `TRY_ORDER`, the newest of each state
-        first."""
+        """Return the keys to try on each port, by port GUID: each key once, in `TRY_ORDER`, the newest of each state
+        first.
+
+        A key that was imported after an interrupted change of the port comes before all others.
+        """
         return {guid: _in_try_order(rows) for guid, rows in _by_port(self.rows()).items()}
 
     def confirmed(self) -> set[int]:
-        """Return the GUIDs of ports with a current key of which no change is pending and no other key was imported."""
+        """Return the GUIDs of the ports with a current key and neither a pending nor an imported one."""
         confirmed = "sum(state = 'current') AND NOT sum(state IN ('pending', 'imported'))"
         rows = self._of_ports.select("port_guid", f"GROUP BY port_guid HAVING {confirmed}")
         return {guid_number(owner) for (owner,) in rows}
 
     def in_change(self) -> dict[int, Sequence[MKey]]:
-        """Return, by port GUID, the keys that a port may have while a change of its key is unfinished; only the
-        imported key, if one was imported since."""
+        """Return the keys that a port with an unfinished change of its key may have, by port GUID, in the order to try
+        them.
+
+        If a key was imported after the change, it is the only one.
+        """
         unfinished = f"WHERE port_guid IN (SELECT port_guid FROM keys WHERE state = 'pending') {_ALL}"
-        found: dict[int, Sequence[MKey]] = {}
-        for guid, rows in _by_port(map(self._stored, self._of_ports.select(_COLUMNS, unfinished))).items():
+        keys: dict[int, Sequence[MKey]] = {}
+        for guid, rows in _by_port(map(self._stored_key, self._of_ports.select(_COLUMNS, unfinished))).items():
             imported = _imported_after_pending(rows)
-            found[guid] = _in_try_order([imported] if imported else [row for row in rows if row.state != "former"])
-        return found
+            keys[guid] = _in_try_order([imported] if imported else [row for row in rows if row.state != "former"])
+        return keys
 
     def pending_names(self) -> dict[int, set[str]]:
-        """Return the names that journals may use for a pending key, by port GUID, for the ports that also have a
-        current key. One of them is the row's number, which early versions used."""
+        """Return the names that a journal may use for the pending key of each port that also has a current key, by port
+        GUID: the name of the row, and its number, which early versions used."""
         names = self._of_ports.names()
         return {
             guid: {names[row.ref], str(row.ref)}
@@ -195,21 +214,23 @@ class KeyStore(SealedStore):
         }
 
     def levels(self) -> dict[int, int]:
-        """Return the highest M_KeyProtectBits that a port can have, by port GUID: by its current, pending and imported
-        keys. A port with such a key without a known level is left out.
+        """Return the highest M_KeyProtectBits that each port can have, by port GUID.
+
+        The levels of the current, pending and imported keys of a port count. If the level of one of them is not known,
+        the port is left out.
         """
-        found: dict[int, int | None] = {}
+        levels: dict[int, int | None] = {}
         possible = "WHERE state IN ('current', 'pending', 'imported')"
         for owner, level in self._of_ports.select("port_guid, m_key_protect_bits", possible):
             guid = guid_number(owner)
-            before = found.get(guid, level)
-            found[guid] = None if before is None or level is None else max(before, level)
-        return {guid: level for guid, level in found.items() if level is not None}
+            before = levels.get(guid, level)
+            levels[guid] = None if before is None or level is None else max(before, level)
+        return {guid: level for guid, level in levels.items() if level is not None}
 
     def current_of(self, port_guid: int) -> StoredKey | None:
-        """Return the current key of one port, or None if it has none."""
+        """Return the row of the current key of a port, None if there is none."""
         rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? AND state = 'current'", guid_text(port_guid))
-        return self._stored(rows[0]) if rows else None
+        return self._stored_key(rows[0]) if rows else None
 
     def current(self) -> dict[int, MKey]:
         """Return the current key of every port that has one, by port GUID."""
@@ -217,18 +238,20 @@ class KeyStore(SealedStore):
         return {guid_number(port_guid): self._key(blob, port_guid) for port_guid, blob in rows}
 
     def rows(self) -> list[StoredKey]:
-        """Return all rows, by port GUID and then as they were stored. Their keys are masked when printed."""
-        return [self._stored(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
+        """Return all rows, sorted by port GUID and then in the order of storing. Their keys are masked when they are
+        printed."""
+        return [self._stored_key(row) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def outline(self) -> list[KeyRow]:
-        """Return all rows as `rows` does, but without keys: no passphrase is needed."""
+        """Return all rows as `rows` does, but without the keys. Needs no passphrase."""
         return [KeyRow(*_fields(row[:-1])) for row in self._of_ports.select(_COLUMNS, _ALL)]
 
     def put_all_imported(self, keys: Mapping[int, MKey], written: datetime, note: str = "") -> dict[int, ImportResult]:
-        """Store keys from another source, by port GUID, and return the result for each. One transaction: all or
-        nothing. *written*: the time at which the source was written. A current key that was proven before that becomes
-        a former one, and the imported key is tried first; a current key that was proven later stays current. No key is
-        stored twice, and none is lost.
+        """Store keys from another source, by port GUID, in one transaction, and return the result for each port.
+
+        *written*: the time at which the source was written; *note*: its name. A current key that was proven before that
+        time becomes a former one, and the imported key is tried first. A current key that was proven later stays
+        current. A key that is stored already keeps its row.
         """
         when = timestamp(lambda: written)
         with self.in_one_transaction():
@@ -237,9 +260,9 @@ class KeyStore(SealedStore):
     # --- the key of the whole subnet -----------------------------------------------------------------------------
 
     def put_subnet_key(self, key: MKey, note: str = "") -> int:
-        """Store the key that a subnet manager has for every port without one of its own (OpenSM's ``m_key``).
+        """Store the key that a subnet manager uses for every port without a key of its own (OpenSM's ``m_key``).
 
-        It is the newest one from now on. Returns its number, for `subnet_key` and the journal.
+        Returns its number, for `subnet_key`. The key is the newest one then; if it was that already, it keeps its row.
         """
         with self.in_one_transaction():
             for ref, blob in self._of_subnet.select("id, m_key", "ORDER BY id DESC LIMIT 1"):
@@ -248,40 +271,41 @@ class KeyStore(SealedStore):
             return self._of_subnet.insert(m_key=self.stored_form(key, OF_THE_SUBNET), note=note)
 
     def subnet_key(self, ref: int) -> MKey:
-        """Return one key of the whole subnet. Raises StoreError when there is none of that number."""
+        """Return the key of the whole subnet with the number *ref*. Raises StoreError if there is none."""
         return self._key(self._of_subnet.row("m_key", ref)[0], OF_THE_SUBNET)
 
     def subnet_key_name(self, ref: int) -> str:
-        """Return the name of one subnet-wide key, for the journal. Raises StoreError if there is no such key."""
+        """Return the name that the journal uses for the subnet key *ref*. Raises StoreError if there is no such key."""
         return self._of_subnet.name_of(ref)
 
     def subnet_key_named(self, name: str) -> MKey:
-        """Return the subnet-wide key with this *name* in the journal. Raises KeyGone if this key store never had it."""
+        """Return the subnet key that the journal calls *name*. Raises KeyGone if this key store never had it."""
         return self.subnet_key(self._of_subnet.ref_of(name))
 
     def subnet_key_names(self) -> dict[MKey, str]:
-        """Return the name of each subnet-wide key, for the journal."""
+        """Return the name that the journal uses for each subnet key: for a key with several rows that of the newest."""
         names = self._of_subnet.names()
         return {key: names[ref] for key, ref in self.subnet_key_refs().items()}
 
     def subnet_key_refs(self) -> dict[MKey, int]:
-        """Return the newest number of each key of the whole subnet."""
+        """Return the number of each key of the whole subnet: for a key with several rows that of the newest."""
         rows = self._of_subnet.select("id, m_key", "ORDER BY id")
         return {self._key(blob, OF_THE_SUBNET): ref for ref, blob in rows}
 
     def subnet_keys(self) -> list[MKey]:
-        """Return the keys of the whole subnet, the newest first, none twice."""
+        """Return the keys of the whole subnet, the newest first, each once."""
         rows = self._of_subnet.select("id, m_key", "ORDER BY id DESC")
         return list(dict.fromkeys(self._key(blob, OF_THE_SUBNET) for _, blob in rows))
 
     def subnet_key_outline(self) -> list[tuple[str, str]]:
-        """Return (since, note) of the keys of the whole subnet, the newest first; no passphrase is needed."""
+        """Return (since, note) of the rows of keys of the whole subnet, the newest first. Needs no passphrase."""
         return [(since, note) for since, note in self._of_subnet.select("since, note", "ORDER BY id DESC")]
 
     # --- rows ----------------------------------------------------------------------------------------------------
 
     def _import(self, port_guid: int, key: MKey, written: str, note: str) -> ImportResult:
-        known = self._known(port_guid)
+        """Store one imported key as `put_all_imported` describes. *written*: a time as `timestamp` writes it."""
+        known = self._keys_of_port(port_guid)
         if _in_try_order(known)[:1] == [key]:
             return "known"
         same = next((row for row in known if row.m_key == key), None)
@@ -293,8 +317,8 @@ class KeyStore(SealedStore):
             if same is None:
                 self._insert(port_guid, key, "imported", note=note)
             return "older"
-        replaced: tuple[KeyState, ...] = ("current", "imported")
-        for state in replaced:
+        overtaken: tuple[KeyState, ...] = ("current", "imported")
+        for state in overtaken:
             self._of_ports.give_up(guid_text(port_guid), state, "another key was imported")
         if same is None:
             self._insert(port_guid, key, "imported", note=note)
@@ -302,9 +326,9 @@ class KeyStore(SealedStore):
             self._of_ports.set_state(same.ref, "imported", note)
         return "changed" if known else "new"
 
-    def _known(self, port_guid: int) -> list[StoredKey]:
+    def _keys_of_port(self, port_guid: int) -> list[StoredKey]:
         rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? ORDER BY id", guid_text(port_guid))
-        return [self._stored(row) for row in rows]
+        return [self._stored_key(row) for row in rows]
 
     def _insert(
         self,
@@ -313,26 +337,27 @@ class KeyStore(SealedStore):
         state: KeyState,
         node_guid: int | None = None,
         port: int | None = None,
-        set_with: KeySetting | None = None,
+        setting: KeySetting | None = None,
         replaces: int | None = None,
         note: str = "",
     ) -> int:
-        """Store a row and return its ``ref``. *set_with*: level and lease of the key, None if they are not known."""
+        """Store a row and return its ``ref``. *setting*: has the level and lease of the key; None if they are not
+        known."""
         return self._of_ports.insert(
             node_guid=None if node_guid is None else guid_text(node_guid),
             port_guid=guid_text(port_guid),
             port=port,
             m_key=self.stored_form(key, guid_text(port_guid)),
-            m_key_protect_bits=None if set_with is None else set_with.protect,
-            m_key_lease_period=None if set_with is None else set_with.lease,
+            m_key_protect_bits=None if setting is None else setting.protect,
+            m_key_lease_period=None if setting is None else setting.lease,
             state=state,
             note=note,
             replaces=replaces,
         )
 
-    def _stored(self, row: Sequence[Any]) -> StoredKey:
-        *others, blob = row
-        fields = [*_fields(others), self._key(blob, row[2])]
+    def _stored_key(self, row: Sequence[Any]) -> StoredKey:
+        *without_key, blob = row
+        fields = [*_fields(without_key), self._key(blob, row[2])]
         return StoredKey(*fields)
 
 
@@ -349,10 +374,10 @@ def _fields(row: Sequence[Any]) -> tuple[Any, ...]:
 
 
 def _by_port(rows: Iterable[AnyRow]) -> dict[int, list[AnyRow]]:
-    found: dict[int, list[AnyRow]] = {}
+    by_port: dict[int, list[AnyRow]] = {}
     for row in rows:
-        found.setdefault(row.port_guid, []).append(row)
-    return found
+        by_port.setdefault(row.port_guid, []).append(row)
+    return by_port
 
 
 def is_encrypted(path: Path) -> bool:
@@ -371,8 +396,8 @@ def _in_try_order(rows: Iterable[StoredKey]) -> list[MKey]:
 
 
 def _imported_after_pending(rows: Sequence[AnyRow]) -> AnyRow | None:
-    """Return the key that was imported after a change was interrupted: it is taken as the port's key. None if there is
-    none."""
+    """Return the newest key of a port that was imported after an interrupted change, and so is taken as the port's key.
+    None if there is none, or if the port has a current key. *rows*: the rows of one port."""
     if any(row.state == "current" for row in rows):
         return None
     pending = next((row for row in rows if row.state == "pending"), None)

@@ -1,7 +1,8 @@
-"""The key store's topology: links and LIDs that a sweep found, so that a key is sent only to the place of its port.
+"""The topology in the key store: links and LIDs that a sweep found. They show whether a port is still at its place, so
+that its key is sent nowhere else.
 
-The end of a link is written as in OpenSM's ``neighbors``: the GUID of the switch, or of the port of a CA or router, and
-the port number.
+The end of a link is a GUID and a port number, as in OpenSM's file ``neighbors``. The GUID is that of the switch, or
+that of the port of a CA or router.
 """
 
 from __future__ import annotations
@@ -18,15 +19,17 @@ if TYPE_CHECKING:
     import sqlite3
 
 StoredLink = tuple[int, int, int, int]
-"""GUID, port, peer's GUID, peer's port."""
+"""(GUID, port number, GUID of the peer, port number of the peer)."""
 
 _MOST_LIDS: Final = 128
-"""LIDs of one port at most: LMC 7."""
+"""The largest number of LIDs of one port, with LMC 7."""
 _SEEN: Final = columns.time(null=True)
 
 
 class TopologyStore(Store):
-    """The part of the key store that holds no keys."""
+    """The part of the key store without keys: links, LIDs and settled ports, which are not waited for. All methods
+    raise StoreError.
+    """
 
     def put_links(
         self,
@@ -34,16 +37,18 @@ class TopologyStore(Store):
         seen: datetime | None = None,
         link_downed: Mapping[tuple[int, int], int] = MappingProxyType({}),
     ) -> None:
-        """Store links that were found, each once; former links of their ends are replaced. *seen*: the time at which
-        another source found them; a link is left out if one of its ends was found later. *link_downed*:
-        LinkDownedCounter of an end, by (GUID, port), if it was read when the link was proven.
+        """Store *links*, each of which may be passed from either end, in place of all former links of their ends.
+
+        *seen*: the time at which another source found the links; None: they were found now. A link is left out if the
+        store has a newer link of one of its ends. *link_downed*: the LinkDownedCounter of an end, by (GUID, port
+        number), if it was read when the link was proven.
         """
         links = list(links)
         when = self._time(seen)
         with self.database.transaction() as connection:
             for node_guid, port, peer_guid, peer_port in links:
                 near, far = (guid_text(node_guid), port), (guid_text(peer_guid), peer_port)
-                if seen is not None and any(_seen_after(connection, end, when) for end in (near, far)):
+                if seen is not None and any(_was_seen_after(connection, end, when) for end in (near, far)):
                     continue
                 for end in (near, far):
                     connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
@@ -53,56 +58,56 @@ class TopologyStore(Store):
                     connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", (*one, *other, when, counter))
 
     def links(self) -> dict[tuple[int, int], tuple[int, int]]:
-        """Return the known links, each from both its ends: (GUID, port) to (GUID, port)."""
+        """Return the stored links as a mapping from (GUID, port number) of each end to that of the other end."""
         rows = self.database.query("SELECT node_guid, port, peer_guid, peer_port FROM links", of="links")
         return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
 
     def link_downed(self) -> dict[tuple[int, int], int]:
-        """Return, by (GUID, port), the LinkDownedCounter from when the link of that port was proven, if it was
-        stored."""
+        """Return the LinkDownedCounter of each port from the time when its link was proven, by (GUID, port number).
+        Ports whose counter was not read are left out."""
         query = "SELECT node_guid, port, link_downed FROM links WHERE link_downed IS NOT NULL"
         rows = self.database.query(query, of="links")
         return {(guid_number(node), port): counter for node, port, counter in rows}
 
     def settle(self, port_guids: Iterable[int]) -> None:
-        """Note that these ports are not to be waited for any more."""
+        """Record that the user declared these ports gone or moved, so that no command waits for them any more."""
         rows = [(guid_text(guid), self.now()) for guid in port_guids]
         self.database.execute_all("INSERT OR REPLACE INTO settled VALUES (?, ?)", rows)
 
     def unsettle(self, port_guids: Iterable[int]) -> None:
-        """Wait for these ports again: they were found."""
+        """Record that these ports were found, so that commands wait for them again."""
         self.database.execute_all("DELETE FROM settled WHERE port_guid = ?", [(guid_text(g),) for g in port_guids])
 
     def settled(self) -> set[int]:
-        """Return the GUIDs of the ports that are not to be waited for."""
+        """Return the GUIDs of the ports that the user declared gone or moved."""
         return {guid_number(guid) for (guid,) in self.database.query("SELECT port_guid FROM settled", of="settled")}
 
     def put_lids(self, lids: Mapping[int, tuple[int, int]], seen: datetime | None = None) -> None:
-        """Store base and top LID of ports by port GUID. A LID belongs to one port, so it is removed from the port that
-        had it before.
+        """Store (base LID, top LID) of ports, by port GUID. Other ports with one of these LIDs lose their stored LIDs.
 
-        *seen*: the time at which another source found them; a port that was found later than that is left out.
+        *seen*: the time at which another source found the LIDs; None: they were found now. A port is left out if the
+        store has newer LIDs of it.
         """
         when = self._time(seen)
         with self.database.transaction() as connection:
             for port_guid, (base, top) in lids.items():
-                where = (guid_text(port_guid),)
-                known = connection.execute("SELECT seen FROM lids WHERE port_guid = ?", where).fetchone()
-                if seen is not None and known is not None and known[0] > when:
+                guid = guid_text(port_guid)
+                row = connection.execute("SELECT seen FROM lids WHERE port_guid = ?", (guid,)).fetchone()
+                if seen is not None and row is not None and row[0] > when:
                     continue
                 connection.execute(
                     "DELETE FROM lids WHERE base_lid BETWEEN ? AND ? AND top_lid >= ?", (base - _MOST_LIDS, top, base)
                 )
-                connection.execute("INSERT OR REPLACE INTO lids VALUES (?, ?, ?, ?)", (*where, base, top, when))
+                connection.execute("INSERT OR REPLACE INTO lids VALUES (?, ?, ?, ?)", (guid, base, top, when))
 
     def lids(self) -> dict[int, tuple[int, int]]:
-        """Return base and top LID by port GUID, as they were last found."""
+        """Return the last known (base LID, top LID) of each port, by port GUID."""
         rows = self.database.query("SELECT port_guid, base_lid, top_lid FROM lids", of="lids")
         return {guid_number(guid): (base, top) for guid, base, top in rows}
 
     def topology_seen(self) -> tuple[str, str] | None:
-        """Return the times at which the oldest and the newest link were found, as ISO 8601 in UTC; None if no link is
-        known."""
+        """Return the earliest and the latest time at which a stored link was found, as ISO 8601 in UTC; None if there
+        are no links."""
         [(oldest, newest)] = self.database.query("SELECT min(seen), max(seen) FROM links")
         for each in (oldest, newest):
             if not _SEEN.allows(each):
@@ -113,6 +118,6 @@ class TopologyStore(Store):
         return self.now() if seen is None else timestamp(lambda: seen)
 
 
-def _seen_after(connection: sqlite3.Connection, end: tuple[str, int], when: str) -> bool:
+def _was_seen_after(connection: sqlite3.Connection, end: tuple[str, int], when: str) -> bool:
     row = connection.execute("SELECT seen FROM links WHERE node_guid = ? AND port = ?", end).fetchone()
     return row is not None and row[0] > when

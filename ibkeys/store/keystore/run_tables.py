@@ -1,5 +1,5 @@
-"""The tables that the key store had for runs of mkey-deploy, mkey-rotate and mkey-remove, which are in the journal now:
-see `ibkeys.store.journal.runs`."""
+"""Migrations of the key store for the tables of runs of mkey-deploy, mkey-rotate and mkey-remove. Earlier versions had
+these tables here; now the journal has them (`ibkeys.store.journal.runs`)."""
 
 from __future__ import annotations
 
@@ -36,11 +36,11 @@ RUN_TABLES: Final = (
         PRIMARY KEY (run, sequence)
     ) WITHOUT ROWID""",
 )
-"""One migration step."""
+"""A migration step: the tables of runs and their ports."""
 
 RUN_VIA: Final = ("ALTER TABLE runs ADD COLUMN via TEXT",)
-"""Another step: the data with which a run through a subnet manager is resumed, as JSON without a key; NULL for other
-runs."""
+"""A migration step: a column with the data to resume a run through a subnet manager, as JSON without a key; NULL for
+other runs."""
 
 RUN_OPERATION: Final = (
     "ALTER TABLE runs ADD COLUMN journal TEXT",
@@ -48,7 +48,7 @@ RUN_OPERATION: Final = (
     """UPDATE runs SET journal = json_extract(via, '$.awaited.journal'),
         operation = json_extract(via, '$.awaited.operation') WHERE json_valid(via)""",
 )
-"""Another step: the operation of a run, and the identity of its journal; NULL if there is none."""
+"""A migration step: columns with the operation of a run and the identity of its journal; NULL if a run has none."""
 
 RUN_TO_MOVE: Final = (
     "CREATE TABLE run_to_move (document TEXT NOT NULL)",
@@ -66,7 +66,7 @@ RUN_TO_MOVE: Final = (
     "DROP TABLE run_ports",
     "DROP TABLE runs",
 )
-"""Another step: the last run, the only one that can be resumed or undone, as JSON for the journal:
-`ibkeys.store.moving_runs`."""
+"""A migration step: the tables are replaced by one with the last run as JSON, because only that can be resumed or
+undone. `ibkeys.store.moving_runs` moves it to the journal."""
 
 RUN_COLUMNS: Final[dict[str, dict[str, Column]]] = {"run_to_move": {"document": text()}}

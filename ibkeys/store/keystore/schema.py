@@ -10,7 +10,7 @@ from ibkeys.store.keystore.sealing import SALT_BYTES, SEALED_BYTES
 from ibkeys.store.sqlite import Schema
 
 _CLEAR_AND_SEALED: Final = (8, SEALED_BYTES)
-"""Bytes of a key in plain text, and of a sealed one."""
+"""The numbers of bytes of a key in plain text, and of a sealed key."""
 _STATES: Final = ("current", "pending", "former", "imported")
 _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "keys": {
@@ -46,7 +46,7 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "lids": {"port_guid": guid(), "base_lid": number(0xFFFF), "top_lid": number(0xFFFF), "seen": time()},
     "encryption": {
         "salt": blob(SALT_BYTES),
-        "n": number(1 << 40),  # ibkeys.store.keystore.sealing bounds the memory that it takes
+        "n": number(1 << 40),  # ibkeys.store.keystore.sealing limits the memory that scrypt uses
         "r": number(1 << 10),
         "p": number(1 << 6),
         "proof": blob(_CLEAR_AND_SEALED[1]),
@@ -55,8 +55,8 @@ _KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
 
 
 def _keys_of(sizes: str) -> str:
-    """Return the SQL that makes the table of M_Keys. *sizes*: the condition for the number of bytes of a key, in
-    SQL."""
+    """Return the SQL that creates the table of M_Keys. *sizes*: an SQL condition for the number of bytes of a key, such
+    as ``= 8``."""
     return f"""CREATE TABLE keys (
                 id INTEGER PRIMARY KEY AUTOINCREMENT,
                 node_guid TEXT,
@@ -80,8 +80,10 @@ _KEY_INDEXES: Final = (
 
 
 def _sealed_only(table: str, column: str) -> tuple[str, ...]:
-    """Return the SQL that makes the triggers of one table. *column*: the column with its keys. A key in plain text is
-    never stored in an encrypted store, whatever program writes it, nor a sealed key in another store.
+    """Return the SQL that creates the triggers of one table. *column*: the column with the keys.
+
+    The triggers refuse a key in plain text in an encrypted store, and a sealed key in another store, whatever program
+    writes it.
     """
     return tuple(
         f"""CREATE TRIGGER {table}_{event}_sealed BEFORE {statement} ON {table}
@@ -104,9 +106,9 @@ _SM_KEY_TABLES: Final = (
     "CREATE UNIQUE INDEX one_pending_of_kind ON sm_keys (kind) WHERE state = 'pending'",
     *_sealed_only("sm_keys", "sm_key"),
 )
-"""Keys of subnet managers: `ibkeys.store.keystore.sm_keys`."""
+"""A migration step: the table for the keys of subnet managers (`ibkeys.store.keystore.sm_keys`)."""
 _SEVERAL_SUBNETS: Final = ("DROP INDEX one_current_of_kind", "DROP INDEX one_pending_of_kind")
-"""A later step: a key of each kind for each subnet."""
+"""A later migration step: several subnets may have a current and a pending key of the same kind."""
 
 _SM_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "sm_keys": {

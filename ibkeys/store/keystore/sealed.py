@@ -1,6 +1,5 @@
-"""Encryption in the key store: with a passphrase, every key in every table is sealed.
-
-How a key is sealed: `ibkeys.store.keystore.sealing`. Data without keys can be read without the passphrase.
+"""A store that encrypts (seals) every key in every table if it has a passphrase. `ibkeys.store.keystore.sealing` seals
+the single key. All other data can be read without the passphrase.
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _KEY_BYTES: Final = 8
 
 
 class _Keys(NamedTuple):
-    """The column of a table with its keys. ``owner``: the owner of a row's key, in SQL; it is authenticated with the
-    key."""
+    """The column of a table that has keys of the type ``kind``. ``owner``: the SQL expression for the owner of the key
+    in a row; a key can be opened for its owner only."""
 
     table: str
     column: str
@@ -47,8 +46,8 @@ KEY_TABLES: Final = (
 
 
 class SealedStore(TopologyStore):
-    """A store whose keys are sealed if it has a passphrase. Methods that take or return a key raise StoreSealed if
-    *passphrase* does not open it."""
+    """A store whose keys may be sealed with a passphrase. Methods that take or return a key raise StoreSealed if the
+    store is encrypted and *passphrase* is missing or wrong."""
 
     def __init__(
         self,
@@ -68,10 +67,10 @@ class SealedStore(TopologyStore):
         return bool(self.database.query("SELECT 1 FROM encryption"))
 
     def encrypt(self, passphrase: Passphrase, cost: Cost | None = None) -> None:
-        """Seal all keys, and every key that is stored later, with *passphrase*; an encrypted store gets a new
-        passphrase.
+        """Seal all present and future keys with *passphrase*, in place of any present passphrase.
 
-        Afterwards the file is written again, so that no key is left in its free space.
+        *cost*: the parameters of scrypt, by default `Cost`. The file is rewritten afterwards, so that its free space
+        has no key. Raises StoreSealed, StoreError.
         """
         cost = cost or Cost()
         salt = os.urandom(SALT_BYTES)
@@ -81,26 +80,26 @@ class SealedStore(TopologyStore):
         self._passphrase = passphrase
 
     def decrypt(self) -> None:
-        """Store all keys in plain text again."""
+        """Store all keys in plain text again, and rewrite the file. Raises StoreSealed, StoreError."""
         self._reseal(None, None)
 
     def _reseal(self, seal: Seal | None, row: tuple[object, ...] | None) -> None:
         with self.database.transaction() as connection:
-            opened = [(each, self._opened_rows(each)) for each in KEY_TABLES]
+            tables = [(each, self._opened_rows(each)) for each in KEY_TABLES]
             connection.execute("DELETE FROM encryption")
             if row is not None:
                 connection.execute("INSERT INTO encryption VALUES (1, ?, ?, ?, ?, ?)", row)
-            for each, rows in opened:
+            for each, rows in tables:
                 connection.executemany(
                     f"UPDATE {each.table} SET {each.column} = ? WHERE id = ?",
-                    [(_sealed(seal, key, owner), ref) for ref, key, owner in rows],
+                    [(_key_bytes(seal, key, owner), ref) for ref, key, owner in rows],
                 )
         self.__dict__["_seal"] = seal
         self.database.rewrite()
 
     def _opened_rows(self, each: _Keys) -> list[tuple[int, Secret64, str]]:
         rows = self.database.query(f"SELECT id, {each.column}, {each.owner} FROM {each.table}", of=each.table)
-        return [(ref, self.opened(blob, owner, each.kind), owner) for ref, blob, owner in rows]
+        return [(ref, self.open_key(blob, owner, each.kind), owner) for ref, blob, owner in rows]
 
     @cached_property
     def _seal(self) -> Seal | None:
@@ -122,8 +121,10 @@ class SealedStore(TopologyStore):
             raise StoreSealed(f"{self.path}: that is not the passphrase of this key store") from None
         return seal
 
-    def opened(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
-        """Return the key of a row from its bytes; *owner*: its owner. Raises StoreSealed, StoreError."""
+    def open_key(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
+        """Return the key in *blob*, the bytes of a row, as a *kind* of key. *owner*: the owner of the key. Raises
+        StoreSealed, StoreError.
+        """
         seal = self._seal
         if seal is not None:
             return seal.open(blob, owner, kind)
@@ -132,12 +133,12 @@ class SealedStore(TopologyStore):
         return kind(int.from_bytes(blob))
 
     def _key(self, blob: bytes, owner: str) -> MKey:
-        return self.opened(blob, owner, MKey)
+        return self.open_key(blob, owner, MKey)
 
     def stored_form(self, key: Secret64, owner: str) -> bytes:
-        """Return the bytes to store for *key* of *owner*, sealed if the store is encrypted."""
-        return _sealed(self._seal, key, owner)
+        """Return the bytes to store for *key* of *owner*, sealed if the store is encrypted. Raises StoreSealed."""
+        return _key_bytes(self._seal, key, owner)
 
 
-def _sealed(seal: Seal | None, key: Secret64, owner: str) -> bytes:
+def _key_bytes(seal: Seal | None, key: Secret64, owner: str) -> bytes:
     return key.reveal().to_bytes(_KEY_BYTES) if seal is None else seal.seal(key, owner)

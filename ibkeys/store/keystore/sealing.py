@@ -1,7 +1,8 @@
-"""Encryption of the keys in a key store by a passphrase: scrypt makes the secret, AES-256-GCM seals each key.
+"""Encrypting the keys in a key store by a passphrase: scrypt makes the secret, and AES-256-GCM encrypts each key.
 
-Only the keys are sealed: the ports that have one, its time and level stay readable, and so does the store's topology. A
-key that is sealed for one port cannot be used for another: its owner is authenticated with it.
+An encrypted key is called sealed. Only the keys are sealed: their ports, times and levels stay readable, and so do
+links and LIDs. AES-GCM authenticates the owner of a key with the key, so a key that was sealed for one port cannot be
+opened for another.
 """
 
 from __future__ import annotations
@@ -23,12 +24,13 @@ SALT_BYTES: Final = 16
 _NONCE_BYTES: Final = 12
 _KEY_BYTES: Final = 32
 _MOST_MEMORY: Final = 1 << 30
-"""Most bytes of memory for scrypt: a damaged store must not make it use all memory."""
+"""The largest number of bytes of memory that scrypt may use, because a damaged store could ask for all memory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The cost of one guess of the passphrase (RFC 7914): scrypt uses ``128 * n * r`` bytes of memory."""
+    """The parameters of scrypt (RFC 7914), which make each guess of the passphrase slow. One run uses ``128 * n * r``
+    bytes of memory, ``p`` times."""
 
     n: int = 1 << 17
     r: int = 8
@@ -42,8 +44,8 @@ class Cost:
 
 @final
 class Passphrase:
-    """A passphrase that the user is asked for once, when it is first needed. It is masked when it is printed, like
-    `MKey`."""
+    """A passphrase that *ask* returns. It is called once, when the passphrase is first needed. The passphrase is masked
+    when it is printed, like an `MKey`, and cannot be pickled."""
 
     __slots__ = ("__ask", "__secrets", "__text")
 
@@ -53,14 +55,17 @@ class Passphrase:
         self.__secrets: dict[tuple[bytes, Cost], bytes] = {}
 
     def secret(self, salt: bytes, cost: Cost) -> bytes:
-        """Return the 32 bytes that scrypt derives from the passphrase. Raises StoreSealed if there is no passphrase, or
-        no library."""
-        known = self.__secrets.get((salt, cost))
-        if known is None:
+        """Return the 32 bytes that scrypt derives from the passphrase.
+
+        Raises StoreSealed if the library for encryption is missing, StoreError if *cost* needs too much memory, and the
+        errors of *ask*.
+        """
+        secret = self.__secrets.get((salt, cost))
+        if secret is None:
             if self.__text is None:
                 self.__text = self.__ask()
-            known = self.__secrets[salt, cost] = _derive(self.__text, salt, cost)
-        return known
+            secret = self.__secrets[salt, cost] = _derive(self.__text, salt, cost)
+        return secret
 
     def __repr__(self) -> str:
         return "<passphrase not shown>"
@@ -71,42 +76,45 @@ class Passphrase:
 
 @final
 class Seal:
-    """Seals keys, each for one owner, and opens them again."""
+    """Encrypts (seals) keys, each for one owner, and decrypts (opens) them. *secret*: that of `Passphrase.secret`.
+    Raises StoreSealed if the library for encryption is missing."""
 
     __slots__ = ("__cipher",)
 
     def __init__(self, secret: bytes) -> None:
-        _library()
+        _require_library()
         from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 
         self.__cipher = AESGCM(secret)
 
     def seal(self, key: Secret64, owner: str) -> bytes:
-        """Return the sealed *key*; *owner*: its owner, which must be the same when it is opened."""
+        """Return *key* sealed, as 36 bytes. *owner*: a text that `open` needs again."""
         nonce = os.urandom(_NONCE_BYTES)
         return nonce + self.__cipher.encrypt(nonce, key.reveal().to_bytes(8), owner.encode())
 
     def open(self, blob: bytes, owner: str, kind: type[Key]) -> Key:
-        """Return the key in *blob*. Raises StoreSealed if it was sealed with another passphrase or for another
-        owner."""
+        """Return the key in *blob*, the bytes of `seal`, as a *kind* of key. Raises StoreSealed if *blob* was sealed
+        with another passphrase or for another owner, or was changed."""
         from cryptography.exceptions import InvalidTag
 
         try:
             return kind(int.from_bytes(self.__cipher.decrypt(blob[:_NONCE_BYTES], blob[_NONCE_BYTES:], owner.encode())))
         except InvalidTag:
-            raise StoreSealed(f"the sealed key of {owner} cannot be opened: wrong passphrase, or changed") from None
+            raise StoreSealed(
+                f"the encrypted key of {owner} cannot be opened: the passphrase is wrong, or the key store was changed"
+            ) from None
 
 
 def _derive(text: str, salt: bytes, cost: Cost) -> bytes:
     if cost.memory > _MOST_MEMORY:
         raise StoreError("the key store is damaged: trying a passphrase would need more memory than ibkeys ever uses")
-    _library()
+    _require_library()
     from cryptography.hazmat.primitives.kdf.scrypt import Scrypt
 
     return Scrypt(salt=salt, length=_KEY_BYTES, n=cost.n, r=cost.r, p=cost.p).derive(text.encode())
 
 
-def _library() -> None:
+def _require_library() -> None:
     try:
         import cryptography  # noqa: F401
     except ImportError:
