@@ -94,7 +94,7 @@ class RuleResult:
         )
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
-        """Return the result as the contract has it, the remedy null without it."""
+        """Return the result as the JSON document has it, the remedy null without it."""
         return {
             "rule": self.rule,
             "title": self.title,
@@ -129,7 +129,7 @@ class Coverage:
         return not self.troubles
 
     def to_json(self) -> dict[str, Any]:
-        """Return the coverage as the contract has it."""
+        """Return the coverage as the JSON document has it."""
         return asdict(self)
 
 
@@ -171,7 +171,7 @@ class Report:
         return any(each.fails_at(severity) for each in self.results)
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
-        """Return the report as the contract has it, without its schema."""
+        """Return the report as the JSON document has it, without its schema."""
         return {
             "profile": self.profile,
             "policy": self.policy,

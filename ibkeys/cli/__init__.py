@@ -124,7 +124,7 @@ With its hyphen (``pkey-``) it is the prefix of the commands to offer.
 
 
 def function_of(command: str) -> str:
-    """Return the name that a command has in its module: ``pkey_show`` of ``pkey-show``, ``import_`` of ``import``."""
+    """Return the name of a command's function in its module: ``pkey_show`` for pkey-show, ``import_`` for import."""
     name = command.replace("-", "_")
     return f"{name}_" if iskeyword(name) else name
 
@@ -167,7 +167,7 @@ class Commands(click.Group):
             elif ctx.resilient_parsing:
                 ctx.meta[_FIRST_WORD] = f"{joined}-"
             else:
-                raise _unknown(args[0], joined)
+                raise _unknown_command(args[0], joined)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -175,12 +175,12 @@ class Commands(click.Group):
         from click.shell_completion import CompletionItem
 
         first = ctx.meta.get(_FIRST_WORD, "")
-        names = [
+        offers = [
             CompletionItem(name.removeprefix(first), help=entry.summary)
             for name, entry in LISTED.items()
             if name.startswith(first + incomplete)
         ]
-        return names + click.Command.shell_complete(self, ctx, incomplete)
+        return offers + click.Command.shell_complete(self, ctx, incomplete)
 
     def main(
         self,
@@ -191,8 +191,8 @@ class Commands(click.Group):
         **extra: Any,
     ) -> NoReturn:
         """Run a command and exit with its exit code, which `exits` alone decides; *standalone_mode* has no effect."""
-        _leave_no_core()
-        _leave_at_once()
+        _disable_core_dumps()
+        _freeze_collector_at_exit()
         arguments = sys.argv[1:] if args is None else list(args)
         with streams.outliving():
             if COMPLETE_VARIABLE in os.environ:
@@ -226,8 +226,11 @@ class Commands(click.Group):
         return int(code or 0)
 
 
-def _unknown(first: str, joined: str) -> Exception:
-    """Return the error for a first word that names no command, alone or *joined* to the second."""
+def _unknown_command(first: str, joined: str) -> Exception:
+    """Return the error for words that name no command.
+
+    *first*: the first word. *joined*: the first two words with a hyphen between them, or the first word alone.
+    """
     from ibkeys.cli.renamed import RENAMED
     from ibkeys.errors import UsageError
     from ibkeys.similar_names import did_you_mean, did_you_mean_one_of
@@ -235,24 +238,24 @@ def _unknown(first: str, joined: str) -> Exception:
     for old in (first, joined):
         if old in RENAMED:
             return UsageError(f"{old} is now: ibkeys {RENAMED[old]}")
-    begin = [name for name in COMMANDS if name.startswith(f"{first}-")]
-    near = joined != first and did_you_mean(joined, COMMANDS)
-    near = near or did_you_mean_one_of(begin, len(begin)) or did_you_mean(first, COMMANDS)
-    return UsageError(f"No such command {first!r}{near or ''} (see ibkeys help -a)")
+    same_beginning = [name for name in COMMANDS if name.startswith(f"{first}-")]
+    hint = joined != first and did_you_mean(joined, COMMANDS)
+    hint = hint or did_you_mean_one_of(same_beginning, len(same_beginning)) or did_you_mean(first, COMMANDS)
+    return UsageError(f"No such command {first!r}{hint or ''} (see ibkeys help -a)")
 
 
-def _leave_no_core() -> None:
+def _disable_core_dumps() -> None:
     """Disable core dumps of this process: M_Keys and passphrases may be in its memory."""
     hard = resource.getrlimit(resource.RLIMIT_CORE)[1]
     resource.setrlimit(resource.RLIMIT_CORE, (0, hard))
 
 
-def _leave_at_once() -> None:
-    """Freeze the garbage collector at exit.
+def _freeze_collector_at_exit() -> None:
+    """Make Python freeze its garbage collector at exit.
 
-    Its last pass over all objects of a sweep would take a tenth of the command's time.
+    Without that, the collector's last pass over all objects of a sweep takes a tenth of the command's time.
     """
-    atexit.unregister(gc.freeze)  # registered once, however often one process calls commands
+    atexit.unregister(gc.freeze)  # so that it is registered once, although one process may run many commands
     atexit.register(gc.freeze)
 
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 class GivenPort(NamedTuple):
-    """One port named on a command line, in the form of `Fabric.find_port`.
+    """One port named on a command line, as arguments of `LiveFabric.find_port`.
 
-    ``address``: None is the local port. ``portnum``: None is the default one.
+    ``address``: None means the local port. ``portnum``: None means the port that `find_port` takes by default.
     """
 
     address: Address | None
@@ -26,11 +26,15 @@ class GivenPort(NamedTuple):
 
 
 def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = False) -> GivenPort:
-    """Return the port of ``[ADDR] [PORTNUM]``. Raises UsageError, AddressError."""
+    """Return the port that *words*, ``[ADDR] [PORTNUM]``, name. *kind*: the options for the kind of ADDR.
+
+    *every_port*: ``--all`` was given. Raises UsageError for too many words and for a port or kind with ``--all``;
+    AddressError for an ADDR that cannot be parsed.
+    """
     if len(words) > 2:
-        # Not repeated: this word may be a key.
+        # The message does not repeat the words: one of them may be a key.
         raise UsageError(f"{len(words)} words after the options, but only ADDR and PORTNUM are allowed")
-    if every_port and (words or _letter(kind)):
+    if every_port and (words or _letter_of_kind(kind)):
         raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
     return GivenPort(
         parse_address(words[0] if words else None, kind),
@@ -41,7 +45,7 @@ def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = Fals
 class NodeSet(NamedTuple):
     """Several nodes named on a command line.
 
-    ``word``: the nodes, in the form of `Directory.find`. ``numbers``: the numbers of their ports; None means all ports.
+    ``word``: the nodes, as `Directory.find` takes them. ``numbers``: the numbers of their ports; None means all ports.
     """
 
     word: str
@@ -57,7 +61,7 @@ def node_set(words: Sequence[str], kind: AddressKinds) -> NodeSet | None:
     from ibkeys.client.address import parse_guids
     from ibkeys.topology.names.patterns import is_pattern
 
-    letter = _letter(kind)
+    letter = _letter_of_kind(kind)
     if len(words) not in (1, 2):
         return None
     word, *numbers = words
@@ -70,13 +74,14 @@ def node_set(words: Sequence[str], kind: AddressKinds) -> NodeSet | None:
 
 
 def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
-    """Return *text* as an address of the kind that the option names, by default a LID.
+    """Return *text* as an address of the kind that an option names; without such an option it is a LID.
 
-    None (the local port) without *text*. Raises UsageError, AddressError.
+    If *text* is None, return None, which means the local port. Raises UsageError if several kinds are given, or a kind
+    without *text*; AddressError if *text* cannot be parsed.
     """
     from ibkeys.client.address import NameAddress, parse_guid, parse_lid, parse_route
 
-    letter = _letter(kind)
+    letter = _letter_of_kind(kind)
     if text is None:
         if letter:
             raise UsageError(f"-{letter} sets the kind of ADDR, but no ADDR is given")
@@ -96,7 +101,7 @@ def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
 
 
 def parse_portnum(text: str) -> int:
-    """Return PORTNUM as a number, 0 to 255. Raises UsageError."""
+    """Return the number, 0 to 255, that PORTNUM is. Raises UsageError."""
     try:
         return parse_number(text, "PORTNUM", 8)
     except EncodeError as error:
@@ -107,14 +112,14 @@ def _parse_portnums(text: str) -> frozenset[int]:
     numbers: set[int] = set()
     for part in text.split(","):
         first, dash, last = part.partition("-")
-        own = range(parse_portnum(first), parse_portnum(last if dash else first) + 1)
-        if not own:
+        part_numbers = range(parse_portnum(first), parse_portnum(last if dash else first) + 1)
+        if not part_numbers:
             raise UsageError(f"PORTNUM {quoted(part)}: a range is written from the smaller number to the larger one")
-        numbers.update(own)
+        numbers.update(part_numbers)
     return frozenset(numbers)
 
 
-def _letter(kind: AddressKinds) -> str:
+def _letter_of_kind(kind: AddressKinds) -> str:
     flags = {"L": kind.lid, "D": kind.direct, "G": kind.guid, "N": kind.name}
     given = [letter for letter, is_given in flags.items() if is_given]
     if len(given) > 1:

@@ -27,14 +27,14 @@ if TYPE_CHECKING:
     from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.live import LiveFabric
 
-_ASKED: Final = "confirmation"
+_CONFIRMATION: Final = "confirmation"
 
 
 @dataclass
 class ShownChange(ABC):
     """One command's change of the fabric: how it is shown, made and reported.
 
-    `carry_out` runs the steps that all have in common.
+    `carry_out` runs the steps that all changing commands have in common.
     """
 
     writer: ChangeWriter
@@ -110,12 +110,13 @@ class ShownChange(ABC):
         """Write the result of the change, *applied* or not, and return the exit code."""
 
 
-def writer_of(fabric: LiveFabric, command: str, consent: Changing, goes_on: int | None = None) -> ChangeWriter:
+def writer_of(fabric: LiveFabric, command: str, consent: Changing, continued: int | None = None) -> ChangeWriter:
     """Return the writer of a changing command, with the user's consent and the options for the journal.
 
-    Each open operation is named on standard error, except *goes_on*, the operation that the command continues. A new
-    operation names open ones of its own kind later, or is refused because of them. Raises UsageError for an interlock
-    that does not exist.
+    *command*: its name in the journal. *continued*: the operation that the command continues; None: a new one. Notes on
+    standard error name the other open operations. Open operations of the command's own kind are left to the plan of a
+    new operation, which names them or is refused because of them. Raises UsageError for an interlock that does not
+    exist, and StoreError for a journal that cannot be read.
     """
     from ibkeys.change.consent import Consent
     from ibkeys.change.open_operations import notes_on_open
@@ -123,14 +124,14 @@ def writer_of(fabric: LiveFabric, command: str, consent: Changing, goes_on: int 
     from ibkeys.store.journal import Journal
 
     with Journal.read(fabric.stores.journal) as journal:
-        for text in notes_on_open(journal, command, goes_on):
+        for text in notes_on_open(journal, command, continued):
             exits.note(text)
     agreed = Consent(consent.force, frozenset(consent.override))
-    return ChangeWriter(fabric, command, agreed, consent.dry_run, given_options(), goes_on)
+    return ChangeWriter(fabric, command, agreed, consent.dry_run, given_options(), continued)
 
 
 def say_would_be_refused(objections: Iterable[Objection]) -> None:
-    """Write the interlocks that would refuse the plan of a dry run, to standard error."""
+    """Write to standard error the interlocks that would refuse the plan if it were no dry run."""
     for each in objections:
         text = f"by interlock {each.interlock}: {each.message} ({each.how_to_override})"
         exits.warn(text, "would be refused", each.more)
@@ -156,29 +157,30 @@ def confirm(
         raise Refused(
             "nothing was changed: this command asks for confirmation, and there is no terminal for it; --yes skips "
             f"the question{more}",
-            _ASKED,
+            _CONFIRMATION,
         )
     show()
     for text in [*(f"{each.text}. Is this intended?" for each in questions), question]:
         say(f"{exits.clean(text)} [y/N]", end=" ")
         if sys.stdin.readline().strip().lower() not in ("y", "yes"):
-            raise Refused("nothing was changed: the answer was not yes", _ASKED)
+            raise Refused("nothing was changed: the answer was not yes", _CONFIRMATION)
 
 
 def require_typed_method(consent: Changing, choice: MethodChoice | None) -> None:
-    """Raise Refused if ibkeys chose the method of a change and the user cannot confirm it.
+    """Raise Refused if ibkeys chose the method of a change and the user cannot confirm this choice.
 
-    That is so with --yes, and without a terminal. A dry run needs no confirmation. *choice*: None if the user chose the
-    method.
+    The user cannot confirm it with --yes, or without a terminal. A dry run needs no confirmation. *choice*: the choice
+    of ibkeys; None if the user chose the method.
     """
     if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
         raise choice.refuse_untyped()
 
 
 def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | None) -> None:
-    """Write the *method* of a change unless the user typed it.
+    """Write the *method* of a change with *put*, unless the user typed it.
 
-    The line has the reason for its *choice*, or says that the method is from the site file.
+    *choice*: the reason why ibkeys chose the method; None if ibkeys did not choose it. A method from the site file is
+    written with a remark.
     """
     if choice is not None:
         put(f"method: {choice}")
@@ -186,24 +188,28 @@ def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | 
         put(f"method: {method} (site file)")
 
 
-def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], otherwise: str) -> int:
+def end_overtaken(consent: Changing, why: str | None, close: Callable[[], str], operation: str) -> int:
     """Close an operation whose values another program or administrator has changed; return the exit code.
 
-    *why*: the reason for closing it; if None, raises UsageError with *otherwise*, the command to type instead. *close*
-    closes the operation and returns its name.
+    *why*: the reason for closing it; None if there is none. *close* closes the operation and returns its name.
+    *operation*: the operation and the command to type instead of closing it, for the error. Raises UsageError if *why*
+    is None, and Refused without confirmation.
     """
     if why is None:
-        raise UsageError(f"--overtaken: no other user or program has changed what was set by {otherwise}")
+        raise UsageError(f"--overtaken: no other user or program has changed what was set by {operation}")
     exits.note(why)
     return end_record(consent, close)
 
 
 def end_record(consent: Changing, close: Callable[[], str]) -> int:
-    """Ask, close an operation, and return the exit code. *close* closes it and returns its name."""
+    """Ask for confirmation, close an operation, and return the exit code. *close* closes it and returns its name.
+
+    A dry run closes nothing. Raises Refused without confirmation.
+    """
     if consent.dry_run:
-        write("dry run: its record would end; nothing was changed")
+        write("dry run: the operation would be closed; nothing was changed")
         return exits.SAYS_NO
-    confirm(consent, question="End the record of this?")
+    confirm(consent, question="Close this operation?")
     write(f"{close()} has ended: ports and files stay as they are, and every key stays in the key store")
     return exits.DONE
 
@@ -217,8 +223,12 @@ def is_a_terminal() -> bool:
 
 
 @dataclass(slots=True)
-class Missing:
-    """The ports that a change of every port left out, as the documents of showing commands have them."""
+class MissingPorts:
+    """The ports that a change of every port left out.
+
+    ``errors``: each port that was not read, with the error. ``unreached``: how many CA and router ports have no link to
+    this subnet.
+    """
 
     errors: list[dict[str, Any]] = field(default_factory=list)
     unreached: int = 0
@@ -227,7 +237,10 @@ class Missing:
 def change_port(
     document: Document, asked: AskedChange, given: GivenPort, make_plan: Callable[[ChangeWriter, PortHandle], Plan]
 ) -> int:
-    """Change the *given* port by the plan of *make_plan*; return the exit code of `change`."""
+    """Change the *given* port by the plan that *make_plan* makes. Returns and raises as `change` does.
+
+    Raises also the errors of `open_fabric` and of `LiveFabric.find_port`.
+    """
     with open_fabric(asked.where, changing=True) as fabric:
         return change(fabric, document, asked, lambda writer: make_plan(writer, fabric.find_port(*given)))
 
@@ -237,12 +250,13 @@ def change(
     document: Document,
     asked: AskedChange,
     make_plan: Callable[[ChangeWriter], Plan],
-    missing: Missing | None = None,
+    missing: MissingPorts | None = None,
 ) -> int:
     """Carry out the command that writes *document*, and return its exit code.
 
-    0: done, or nothing to do. A dry run: 1 with changes, 4 if they would be refused. Raises Refused (exit 4) for an
-    interlock, and if the user does not confirm the change; and the errors of planning and applying.
+    0: done, or nothing to do. A dry run: 1 if there are changes, 4 if they would be refused. *missing*: ports that the
+    command left out, for the document; None for a command about one port. Raises Refused (exit 4) for an interlock, and
+    if the user does not confirm the change; and the errors of planning and applying.
     """
     with writer_of(fabric, document.name, asked.consent) as writer:
         plan = make_plan(writer)
@@ -256,7 +270,7 @@ class _ListedChange(ShownChange):
     """A change of values that are shown one by one, before and after."""
 
     document: Document
-    missing: Missing | None
+    missing: MissingPorts | None
 
     def __post_init__(self) -> None:
         self._content = self.plan.to_json()
@@ -293,11 +307,11 @@ class _ListedChange(ShownChange):
         return exits.SAYS_NO if dry_run and self.plan.pending else exits.DONE
 
 
-def name_of(each: dict[str, Any]) -> str:
-    """Return the name of a changed value as IBA spells it: ``P_Key[3]``, ``M_KeyProtectBits``."""
+def name_of(change: dict[str, Any]) -> str:
+    """Return the name, as IBA spells it, of a changed value in a document: ``P_Key[3]``, ``M_KeyProtectBits``."""
     from ibkeys.mad.attributes import PortInfo
 
-    if each["index"] is not None:
-        return f"P_Key[{each['index']}]"
-    row = PortInfo.rows.get(each["kind"])
-    return row.name if row else str(each["kind"])
+    if change["index"] is not None:
+        return f"P_Key[{change['index']}]"
+    row = PortInfo.rows.get(change["kind"])
+    return row.name if row else str(change["kind"])

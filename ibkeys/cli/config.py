@@ -23,9 +23,9 @@ DEFAULT_NAME_MAP: Final = Path("/etc/rdma/ib-node-name-map")
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """The values of the file; None for a value that it does not set.
+    """The values of ibdiag.conf; None for a value that the file does not set.
 
-    ``timeout`` in milliseconds. A key of 0 is not set.
+    ``timeout`` is in milliseconds. A timeout or key of 0 counts as not set.
     """
 
     ca: str | None = None
@@ -36,10 +36,10 @@ class Config:
 
 
 def read_config(path: Path) -> Config:
-    """Return the configuration of a file of ``name=value`` lines.
+    """Return the configuration in a file of ``name=value`` lines.
 
-    Comment lines (``#``) and other names (MLX_EPI) are ignored. Raises FileFormatError, with line and column of an
-    invalid value; no message repeats a key.
+    Comment lines (``#``), and names that ibkeys does not use (MLX_EPI), are ignored. Raises FileFormatError for a file
+    that cannot be read, and for an invalid value, with its line and column. No message repeats a key.
     """
     with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the configuration"):
         lines = files.read_text(path, files.SETTINGS, "replace").splitlines()
@@ -56,7 +56,7 @@ def read_config(path: Path) -> Config:
     return Config(**values)
 
 
-def _or_none(key: _K) -> _K | None:
+def _none_if_zero(key: _K) -> _K | None:
     return None if key.is_zero else key
 
 
@@ -64,7 +64,7 @@ _READERS: Final[Mapping[str, Callable[[str], Any]]] = {
     "CA": str,
     "Port": lambda value: parse_number(value, "Port", 8),
     "timeout": lambda value: parse_number(value, "timeout", 31) or None,
-    "m_key": lambda value: _or_none(MKey(parse_secret_number(value, "m_key", 64))),
-    "sa_key": lambda value: _or_none(SMKey(parse_secret_number(value, "sa_key", 64))),
+    "m_key": lambda value: _none_if_zero(MKey(parse_secret_number(value, "m_key", 64))),
+    "sa_key": lambda value: _none_if_zero(SMKey(parse_secret_number(value, "sa_key", 64))),
 }
 """The function that reads the value of each name; the name in small letters is the field of `Config`."""

@@ -14,7 +14,7 @@ from typing import Final, TextIO
 import click
 
 from ibkeys.cli import streams, typed
-from ibkeys.cli.screen.colour import shown
+from ibkeys.cli.screen.colour import for_stream
 from ibkeys.cli.screen.lines import folded, forget_names, width_of
 from ibkeys.errors import (
     AddressError,
@@ -36,12 +36,12 @@ REFUSED: Final = 4
 INTERRUPTED: Final = 130
 
 _HINT: Final = "; -v says more"
-_TOO_LONG: Final = re.compile(r"\S{4097,}")
-"""A word longer than any path, as a damaged file may contain."""
+_OVERLONG_WORD: Final = re.compile(r"\S{4097,}")
+"""A word longer than any path: a damaged file may contain one."""
 _frames_wanted = False
-_keeps_back = False
-"""Whether explanations of errors are kept back until -v is given; false with -v, and in a command without -v."""
-_knows_more: Callable[[], Iterable[str]] | None = None
+_hides_explanations = False
+"""Whether explanations of errors are left out, because the command has an option -v and it was not given."""
+_more_notes: Callable[[], Iterable[str]] | None = None
 _USAGE: Final = (AddressError, UsageError, EncodeError, FileFormatError, MalformedMad)
 
 
@@ -52,8 +52,8 @@ class StdoutFailed(Exception):
     """
 
 
-_OF_CLICK: Final = (click.exceptions.Exit, click.ClickException, click.Abort)
-_EXPECTED: Final = (*_OF_CLICK, KeyboardInterrupt, StdoutFailed, IbkeysError, MemoryError)
+_CLICK_ERRORS: Final = (click.exceptions.Exit, click.ClickException, click.Abort)
+_EXPECTED: Final = (*_CLICK_ERRORS, KeyboardInterrupt, StdoutFailed, IbkeysError, MemoryError)
 """The exceptions with which a command may end. Any other is a bug, except an OSError from the operating system."""
 
 
@@ -71,7 +71,7 @@ def exit_code(error: BaseException) -> int:
 
 
 def message_of(error: BaseException) -> str | None:
-    """Return the line for standard error; None if the exception needs none."""
+    """Return the text of the line about *error* on standard error; None if it needs no line."""
     if isinstance(error, click.exceptions.Exit):
         return None
     if isinstance(error, StdoutFailed):
@@ -95,10 +95,10 @@ def message_of(error: BaseException) -> str | None:
 
 
 def run(command: Callable[[], int]) -> int:
-    """Run *command* and return its exit code; write one line about an error to standard error.
+    """Run *command* and return its exit code. Any exception becomes an exit code and one line on standard error.
 
-    With -v its explanation follows. If the reader of standard output has gone, the command still runs to its end, and
-    its own exit code is returned.
+    With -v the explanation of the error follows. If the reader of standard output has gone, the command still runs to
+    its end, and its own exit code is returned.
     """
     try:
         return _run(command)
@@ -110,7 +110,7 @@ def _run(command: Callable[[], int]) -> int:
     if sys.stdout is None:
         warn("standard output is closed", "error")
         return NOT_COMPLETED
-    know_more(None)
+    set_more_notes(None)
     explain(True)
     forget_names()
     failure: BaseException
@@ -118,7 +118,7 @@ def _run(command: Callable[[], int]) -> int:
         code = command()
         require_stdout()
         if code == NOT_COMPLETED:
-            _say_more()
+            _write_more_notes()
         return code
     except (Exception, KeyboardInterrupt) as error:
         failure = error
@@ -128,7 +128,7 @@ def _run(command: Callable[[], int]) -> int:
         if exit_code(failure) == DONE:  # the help or the version, which click writes itself, did not arrive
             failure = late
     if exit_code(failure) != NOT_COMPLETED:
-        know_more(None)
+        set_more_notes(None)
     text = message_of(failure)
     if text is not None:
         warn(text, "error", failure.more if isinstance(failure, IbkeysError) else "")
@@ -139,28 +139,34 @@ def _run(command: Callable[[], int]) -> int:
     return exit_code(failure)
 
 
-def know_more(lines: Callable[[], Iterable[str]] | None) -> None:
-    """Register *lines*, a function that returns notes to write before the error of an incomplete command."""
-    global _knows_more
-    _knows_more = lines
+def set_more_notes(lines: Callable[[], Iterable[str]] | None) -> None:
+    """Set the function that returns the notes to write before the error of a command that could not complete.
+
+    None: no notes.
+    """
+    global _more_notes
+    _more_notes = lines
 
 
-def _say_more() -> None:
-    lines = _knows_more
-    know_more(None)
+def _write_more_notes() -> None:
+    lines = _more_notes
+    set_more_notes(None)
     warn_each(lines() if lines is not None else (), "note")
 
 
 def explain(wanted: bool) -> None:
-    """Write explanations of errors from now on (*wanted*), or a hint to -v. A command with the option -v calls this."""
-    global _keeps_back
-    _keeps_back = not wanted
+    """From now on write the explanations of errors if *wanted*, else a hint to -v in their place.
+
+    A command calls this if it has the option -v.
+    """
+    global _hides_explanations
+    _hides_explanations = not wanted
     tell_rest(Rest.NAMED if wanted else Rest.HINTED)
 
 
-def says_all() -> bool:
+def explains_all() -> bool:
     """Return whether explanations are written: -v was given, or the command has no such option."""
-    return not _keeps_back
+    return not _hides_explanations
 
 
 def show_frames(wanted: bool = True) -> None:
@@ -178,7 +184,7 @@ def require_stdout() -> None:
 
 
 def flush() -> None:
-    """Flush standard output now. A failure is kept for `require_stdout`."""
+    """Flush standard output now. If that fails, the next `require_stdout` raises the error."""
     sys.stdout.flush()
 
 
@@ -213,7 +219,7 @@ def say(text: str, end: str = "\n") -> None:
 
 
 def _fitted(text: str, stream: TextIO, hang: int | None = None) -> str:
-    return shown(folded(text, width_of(stream), hang), stream)
+    return for_stream(folded(text, width_of(stream), hang), stream)
 
 
 def write_as_is(text: str) -> None:
@@ -227,16 +233,17 @@ def write_as_is(text: str) -> None:
 
 
 def warn(text: str, kind: str = "warning", more: str = "") -> None:
-    """Write one line to standard error, with typed words that may be a key taken out.
+    """Write one line to standard error. Words of the command line that may be a key are taken out of it.
 
-    *more*: an explanation, written below the line with -v; without -v the line has a hint to it.
+    *kind*: the word before *text*. *more*: an explanation, written below the line with -v; without -v the line has a
+    hint to -v.
     """
     if kind == "error":
-        _say_more()
-    hint = _HINT if more and _keeps_back else ""
-    message = clean(_TOO_LONG.sub(lambda word: cut(word[0]), typed.without_keys(text)))
+        _write_more_notes()
+    hint = _HINT if more and _hides_explanations else ""
+    message = clean(_OVERLONG_WORD.sub(lambda word: cut(word[0]), typed.without_keys(text)))
     say(f"ibkeys: {kind}: {message}{hint}")
-    if not _keeps_back:
+    if not _hides_explanations:
         show_details(more)
 
 
@@ -262,7 +269,7 @@ def _is_internal(error: BaseException) -> bool:
 
 
 def _place(error: BaseException) -> str:
-    from traceback import walk_tb  # late: it loads much that a command without errors does not need
+    from traceback import walk_tb  # not at the top: it loads much that a command without errors does not need
 
     frames = [*walk_tb(error.__traceback__)]
     if not frames:

@@ -1,4 +1,4 @@
-"""Command line support for --confirm-within: the options of its guard process, and Enter at the terminal."""
+"""Command line support for --confirm-within: the command line of the guardian, and Enter at the terminal."""
 
 from __future__ import annotations
 
@@ -21,15 +21,18 @@ if TYPE_CHECKING:
     from ibkeys.fabric.live import LiveFabric
     from ibkeys.store.paths import StorePaths
 
-_OF_A_PROCESS: Final = "/dev/stdin", "/dev/fd", "/proc"
-"""Folders whose paths mean another file, or none, in another process."""
+_PROCESS_FOLDERS: Final = "/dev/stdin", "/dev/fd", "/proc"
+"""Paths in these folders lead to another file, or to none, in another process."""
 _PASSED_ON: Final = (
     *("Ca", "Port", "backend", "at", "timeout", "retries", "outstanding_smps", "limit"),
     *("security-keys", "sa-keys", "trust-topology", "ask-unproven", "node-name-map", "config"),
 )
-"""Options of a fabric that the child process gets unchanged; in small letters each is an attribute of `Where`."""
+"""Options of a fabric that the child process gets unchanged.
+
+Each is an attribute of `Where`, in small letters and with underscores.
+"""
 LEFT_OUT: Final[Mapping[str, str]] = {
-    "site": "what the parent has of it is in the other options; the file may be another by then",
+    "site": "its values are passed as the other options; the file may have changed when the child reads it",
     **dict.fromkeys(("show_keys", "verbose", "debug"), "no user sees what the child writes"),
     "pcap": "the file is the parent's, which may still write it",
     "snapshot": "a snapshot is not changed",
@@ -40,7 +43,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
 def command_for_child(
     words: Sequence[str], where: Where, stores: StorePaths, sm_hosts: SmHosts, ufm: UfmOptions | None = None
 ) -> list[str]:
-    """Return the command line for a child process: *words* on the fabric, stores, hosts and UFM that the user named.
+    """Return the command line of the guardian: *words*, with options for the fabric, stores, hosts and UFM of the user.
 
     The child must be able to open the fabric without environment variables and without a prompt. Secrets are passed
     only as names of files; a typed M_Key is left out. Raises UsageError for a file that can be read only once, for an
@@ -49,10 +52,10 @@ def command_for_child(
     _refuse_closed_store(where, stores.keystore)
     values = {
         **{option: getattr(where, option.lower().replace("-", "_")) for option in _PASSED_ON},
-        "m_key": _file(where.m_key, "--m_key"),
+        "m_key": _file_of_secret(where.m_key, "--m_key"),
         "smkey": _sm_key_file(where),
         "keystore": stores.keystore,
-        "keystore-passphrase": _file(where.keystore_passphrase, "--keystore-passphrase"),
+        "keystore-passphrase": _file_of_secret(where.keystore_passphrase, "--keystore-passphrase"),
         "journal": stores.journal,
         "ssh-config": sm_hosts.ssh_config,
         "sm-config": sm_hosts.sm_config,
@@ -60,11 +63,11 @@ def command_for_child(
         "sudo": sm_hosts.sudo,
     }
     if ufm is not None:
-        _file(ufm.ufm_token, "--ufm-token")
+        _file_of_secret(ufm.ufm_token, "--ufm-token")
     return [
         *(*own_program(), *words),
         "--site=none",
-        *(word for name, value in values.items() for word in _words(name, value)),
+        *(word for name, value in values.items() for word in _option_words(name, value)),
         *(ufm.words() if ufm is not None else []),
     ]
 
@@ -79,7 +82,7 @@ def _refuse_closed_store(where: Where, path: Path | None) -> None:
         ).explained("If this process dies, a background process rolls back, and it has no terminal for a prompt.")
 
 
-def _words(option: str, value: object) -> list[str]:
+def _option_words(option: str, value: object) -> list[str]:
     """Return the words of an option: a flag stands alone, and an option with several values is repeated."""
     if value is None or value is False:
         return []
@@ -88,7 +91,7 @@ def _words(option: str, value: object) -> list[str]:
     return [f"--{option}={each}" for each in (value if isinstance(value, tuple) else (value,))]
 
 
-def _file(secret: str | None, option: str) -> str | None:
+def _file_of_secret(secret: str | None, option: str) -> str | None:
     """Return ``@FILE`` for the child process; None for a typed secret.
 
     Raises UsageError for a file that cannot be read again.
@@ -96,7 +99,7 @@ def _file(secret: str | None, option: str) -> str | None:
     if not secret or not secret.startswith("@"):
         return None
     path = Path(secret[1:])
-    if any(path.is_relative_to(each) for each in _OF_A_PROCESS) or (path.exists() and not path.is_file()):
+    if any(path.is_relative_to(each) for each in _PROCESS_FOLDERS) or (path.exists() and not path.is_file()):
         raise UsageError(
             f"{option}: the process that rolls back must be able to read {path} again, so --confirm-within needs a "
             "regular file"
@@ -111,7 +114,7 @@ def _sm_key_file(where: Where) -> str | None:
     """
     if not where.sa_keys or where.smkey is None:
         return None
-    file = _file(where.smkey, "--smkey")
+    file = _file_of_secret(where.smkey, "--smkey")
     if file is None:
         raise UsageError(
             "--sa-keys: the process that rolls back must be able to read the SM_Key again, so --confirm-within needs "
@@ -150,8 +153,11 @@ def wait_for_enter(interrupts: Interrupts) -> Callable[[float], bool]:
     return wait
 
 
-def keep_opened(guardian: Guardian, where: Where, fabric: LiveFabric) -> None:
-    """Give *guardian* the local port that was opened, and a typed M_Key; a key in a file is read again."""
+def hand_over(guardian: Guardian, where: Where, fabric: LiveFabric) -> None:
+    """Give *guardian* the open local port and a typed M_Key. It reads an M_Key in a file again by itself.
+
+    A simulated subnet has no port to give.
+    """
     if not fabric.is_simulated:
         local = fabric.local()
         guardian.keep_port(local.ca_name, local.port)

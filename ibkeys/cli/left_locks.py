@@ -14,9 +14,10 @@ if TYPE_CHECKING:
 
 
 def remove_left_locks(where: Where, command: str, hosts: Sequence[SmHost]) -> None:
-    """Remove the locks that this host's journal has left, here and on *hosts*; failures are notes on standard error.
+    """Remove the locks that operations of this host's journal have left, on this host and on *hosts*.
 
-    A simulated subnet has no locks.
+    *command*: the name of the command that removes them. Locks that cannot be removed are notes on standard error. A
+    simulated subnet has no locks.
     """
     from ibkeys.change import host_locks
     from ibkeys.store.journal import Journal

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from ibkeys.umad.port import UmadPort
 
 DEFAULT_TIMEOUT_MS: Final = 1000
-_LIVE_ONLY: Final = {
+_NOT_WITH_A_FILE: Final = {
     "backend": "--backend",
     "at": "--at",
     "pcap": "--pcap",
@@ -45,7 +45,7 @@ _LIVE_ONLY: Final = {
     "sa_keys": "--sa-keys",
     "smkey": "--smkey",
 }
-"""Options that make no sense with a snapshot, by parameter."""
+"""Options that have no meaning with a snapshot, by the names of their parameters."""
 _SM_KEY: Final = "ibkeys.sm_key"
 """Key in the ``meta`` of click's context: the SM_Key that was read."""
 
@@ -56,8 +56,8 @@ def open_fabric(
 ) -> Iterator[Fabric]:
     """Open the fabric that the options name; write its warnings and notes to standard error.
 
-    A *changing* command creates the key store of --keystore if it is missing; any other command warns. *around*: wraps
-    the local port.
+    *changing*: whether the command changes the fabric. It then creates the key store of --keystore if there is none;
+    any other command warns. *around*: a function that wraps the local port. Raises as `_open` does.
     """
     if where.debug:
         exits.show_frames()
@@ -74,24 +74,24 @@ def open_fabric(
         if where.sa_keys:
             exits.note("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
         exits.warn_each(fabric.warnings)
-        told = len(fabric.warnings)
+        already_written = len(fabric.warnings)
         if not fabric.is_simulated:
-            _know_more(where, fabric)
+            _set_more_notes(where, fabric)
         try:
             yield fabric
         except (NoReply, SendRefused, MKeyNeeded):
-            exits.know_more(None if fabric.is_simulated else lambda: what_host_knows(where))
+            exits.set_more_notes(None if fabric.is_simulated else lambda: what_host_knows(where))
             raise
         finally:
-            exits.warn_each(fabric.warnings[told:])
+            exits.warn_each(fabric.warnings[already_written:])
             if fabric.swept is not None:
-                _keep_names(where, fabric, fabric.swept)
+                _save_names(where, fabric, fabric.swept)
             if where.verbose:
                 _say_statistics(fabric)
 
 
 def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] | None) -> Fabric:
-    """Open the fabric. *around* wraps the local port, which with --debug and --pcap is tapped.
+    """Open the fabric. With --debug or --pcap the local port is tapped; *around* then wraps it (None: it does not).
 
     Raises Refused if the site file is for another subnet, UsageError for options that do not go together, and the
     errors of `ibkeys.open`.
@@ -119,22 +119,22 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
         raise
 
 
-def _keep_names(where: Where, fabric: Fabric, found: Topology) -> None:
-    """Keep the node names of a sweep for completion; a failure does not matter to the command."""
+def _save_names(where: Where, fabric: Fabric, found: Topology) -> None:
+    """Save the node names of a sweep for completion. A failure is only a note with -v."""
     from ibkeys.cli.completing import names
 
-    which = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
+    list_name = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
     try:
-        names.keep(which, (node.description for node in found.nodes if node.description))
+        names.save_names(list_name, (node.description for node in found.nodes if node.description))
     except (OSError, RuntimeError) as error:
         if where.verbose:
-            exits.note(f"names of nodes are not kept for completion: {error}")
+            exits.note(f"names of nodes are not saved for completion: {error}")
 
 
-def _know_more(where: Where, fabric: Fabric) -> None:
-    """Register the keys and files of this host that may open silent ports.
+def _set_more_notes(where: Where, fabric: Fabric) -> None:
+    """Make notes ready about keys and files of this host that may open silent ports.
 
-    They are noted if the command cannot complete.
+    They are written if the command cannot complete and the sweep had ports without an answer.
     """
 
     def lines() -> Iterable[str]:
@@ -143,11 +143,14 @@ def _know_more(where: Where, fabric: Fabric) -> None:
             return []
         return what_host_knows(where)
 
-    exits.know_more(lines)
+    exits.set_more_notes(lines)
 
 
 def what_host_knows(where: Where) -> list[str]:
-    """Return the keys and files of this host that may open ports which do not answer, besides the key files in use."""
+    """Return descriptions of keys and files of this host that may open ports which do not answer.
+
+    Key files that are in use already are left out.
+    """
     from ibkeys.managers.opensm.on_this_host import describe_locked_out
 
     return describe_locked_out(Path(where.security_keys) if where.security_keys else None)
@@ -170,9 +173,11 @@ def journal_of(where: Where) -> Path:
 
 @contextmanager
 def open_keystore(options: StoreOptions | Where, command: str, changing: bool = False) -> Iterator[KeyStore]:
-    """Open the key store that the options name, without a fabric; a *changing* command creates it and holds its lock.
+    """Open the key store that the options name, without a fabric.
 
-    Raises UsageError for a key store in memory, because its contents would be lost.
+    *command*: the name of the command for the lock. *changing*: whether it changes the key store. It then creates the
+    key store if there is none, and holds its lock. Raises UsageError for a key store in memory, because its contents
+    would be lost; StoreError if the key store cannot be opened or is locked.
     """
     from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.store.keystore.sealing import Passphrase
@@ -200,7 +205,7 @@ def keystore_path(options: StoreOptions | Where) -> Path | None:
 def passphrase_of(text: str | None) -> Callable[[], str]:
     """Return a function that reads the passphrase of --keystore-passphrase when it is needed.
 
-    Raises UsageError for an option that is neither a file nor ``-``.
+    *text*: the value of the option; None without it. Raises UsageError for a value that is neither ``@FILE`` nor ``-``.
     """
     option = "--keystore-passphrase"
     if text is not None:
@@ -216,12 +221,12 @@ def open_source(where: Where) -> AbstractContextManager[Source]:
 def open_recorded(where: Where) -> RecordedFabric:
     """Return the snapshot of ``--from``; write its warnings to standard error.
 
-    Raises UsageError for options of a live fabric.
+    Raises UsageError for options that only a live fabric has, and the errors of `load`.
     """
     assert where.snapshot is not None
     if where.debug:
         exits.show_frames()
-    for name, option in _LIVE_ONLY.items():
+    for name, option in _NOT_WITH_A_FILE.items():
         if is_typed(name):
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     if where.keystore:
@@ -234,7 +239,10 @@ def open_recorded(where: Where) -> RecordedFabric:
 
 
 def load(path: Path) -> Snapshot:
-    """Return the snapshot in *path*; write its warnings to standard error."""
+    """Return the snapshot in *path*; write its warnings to standard error.
+
+    Raises StoreError for a file that cannot be read or is no snapshot.
+    """
     recorded = ibkeys.load(path)
     exits.warn_each(recorded.warnings)
     keep_whole(node.description for node in recorded.snapshot.fabric.nodes)
@@ -242,7 +250,7 @@ def load(path: Path) -> Snapshot:
 
 
 def open_sa(fabric: Fabric, where: Where, sa: AskSa) -> SaClient:
-    """Return a client for the SA that the options name; it shows the SM_Key of the options, or else of ibdiag.conf."""
+    """Return a client for the SA that the options name. It sends the SM_Key of the options, or else of ibdiag.conf."""
     return fabric.sa(sm_key_of(where), sa.sm_port, sa.pkey_idx)
 
 
@@ -255,20 +263,20 @@ def sm_key_of(where: Where) -> SMKey | None:
         return config_of(where).sa_key
     context = click.get_current_context()
     if _SM_KEY not in context.meta:
-        given = is_from_environment("smkey")
-        context.meta[_SM_KEY] = read_key(SMKey, where.smkey, "--smkey", given)
+        from_environment = is_from_environment("smkey")
+        context.meta[_SM_KEY] = read_key(SMKey, where.smkey, "--smkey", from_environment)
     key: SMKey = context.meta[_SM_KEY]
     return key
 
 
 def _sa_access(where: Where) -> ibkeys.SaAccess | None:
-    """Return how to ask the SA for M_Keys; None without --sa-keys.
+    """Return the SM_Key and the address with which to query the SA for M_Keys; None without --sa-keys.
 
     Raises UsageError for --sa-keys with -y or without an SM_Key, and for --smkey if the SA is not asked.
     """
-    given = click.get_current_context().params
+    params = click.get_current_context().params
     if not where.sa_keys:
-        if "sm_port" not in given and is_typed("smkey"):
+        if "sm_port" not in params and is_typed("smkey"):
             raise UsageError(
                 "--smkey is sent to the SA, and this command queries the SA only with --sa-keys: give --sa-keys too"
             )
@@ -278,7 +286,7 @@ def _sa_access(where: Where) -> ibkeys.SaAccess | None:
     key = sm_key_of(where)
     if key is None or key.is_zero:
         raise UsageError("--sa-keys: the SA gives M_Keys only to a requester with its SM_Key: give --smkey @FILE")
-    return ibkeys.SaAccess(key, given.get("sm_port"), given.get("pkey_idx"))
+    return ibkeys.SaAccess(key, params.get("sm_port"), params.get("pkey_idx"))
 
 
 def is_simulated(where: Where) -> bool:
@@ -295,9 +303,10 @@ def _warn_of_missing_keystore(keystore: str) -> None:
 
 
 def config_of(where: Where) -> Config:
-    """Return the ibdiag.conf that -z names; ``none`` is an empty one.
+    """Return the ibdiag.conf that -z names; for ``none`` an empty one.
 
-    Without -z: the system's, on a real host and for the real stack only, if it can be read. Raises FileFormatError.
+    Without -z it is the system's ibdiag.conf if that can be read; on a simulated host or subnet it is empty. Raises
+    FileFormatError.
     """
     if where.config == NO_FILE:
         return Config()

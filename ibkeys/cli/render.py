@@ -1,6 +1,6 @@
 """Writing results: tables for people, JSON for programs, CSV for spreadsheets.
 
-The same values have the same names.
+A value has the same name in JSON and CSV.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ibkeys.cli.documents.field import NOTHING, CsvRows, Document, Field, JsonRo
 from ibkeys.cli.exits import clean, write, write_each, write_exact
 from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.screen.lines import keep_whole, width_of
-from ibkeys.cli.screen.tables import JOINED, Cell, CellLine, laid_out
+from ibkeys.cli.screen.tables import JOINED, Cell, CellLine, table_layout
 
 UNREADABLE: Final = "?"
 
@@ -30,9 +30,9 @@ def write_json(document: Document, content: Mapping[str, Any]) -> None:
 def write_document(
     format: str, document: Document, content: Callable[[], Mapping[str, Any]], rows: Iterable[JsonRow]
 ) -> bool:
-    """Write the result for a program and return True: *content* as JSON, or *rows* as CSV with the document's columns.
+    """Write the result if *format* is json or csv, and return whether it is.
 
-    Any other *format* is for people: nothing is written, and False is returned.
+    *content*: returns the content of the JSON document. *rows*: the rows of CSV, with the columns of *document*.
     """
     if format == "json":
         write_json(document, content())
@@ -42,7 +42,7 @@ def write_document(
 
 
 def write_json_items(items: Iterable[Mapping[str, Any]]) -> None:
-    """Write the items of a JSON list, each on its own line as soon as it is there, because there may be very many."""
+    """Write the items of a JSON list, each on its own line as soon as it is made, because there may be very many."""
     import json
 
     separator = ""
@@ -57,11 +57,10 @@ def write_rows(declared: CsvRows, rows: Iterable[JsonRow]) -> None:
 
 
 def write_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
-    """Write a header, and one line for each row as it comes.
+    """Write a header, and one line for each row as soon as it is made.
 
     None is an empty field; true and false are 1 and 0. Parts of a value that is an object may have their own columns:
-    ``peer_port`` for ``port`` of ``peer``. Text that a spreadsheet would run gets an apostrophe before it; see
-    `_as_data`.
+    ``peer_port`` for ``port`` of ``peer``. A text that a spreadsheet would take for a formula gets an apostrophe.
     """
     import csv
 
@@ -73,9 +72,9 @@ def write_csv(columns: Sequence[str], rows: Iterable[JsonRow]) -> None:
 
 
 class _Lines:
-    """The stream that the csv module writes to, one line at a time.
+    """The stream to which the csv module writes, one line at a time.
 
-    The lines end with CR LF, so that the module quotes fields with one of these characters; here they get LF.
+    The module ends lines with CR LF, so that it quotes fields with one of these characters. Here they end with LF.
     """
 
     def write(self, line: str) -> None:
@@ -84,7 +83,7 @@ class _Lines:
 
 
 def _flat(row: JsonRow) -> dict[str, Any]:
-    """Return *row* with a further item for each part of its values that are objects."""
+    """Return *row* with further items: one for each part of a value that is an object."""
     objects = [(key, value) for key, value in row.items() if isinstance(value, dict)]
     return {f"{key}_{part}": value for key, parts in objects for part, value in parts.items()} | dict(row)
 
@@ -94,18 +93,18 @@ def _csv_field(value: Any) -> Any:
         return ""
     if isinstance(value, bool):
         return int(value)
-    return _as_data(str(value)) if not isinstance(value, (int, float)) else value
+    return _with_apostrophes(str(value)) if not isinstance(value, (int, float)) else value
 
 
-# The beginning of a cell, also after the separators of other readers, if the next characters make it a formula (OWASP,
-# "CSV Injection").
+# The places before which an apostrophe is put: the beginning of a text, and each character at which another program may
+# divide it into cells, if a formula may follow (OWASP, "CSV Injection").
 _FORMULA: Final = re.compile(r"(?:^|(?<=[;\t\r\n]))(?=\s*[=+\-@\uff1d\uff0b\uff0d\uff20]|[\t\r])")
 
 
-def _as_data(text: str) -> str:
-    """Return *text* with apostrophes, so that no spreadsheet runs it.
+def _with_apostrophes(text: str) -> str:
+    """Return *text* with apostrophes before formulas, so that no spreadsheet runs them.
 
-    A node's name can be chosen by the node's owner.
+    The owner of a node chooses its name, so a name may be such a text.
     """
     return text if text == NOTHING else _FORMULA.sub("'", text)
 
@@ -124,22 +123,23 @@ def write_table(titles: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
 
 def write_columns(fields: Sequence[Field], rows: Iterable[JsonRow]) -> None:
     """Write a table with the *fields* that have a title."""
-    shown = [field for field in fields if field.title]
-    cells = ([field.cell(row) for field in shown] for row in rows)
-    write_each(table_lines([field.short_title for field in shown], cells))
+    titled = [field for field in fields if field.title]
+    cells = ([field.cell(row) for field in titled] for row in rows)
+    write_each(table_lines([field.short_title for field in titled], cells))
 
 
 def table_lines(
     titles: Sequence[str], rows: Iterable[Sequence[Any]], below: Iterable[Sequence[str]] | None = None
 ) -> Iterator[str]:
-    """Yield the lines of a table, each column as wide as its widest cell; numbers stand at the right.
+    """Yield the lines of a table. Columns of numbers are aligned at the right.
 
-    None is unreadable. The items of a cell that is a list have a line each. *below*: lines to write unchanged below
-    each row. On a terminal the lines are fitted to its width: see `ibkeys.cli.screen.tables`.
+    *rows*: the cells; None stands for a value that could not be read, and the items of a list have a line each.
+    *below*: for each row the lines that follow it unchanged. On a terminal the lines are fitted to its width: see
+    `ibkeys.cli.screen.tables`.
     """
     cells = [[_lines(value) for value in row] for row in rows]
     numeric = [all(_is_number(line.text) for row in cells for line in row[at]) for at in range(len(titles))]
-    return laid_out(titles, cells, numeric, below, width_of(sys.stdout))
+    return table_layout(titles, cells, numeric, below, width_of(sys.stdout))
 
 
 def _is_number(text: str) -> bool:
@@ -183,7 +183,7 @@ def write_details(heading: str, pairs: Iterable[tuple[str, Any]]) -> None:
 def heading_of(row: JsonRow) -> str:
     """Return the line that names a port: ``leaf 1 (switch 0x0002c90300a1b2c3) port 3, LID 5``.
 
-    From now on no line is folded within the name of its node.
+    This also registers the name of the node: no later line is folded within it.
     """
     keep_whole([row["node_desc"]])
     name = row["node_desc"] if row["node_desc"] is not None else "name not readable"

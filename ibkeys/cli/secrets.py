@@ -22,12 +22,12 @@ _LOOKS_LIKE_A_NUMBER: Final = re.compile(r"\s*[+-]?(0[xX][0-9a-fA-F]*|[0-9]+)\s*
 
 
 def read_key(kind: type[_K], text: str, option: str, from_environment: bool = False, is_new: bool = False) -> _K:
-    """Return the key that the value of an option gives.
+    """Return the key that *text*, the value of *option*, names.
 
     ``@FILE``: the first line of FILE that is neither empty nor a comment. A number: the key itself, with a warning.
-    ``-``: asked for without echo on a terminal (twice if it *is_new*), else one line of standard input. Any other word
-    asks too, as in infiniband-diags, but not for a new key. From the environment only ``@FILE`` is accepted. Raises
-    UsageError, EncodeError; no message repeats a key.
+    ``-``: the user is asked without echo on a terminal (twice if *is_new*), else one line of standard input is read.
+    Any other word means the same as ``-``, as in infiniband-diags, but not for a new key. *from_environment*: only
+    ``@FILE`` is accepted. Raises UsageError, EncodeError; no message repeats a key.
     """
     if text.startswith("@"):
         path = Path(text[1:])
@@ -46,9 +46,10 @@ def read_key(kind: type[_K], text: str, option: str, from_environment: bool = Fa
 
 
 def check_passphrase_option(text: str | None, option: str, from_environment: bool = False) -> None:
-    """Raise UsageError for a passphrase in plain text.
+    """Raise UsageError if *text*, the value of *option*, is neither ``@FILE`` nor ``-``.
 
-    On the command line and in the environment others could read it.
+    A passphrase itself could be read by other users on the command line or in the environment. *from_environment*: only
+    ``@FILE`` is accepted.
     """
     if text is None or text.startswith("@") or (text == "-" and not from_environment):
         return
@@ -60,10 +61,11 @@ def check_passphrase_option(text: str | None, option: str, from_environment: boo
 
 
 def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str:
-    """Return the passphrase that the value of an option gives: ``@FILE`` its first line; ``-`` or None asks for it.
+    """Return the passphrase that *text*, the value of *option*, names.
 
-    It is asked for without echo on a terminal (twice with *confirm*); elsewhere ``-`` reads one line of standard input.
-    Raises UsageError; StoreSealed without the option and without a terminal. No message repeats the passphrase.
+    ``@FILE``: the first line of FILE. ``-`` or None: the user is asked without echo on a terminal (twice with
+    *confirm*); without a terminal ``-`` reads one line of standard input. Raises UsageError; StoreSealed for None
+    without a terminal. No message repeats the passphrase.
     """
     if text is not None and text.startswith("@"):
         lines = read_secret_file(Path(text[1:]), option, warn).decode("utf-8", "surrogateescape").splitlines()
@@ -82,18 +84,18 @@ def read_passphrase(text: str | None, option: str, confirm: bool = False) -> str
 
 
 def read_m_keys(path: Path, option: str) -> list[MKey]:
-    """Return the keys of a file with one on each line, without empty lines and comments (#).
+    """Return the keys in the file *path*, which has one on each line. Empty lines and comments (#) are skipped.
 
-    Raises UsageError, EncodeError; no message repeats a key.
+    *option*: the option that names the file, for messages. Raises UsageError, EncodeError; no message repeats a key.
     """
     return _keys_in(MKey, path, _lines_of(path, option))
 
 
 def read_token(path: str, option: str) -> bytes:
-    """Return the bearer token in the first line of a file. Raises UsageError, which does not repeat it.
+    """Return the bearer token in the first line of the file *path*. Raises UsageError, which does not repeat the token.
 
-    A token has at least 16 characters, because nothing else keeps strangers out, and no blanks, because HTTP ends it
-    there.
+    *option*: the option that names the file, for messages. A token needs at least 16 characters, because nothing else
+    keeps strangers out. It has no blanks, because a blank ends a token in HTTP.
     """
     rule = f"{_SHORTEST_TOKEN} printable ASCII characters or more, without blanks"
     rule += "; `head -c 24 /dev/urandom | base64` makes one"
@@ -140,7 +142,7 @@ def _ask_twice(prompt: str, option: str, confirm: bool) -> str:
     try:
         text = getpass(prompt, sys.stderr)
         if confirm and getpass("the same again: ", sys.stderr) != text:
-            raise UsageError(f"{option}: the two differ")
+            raise UsageError(f"{option}: the two texts that were typed differ")
     except EOFError:
-        raise UsageError(f"{option}: nothing was given") from None
+        raise UsageError(f"{option}: the input ended before anything was typed") from None
     return text

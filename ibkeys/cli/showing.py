@@ -43,8 +43,8 @@ LISTED_TROUBLES: Final = 10
 class PortListing:
     """The ports that a command has read, each with its values in the form of the JSON document.
 
-    ``errors``: the reads that failed. ``unreached``: the number of ports that no link reaches. ``is_sweep``: whether
-    they are shown as a table. ``fabric``: the topology of a sweep.
+    ``errors``: the reads that failed. ``unreached``: how many CA and router ports no link of this subnet reaches.
+    ``is_sweep``: whether the ports are shown as a table. ``fabric``: the topology, if the ports are from a sweep.
     """
 
     ports: list[dict[str, Any]] = made(default_factory=list)
@@ -66,18 +66,21 @@ def read_port_listing(
     read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
     keeps: Callable[[Port], bool] | None = None,
 ) -> PortListing:
-    """Read one port with *read*, or all ports by a sweep, and return each port's *values*.
+    """Read one port, or all ports by a sweep, and return the ports with their values.
 
-    Filters choose among the ports of a sweep; so does a set of names or GUIDs (`node_set`). A host's name stands for
-    all of its nodes, and each of their ports is read. *read_more* reads more of the listed ports than a sweep does.
-    *keeps*: a filter of this command alone. Raises the errors of `Fabric.find_port` and of the reads; a sweep lists
-    failed reads instead.
+    *read*: reads one port. *values*: returns the values of a port for the document. *p_keys*: whether a sweep reads
+    P_Key tables. *read_more*: reads more of the listed ports than a sweep does. *keeps*: a filter that only this
+    command has.
+
+    Filters, and a set of names or GUIDs (`node_set`), choose among the ports of a sweep. A host's name stands for all
+    of its nodes, and each of their ports is read. Raises UsageError for filters without a sweep, and for a single port
+    the errors of `Fabric.find_port` and of the read. With several ports, failed reads are listed instead.
     """
-    chosen, words = PortFilter(asked.listing, keeps), asked.words
+    filters, words = PortFilter(asked.listing, keeps), asked.words
     several = node_set(words, asked.kind) if not asked.every_port else None
     given = given_port(words, asked.kind, asked.every_port) if several is None else GivenPort(None, None)
     is_sweep = asked.every_port or several is not None
-    if chosen.is_given and not is_sweep:
+    if filters.is_given and not is_sweep:
         raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
     with open_source(asked.where) as source:
         if not is_sweep:
@@ -86,23 +89,23 @@ def read_port_listing(
         else:
             from ibkeys.discovery.wanted import Wanted
 
-            found = sweep_for(source, asked.where, chosen, Wanted(p_keys=p_keys), several)
-            ports = chosen.kept(found)
-            port_listing = PortListing([], errors_of(found, chosen.concerns), found.unreached, True, found)
+            topology = sweep_for(source, asked.where, filters, Wanted(p_keys=p_keys), several)
+            ports = filters.chosen_ports(topology)
+            port_listing = PortListing([], errors_of(topology, filters.concerns), topology.unreached, True, topology)
         read_more(source, ports)
         port_listing.ports = [{**port.identity(), **values(port)} for port in ports]
     for row in port_listing.ports if not source.holds_m_keys else ():
         if "m_key" in row:
-            row["m_key"] = None  # it is a fingerprint
+            row["m_key"] = None  # a snapshot without M_Keys has a fingerprint here
     return port_listing
 
 
 def _read_ports(
     source: Source, given: GivenPort, read: Callable[[ReadablePort], object]
 ) -> tuple[list[Port], list[dict[str, Any]]]:
-    """Read the port *given*, or each port of a host with several nodes; return the ports, and the errors.
+    """Read the port *given*, or each port of a host with several nodes. Return the ports, and the errors.
 
-    Raises the error of reading a single port; of several ports it is listed.
+    Raises the error of reading a single port. If there are several ports, their errors are returned instead.
     """
     from ibkeys.topology.find import SeveralNodes
 
@@ -111,12 +114,12 @@ def _read_ports(
     except SeveralNodes as several:
         if given.portnum is not None:
             raise
-        return several.ports, [error for port in several.ports for error in _read_one(source, port, read)]
+        return several.ports, [error for port in several.ports for error in _read_port(source, port, read)]
     read(handle)
     return [handle.port], _problems_of(handle.port)
 
 
-def _read_one(source: Source, port: Port, read: Callable[[ReadablePort], object]) -> list[dict[str, Any]]:
+def _read_port(source: Source, port: Port, read: Callable[[ReadablePort], object]) -> list[dict[str, Any]]:
     try:
         read(source.handle(port))
     except IbkeysError as error:
@@ -125,23 +128,24 @@ def _read_one(source: Source, port: Port, read: Callable[[ReadablePort], object]
 
 
 def sweep_for(
-    source: Source, where: Where, chosen: PortFilter, wanted: Wanted, several: NodeSet | None = None
+    source: Source, where: Where, filters: PortFilter, wanted: Wanted, several: NodeSet | None = None
 ) -> Topology:
-    """Return the topology of a sweep, and prepare *chosen* to filter its ports.
+    """Return the topology of a sweep, and prepare *filters* to choose among its ports.
 
-    *several*: ADDR. Raises AddressError for a name that is not there, and the errors of `load`.
+    *wanted*: the data to read. *several*: ADDR, if it stands for several nodes. Raises AddressError for a name that no
+    node has, and the errors of `load` and of a sweep.
     """
-    if chosen.since is None:
-        found = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or chosen.needs_tables))
+    if filters.since is None:
+        topology = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or filters.needs_tables))
     else:
-        before = load(chosen.since)
+        before = load(filters.since)
         with progress_bar(where) as progress:
             now = source.take_snapshot(progress)
         say_notes(now.fabric)
-        chosen.compare(before, now)
-        found = now.fabric
-    chosen.look_up(found, several=several)
-    return found
+        filters.compare(before, now)
+        topology = now.fabric
+    filters.look_up(topology, several=several)
+    return topology
 
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
@@ -149,12 +153,16 @@ def _problems_of(port: Port) -> list[dict[str, Any]]:
     from ibkeys.topology.plausible import node_problems, port_problems
 
     problems = node_problems(port.node.node_info) + port_problems(port)
-    unsaid = () if port.node.says_capacity else ("PartitionCap",)  # its zero is not from the node
-    return [{**port.identity(), "error": text} for field, text in problems if field not in unsaid]
+    # In a node from imported files that lack PartitionCap it is 0, which the node did not report.
+    not_reported = () if port.node.says_capacity else ("PartitionCap",)
+    return [{**port.identity(), "error": text} for field, text in problems if field not in not_reported]
 
 
 def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | None = None) -> Topology:
-    """Discover the fabric with a progress bar, and write the notes of the sweep. *wanted* replaces *p_keys*."""
+    """Sweep the fabric with a progress bar, write the notes of the sweep, and return the topology.
+
+    *wanted*: the data to read; None: only P_Key tables are added, if *p_keys*.
+    """
     with progress_bar(where) as progress:
         found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
     say_notes(found)
@@ -162,33 +170,37 @@ def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | N
 
 
 def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
-    """Take a snapshot with a progress bar, and write the warnings of `Fabric.take_snapshot`."""
-    heard = len(fabric.warnings)
+    """Take a snapshot with a progress bar, and write the warnings of `Fabric.take_snapshot`.
+
+    *make_secret*: whether to create the secret for fingerprints of M_Keys if there is none.
+    """
+    already_written = len(fabric.warnings)
     try:
         with progress_bar(where) as progress:
             return fabric.take_snapshot(progress, make_secret=make_secret)
     finally:
-        exits.warn_each(fabric.warnings[heard:])
+        exits.warn_each(fabric.warnings[already_written:])
 
 
-def say_notes(found: Topology) -> None:
+def say_notes(topology: Topology) -> None:
     """Write the notes of a topology to standard error.
 
-    From now on no line is folded within the name of one of its nodes.
+    This also registers the names of its nodes: no later line is folded within one of them.
     """
-    keep_whole(node.description for node in found.nodes)
-    exits.warn_each(found.notes, "note")
+    keep_whole(node.description for node in topology.nodes)
+    exits.warn_each(topology.notes, "note")
 
 
-def errors_of(found: Topology, counts: Callable[[Trouble], bool] = lambda trouble: True) -> list[dict[str, Any]]:
-    """Return the failed reads as errors of the document. *counts*: which of them to return."""
-    return [{**trouble.port.identity(), "error": trouble.error} for trouble in found.troubles if counts(trouble)]
+def errors_of(topology: Topology, counts: Callable[[Trouble], bool] = lambda trouble: True) -> list[dict[str, Any]]:
+    """Return the failed reads as errors of the document. *counts*: returns whether to include a trouble."""
+    return [{**trouble.port.identity(), "error": trouble.error} for trouble in topology.troubles if counts(trouble)]
 
 
 def finish(errors: Sequence[dict[str, Any]], format: str, names: FoldedNames | None = None, each: bool = False) -> int:
-    """Write failed reads to standard error, each cause once (*each*: for each port), and return the exit code.
+    """Write failed reads to standard error, and return the exit code.
 
-    *names*: the names of ports, if more ports are known than those of *errors*.
+    Each cause is written once, or for each port with *each*. *names*: the folded names of ports; None: they are made
+    from *errors*.
     """
     if not errors:
         return exits.DONE
@@ -205,10 +217,10 @@ def show(
     asked: ShownPorts,
     in_table: Callable[[JsonRow], bool] = lambda row: True,
 ) -> int:
-    """Write *port_listing* and return the exit code. *fields*: the fields of a port, without its identity.
+    """Write *port_listing* in the format of the options, and return the exit code.
 
-    *in_table*: which rows the table of a sweep lists; equal rows are folded as the options say. Raises UsageError for a
-    folding option that does not go with the format.
+    *fields*: the fields of a port, without its identity. *in_table*: returns whether the table of a sweep lists a row.
+    Raises UsageError for a folding option that does not go with the format.
     """
     format, folded = asked.format, is_folded(asked.listing, asked.format)
     names = FoldedNames([*port_listing.ports, *port_listing.errors], port_listing.fabric)
@@ -221,31 +233,33 @@ def show(
         write_ports(fields, [row for row in port_listing.ports if in_table(row)], names, folded)
         write_unreached(port_listing.unreached)
     else:
-        shown = [field for field in fields if field.title]
+        titled = [field for field in fields if field.title]
         for row in port_listing.ports:
-            write_details(heading_of(row), ((field.title, field.in_words(row)) for field in shown))
+            write_details(heading_of(row), ((field.title, field.in_words(row)) for field in titled))
     return finish(port_listing.errors, format, names, asked.listing.each)
 
 
 def write_ports(fields: Sequence[Field], rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> None:
     """Write a table of ports with the *fields* that have a title.
 
-    Each port has a row, or, if *folded*, each set of equal values.
+    *folded*: whether ports with equal values share a row; else each port has a row.
     """
-    shown = [field for field in fields if field.title]
-    titles = [field.short_title for field in shown]
+    titled = [field for field in fields if field.title]
+    titles = [field.short_title for field in titled]
     if folded:
-        write_folded(names, rows, titles, lambda row: [field.folded_cell(row) for field in shown])
+        write_folded(names, rows, titles, lambda row: [field.folded_cell(row) for field in titled])
     else:
-        write_table([*NAMING, *titles], ([*naming(row), *(field.cell(row) for field in shown)] for row in rows))
+        write_table(
+            [*NAME_TITLES, *titles], ([*name_cells(row), *(field.cell(row) for field in titled)] for row in rows)
+        )
 
 
-NAMING: Final = ("Node", "GUID", "Port", "LID")
+NAME_TITLES: Final = ("Node", "GUID", "Port", "LID")
 """Titles of the columns that name a port."""
 
 
-def naming(row: JsonRow) -> list[Any]:
-    """Return the cells that name a port. From now on no line is folded within the name of its node."""
+def name_cells(row: JsonRow) -> list[Any]:
+    """Return the cells that name a port. This registers the name of its node: no later line is folded within it."""
     keep_whole([row["node_desc"]])
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
@@ -280,9 +294,9 @@ def peer_document(port: Port) -> dict[str, Any] | None:
     return {part: document[part] for part in PEER_PARTS}
 
 
-def values_of(read: object | None, names: Iterable[str]) -> dict[str, Any]:
-    """Return the attributes *names* of *read* for the document; each is None if *read* is None."""
-    return {name: getattr(read, name) if read is not None else None for name in names}
+def values_of(source: object | None, names: Iterable[str]) -> dict[str, Any]:
+    """Return the attributes *names* of the object *source* for the document; each is None if *source* is None."""
+    return {name: getattr(source, name) if source is not None else None for name in names}
 
 
 def stop_document(stop: PacketCheck) -> dict[str, Any]:
@@ -297,9 +311,9 @@ def not_active_document(end: Port) -> dict[str, Any]:
 
 
 def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> None:
-    """Write notes about ports on links between switches that stop P_Keys, and about such ports that were not read.
+    """Write notes about ports on links between switches: the ports that stop packets, and the ports that were not read.
 
-    *chosen*: only P_Keys of these partitions; empty: all.
+    *chosen*: only packets with P_Keys of these partitions count; empty: all.
     """
     unread = reach.unread_between_switches
     lines = [
@@ -314,7 +328,7 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
 
 
 def write_unreached(unreached: int) -> None:
-    """Write the number of ports that no link of this subnet reaches; they may be linked to another subnet."""
+    """Write the number of ports that no link of this subnet reaches, if any. They may be linked to another subnet."""
     if unreached:
         write(f"({counted(unreached, 'CA or router port')} not read: not linked to this subnet, or not at all)")
 
@@ -326,5 +340,5 @@ def progress_bar(where: Where) -> Iterator[OnFound | None]:
 
     with ProgressLine(not where.debug) as progress:
         progress.show("reading the fabric")
-        told = progress.is_drawing
-        yield (lambda nodes, ports: progress.show(f"reading: {nodes} nodes, {ports} ports")) if told else None
+        is_drawn = progress.is_drawing
+        yield (lambda nodes, ports: progress.show(f"reading: {nodes} nodes, {ports} ports")) if is_drawn else None

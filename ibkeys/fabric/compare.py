@@ -56,7 +56,7 @@ class Difference:
     field: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the difference as the contract has it; ``delta`` is the increase of a counter."""
+        """Return the difference as the JSON document has it; ``delta`` is the increase of a counter."""
         names = ("kind", "index", "pkey", "field", "before", "after")
         delta = self.after - self.before if self.kind == "counter" else None
         return {**self.port.identity(), **{name: getattr(self, name) for name in names}, "delta": delta}

@@ -52,7 +52,7 @@ class PortEvent:
     field: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Return the event as the contract has it."""
+        """Return the event as the JSON document has it."""
         names = ("since", "taken", "kind", "before", "after", "index", "pkey", "field")
         return {**self.port.to_json(), **{name: getattr(self, name) for name in names}}
 

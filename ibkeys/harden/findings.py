@@ -47,7 +47,7 @@ class RemainingFinding:
     why: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as the contract has it."""
+        """Return the finding as the JSON document has it."""
         found = self.finding
         return {
             "rule": found.rule,

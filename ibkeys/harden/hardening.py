@@ -43,7 +43,7 @@ class PlannedStep:
     refusals: Sequence[IbkeysError]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step as the contract has it. No key is in it."""
+        """Return the step as the JSON document has it. No key is in it."""
         change = self.change
         return {
             "step": self.step.name,

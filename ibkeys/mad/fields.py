@@ -84,7 +84,7 @@ class FieldRow(Generic[_Value]):
         buffer[self.span] = (old & ~self.bits | new & self.bits).to_bytes(self.stop - self.byte)
 
     def to_json(self, value: Any) -> Any:
-        """Return *value* as the JSON contract has it."""
+        """Return *value* as the JSON documents have it."""
         return value
 
     def _checked(self, value: Any, what: str) -> int:

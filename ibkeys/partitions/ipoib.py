@@ -49,7 +49,7 @@ class GroupValues:
     flow_label: int
 
     def to_json(self) -> dict[str, Any]:
-        """Return the values as the contract has them."""
+        """Return the values as the JSON document has them."""
         return {
             **asdict(self),
             "pkey": f"0x{self.pkey:04x}",
@@ -100,7 +100,7 @@ class GroupFinding:
         return str(ipaddress.IPv6Address(self.mgid))
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as the contract has it."""
+        """Return the finding as the JSON document has it."""
         return {
             "mgid": self.mgid_text,
             "partition": f"0x{self.base:04x}",

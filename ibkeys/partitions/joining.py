@@ -106,7 +106,7 @@ class Joins:
         return f". A group that none of them can join prevents this: ipoib, {flag} in the policy"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the contract has it."""
+        """Return it as the JSON document has it."""
         return {
             "partition": f"0x{self.base:04x}",
             "name": self.name,

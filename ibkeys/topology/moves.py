@@ -61,7 +61,7 @@ class Move:
         return None if before is None or after is None else before == after
 
     def to_json(self) -> dict[str, Any]:
-        """Return the move as the contract has it: a port of the later sweep with ``before`` and ``after``.
+        """Return the move as the JSON document has it: a port of the later sweep with ``before`` and ``after``.
 
         ``before`` and ``after`` are switch ports. For ``hca-replaced`` they are the removed port and the added port,
         for ``renamed`` the two names. ``same_name`` and ``places`` are null except for ``hca-replaced``, and ``with``
@@ -100,27 +100,27 @@ class Move:
     def __str__(self) -> str:
         """Return the change on one line. GUIDs are added where two of the named nodes have the same name."""
         nodes = {(node.guid, node.twin): node for node in self._named_nodes()}.values()
-        doubled = len({node.description for node in nodes}) < len(nodes)
-        return clean(self._words(doubled))
+        with_guids = len({node.description for node in nodes}) < len(nodes)
+        return clean(self._text(with_guids))
 
     def _named_nodes(self) -> Iterator[Node]:
         for old, new in self.pairs:
             yield from (new.node, place_of(old).node, place_of(new).node) if self.kind != "renamed" else (new.node,)
 
-    def _words(self, doubled: bool) -> str:
+    def _text(self, with_guids: bool) -> str:
         old, new = self.pairs[0]
         if self.kind == "renamed":
             return f"renamed: {_quoted(old.node)} -> {_quoted(new.node)} ({new.node.type_name} 0x{new.node.guid:016x})"
         if self.kind == "hca-replaced":
-            places = ", ".join(_short(place_of(port), doubled) for port, _ in self.pairs)
+            places = ", ".join(_short(place_of(port), with_guids) for port, _ in self.pairs)
             guids = f"0x{old.node.guid:016x} -> 0x{new.node.guid:016x}"
             if self.same_name:
                 return f"HCA replaced: {_quoted(new.node)}, the name is the same, {guids} at {places}"
             return f"HCA replaced: {_quoted(old.node)} -> {_quoted(new.node)}, {guids} at {places}"
         if self.kind == "cable-moved":
-            places = " -> ".join(_short(place_of(port), doubled) for port in (old, new))
-            return f"cable moved: {_short(new, doubled)}: {places}"
-        ends = (f"{_short(port, doubled)} (now at {_short(place_of(port), doubled)})" for _, port in self.pairs)
+            places = " -> ".join(_short(place_of(port), with_guids) for port in (old, new))
+            return f"cable moved: {_short(new, with_guids)}: {places}"
+        ends = (f"{_short(port, with_guids)} (now at {_short(place_of(port), with_guids)})" for _, port in self.pairs)
         return f"swapped: {' and '.join(ends)}"
 
 

@@ -85,5 +85,5 @@ class LookedAt:
         return f"only {self.ports} of {counted(self.of, 'port')} {'was' if self.ports == 1 else 'were'} examined"
 
     def to_json(self) -> dict[str, int]:
-        """Return the counts as the contract has them."""
+        """Return the counts as the JSON document has them."""
         return {"ports": self.ports, "of": self.of}

@@ -17,7 +17,7 @@ import pytest
 from ibkeys.apply.confirm import rolls_back
 from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, go_back, own_program
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.cli.guarding import LEFT_OUT, command_for_child, keep_opened
+from ibkeys.cli.guarding import LEFT_OUT, command_for_child, hand_over
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
 from ibkeys.store.keystore.keystore import KeyStore
@@ -98,7 +98,7 @@ def test_a_command_tells_its_guardian_which_port_it_opened() -> None:
     for is_simulated in (True, False):
         local = partial(SimpleNamespace, ca_name="mlx5_1", port=2)
         fabric: Any = SimpleNamespace(is_simulated=is_simulated, local=local)
-        keep_opened(guardian, Where(), fabric)
+        hand_over(guardian, Where(), fabric)
     assert told == [("mlx5_1", 2)]
 
 

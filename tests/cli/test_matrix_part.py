@@ -111,10 +111,10 @@ def test_what_changed_since_a_snapshot_chooses(taken: Path, tmp_path: Path) -> N
 
 def test_the_table_says_that_it_is_a_part(taken: Path) -> None:
     lines = run("matrix", "--from", taken, "--node", "node03").out.splitlines()
-    assert lines[0] == "only 1 of 8 ports was examined: their partitions, with all members"
-    assert "2 pairs with such a port can talk, over all partitions (each: --pairs)" in lines
+    assert lines[0] == "only 1 of 8 ports was examined; below are the partitions of these ports, with all members"
+    assert "2 pairs with at least one of these ports can talk, over all partitions (each: --pairs)" in lines
     lines = run("matrix", "--from", taken, "--node", "node03", "--pairs").out.splitlines()
-    assert lines[0] == "only 1 of 8 ports was examined: pairs with such a port"
+    assert lines[0] == "only 1 of 8 ports was examined; each pair below has at least one of these ports"
     assert len(lines) == 3
 
 

@@ -147,7 +147,7 @@ def test_both_ports_of_a_host_join_and_that_is_said(policy: Path) -> None:
 def test_switches_are_meant_by_port_0_and_a_guid_may_be_still_to_come(policy: Path) -> None:
     result = edit("partition-add", policy, "lustre", "--full", "MF0*", "--full", "0x0002c903000a9999")
     assert result.code == 0
-    assert "note: 1 of them switches: MF0;switch-a:IS5023/U1 port 0" in result.err
+    assert "note: 1 of the selected ports is of a switch: MF0;switch-a:IS5023/U1 port 0" in result.err
     assert "warning: 0x0002c903000a9999: no port that was read has this GUID" in result.err
     assert (
         "    0x0002c90200401000=full,  # MF0;switch-a:IS5023/U1\n    0x0002c903000a9999=full ;\n" in policy.read_text()

@@ -123,7 +123,7 @@ def test_terminal_is_asked_twice_for_a_new_key(monkeypatch: pytest.MonkeyPatch) 
     answers = iter([str(KEY), str(OTHER_KEY)])
     monkeypatch.setattr("sys.stdin.isatty", lambda: True, raising=False)
     monkeypatch.setattr("getpass.getpass", lambda *_: next(answers))
-    with pytest.raises(IbkeysError, match="the two differ"):
+    with pytest.raises(IbkeysError, match="the two texts that were typed differ"):
         read_key(MKey, "-", "--new-m-key", is_new=True)
 
 

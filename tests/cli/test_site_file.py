@@ -154,7 +154,7 @@ def test_a_link_is_not_used_wherever_it_is_on_the_way(site_file: Written, tmp_pa
     site = site_file(ca="x")
     link = tmp_path / "link.toml"
     link.symlink_to(site)
-    refused(link, f"a symbolic link leads to it, so it is not used: name {site} itself")
+    refused(link, f"a symbolic link leads to this file, so it is not used: name {site} itself")
     (tmp_path / "folder").symlink_to(tmp_path)
     refused(tmp_path / "folder" / "ibkeys.toml", f"name {site} itself")
 
@@ -188,7 +188,7 @@ def test_a_file_that_it_names_is_looked_at_like_itself(site_file: Written, share
         link = shared / f"link-{name}"
         link.symlink_to(named)
         site = site_file(**{name: value.replace(str(named), str(link))}, subnet=[LOCAL_PORT])
-        with pytest.raises(FileFormatError, match=f"{name}: {link}: a symbolic link leads to it"):
+        with pytest.raises(FileFormatError, match=f"{name}: {link}: a symbolic link leads to this file"):
             [parsed(command, "--site", site) for command in ("apply", "audit")]
 
 

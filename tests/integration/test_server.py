@@ -325,7 +325,7 @@ def test_a_verbose_server_serves_on_when_its_reader_leaves() -> None:
                 assert server.wait(20) == 0
             finally:
                 server.kill()
-        assert said.count("what was shown or captured ends here") == 1
+        assert said.count("printing or capturing of MADs ends here") == 1
 
 
 def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> None:
@@ -341,6 +341,6 @@ def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> No
 def test_names_are_kept_for_completion_while_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     with Served(TWO_SWITCH) as fabric:
-        which = names.served(fabric.socket_name)
-        assert {"H-0002c903000a1010", "node01 mlx4_0"} <= set(names.kept(which))
+        which = names.list_of_server(fabric.socket_name)
+        assert {"H-0002c903000a1010", "node01 mlx4_0"} <= set(names.load_names(which))
     assert list((tmp_path / "ibkeys").iterdir()) == []

@@ -213,9 +213,9 @@ def test_killed_before_the_first_file_it_goes_back(served: Subnet, stack: ExitSt
     refused = rotate(served)
     assert (refused.returncode, "`ibkeys resume 1` finishes it" in refused.stderr) == (4, True)
     dry = served.ibkeys("undo", "--dry-run")
-    assert (dry.returncode, dry.stdout.startswith("dry run: its keys would be given up")) == (1, True)
+    assert (dry.returncode, dry.stdout.startswith("dry run: the new keys would be given up")) == (1, True)
     done = served.ibkeys("undo", "--yes")
-    assert (done.returncode, "was taken back" in done.stdout) == (0, True), done.stderr
+    assert (done.returncode, "was undone: no file" in done.stdout) == (0, True), done.stderr
     assert (running.conf.read_bytes(), left_over(running.conf)) == (before, [])
     assert {row.state for row in stored(stores)} == {"former"}
     with Journal.read(stores / "journal.db") as journal:

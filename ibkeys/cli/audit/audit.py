@@ -13,9 +13,9 @@ from ibkeys.cli.audit.formats import (
     FOR_CHECKS,
     FOR_OTHERS,
     ForChecks,
-    checked,
     code_of,
     for_checks_of,
+    for_checks_options,
     text_for_others,
     write_for_checks,
 )
@@ -28,7 +28,7 @@ from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
-from ibkeys.cli.policies.aliases import say_aliases
+from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED
@@ -49,8 +49,8 @@ class RuleChoice:
     ``explain``: the rule to explain; None: an audit.
     """
 
-    profile: Profile = options.taken(PROFILE, DEFAULT_PROFILE)
-    fail_on: FailOn = options.taken(FAIL_ON, DEFAULT_FAIL_ON)
+    profile: Profile = options.field_of(PROFILE, DEFAULT_PROFILE)
+    fail_on: FailOn = options.field_of(FAIL_ON, DEFAULT_FAIL_ON)
     check: tuple[str, ...] = options.field(
         "--check", multiple=True, metavar="ID[,ID...]", help="Only these rules; repeatable."
     )
@@ -63,11 +63,11 @@ class RuleChoice:
     skip: tuple[str, ...] = options.field(
         "--skip", multiple=True, metavar="ID[,ID...]", help="Skip these rules; repeatable."
     )
-    waivers: str | None = options.taken(WAIVERS)
+    waivers: str | None = options.field_of(WAIVERS)
     no_remedy: bool = options.field("--no-remedy", is_flag=True, help="Omit the remedies.")
-    for_checks: ForChecks = options.taken(checked)
-    class_keys: bool = options.taken(CLASS_KEYS, default=False)
-    ask_unkeyed: bool = options.taken(ASK_UNKEYED, default=False)
+    for_checks: ForChecks = options.field_of(for_checks_options)
+    class_keys: bool = options.field_of(CLASS_KEYS, default=False)
+    ask_unkeyed: bool = options.field_of(ASK_UNKEYED, default=False)
     explain: str | None = options.field(
         "--explain", env=False, metavar="ID", help="Explain a rule; the fabric is not read."
     )
@@ -148,9 +148,9 @@ def _part_of(data: AuditInput, chosen: PortFilter) -> FabricPart | None:
 
 
 def _say_unmatched(data: AuditInput) -> None:
-    """Report the GUIDs of the policy that no port has: such a GUID is misspelled, or is of another fabric."""
+    """Write a note on the GUIDs of the policy that no port has: such a GUID is misspelled, or is of another fabric."""
     named = data.resolution.unmatched if data.resolution is not None else ()
-    aliases = say_aliases(data.fabric, "the policy", [rule.guid for rule in named])
+    aliases = note_aliases(data.fabric, "the policy", [rule.guid for rule in named])
     unmatched = [rule for rule in named if rule.guid not in aliases]
     if unmatched:
         what = "GUID that is" if len(unmatched) == 1 else "GUIDs that are"

@@ -1,4 +1,4 @@
-"""The options for the sources that an audit compares the fabric with, and the input of the rules made from them."""
+"""The options that name the sources an audit compares the fabric with, and making the input of the rules."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ if TYPE_CHECKING:
 class Compare:
     """The sources that the fabric is compared with, and the thresholds of rules.
 
-    The defaults are those of the options.
+    ``with_default_key`` is no option: whether --probe-sa also asks the SA with OpenSM's default SA_Key.
     """
 
-    policy: str | None = options.taken(
+    policy: str | None = options.field_of(
         options.policy(
             "The policy to compare P_Key tables with; opensm: the policy of the master on this host; ufm:URL: UFM's "
             "partitions."
@@ -52,7 +52,7 @@ class Compare:
     inventory: str | None = options.field(
         "--inventory", metavar="FILE", help="The GUIDs that belong to this fabric, one per line."
     )
-    sm_guids: tuple[str, ...] = options.taken(SM_GUIDS, ())
+    sm_guids: tuple[str, ...] = options.field_of(SM_GUIDS, ())
     max_share: int = options.number_field(
         "--max-share", 1, 1 << 20, "N", "Number of nodes that may share one M_Key.", default=1
     )
@@ -62,14 +62,14 @@ class Compare:
     sweep_interval: int | None = options.number_field(
         "--sweep-interval", 1, 65535, "SECONDS", "The subnet manager's sweep interval."
     )
-    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
-    probe_sa: bool = options.taken(options.probe_sa, default=False)
-    sm_port: int | None = options.taken(options.sm_port)
-    pkey_idx: int | None = options.taken(options.pkey_idx)
+    inbound_check: InboundCheck = options.field_of(options.inbound_check, DEFAULT_INBOUND_CHECK)
+    probe_sa: bool = options.field_of(options.probe_sa, default=False)
+    sm_port: int | None = options.field_of(options.sm_port)
+    pkey_idx: int | None = options.field_of(options.pkey_idx)
     ufm_smconf: str | None = options.field(
         "--ufm-smconf", metavar="ufm:URL", help="Ask UFM whether its SM's keys are unset, default or set."
     )
-    ufm: UfmOptions | None = options.taken(ufm_options)
+    ufm: UfmOptions | None = options.field_of(ufm_options)
     with_default_key: bool = True
 
 
@@ -77,14 +77,14 @@ compare: Final = options.group("compared", Compare)
 
 
 def words_of(values: Iterable[str]) -> list[str]:
-    """Return the words of a repeatable option whose values may be lists with commas, or blanks from the environment."""
+    """Return all words of a repeatable option. In each value they are separated by commas, or by blanks."""
     return [word for value in values for word in value.replace(",", " ").split()]
 
 
-def read_given(compare: Compare) -> dict[str, Any]:
-    """Return the parts of an audit's input that come from files and options.
+def read_comparisons(compare: Compare) -> dict[str, Any]:
+    """Return the keyword arguments of `AuditInput` that come from files, options and UFM.
 
-    Raises FileFormatError, StoreError, EncodeError.
+    Raises FileFormatError, StoreError, EncodeError, UsageError, and for a UFM the errors of `read_sm_settings`.
     """
     from ibkeys.audit.files import read_guids, read_registry
     from ibkeys.audit.inputs import Thresholds
@@ -120,12 +120,12 @@ def _say_warnings(policy: Policy) -> None:
 def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
     from ibkeys.audit.files import parse_guid, read_guids
 
-    found: set[int] = set()
+    guids: set[int] = set()
     for word in words_of(values):
-        found |= read_guids(Path(word[1:])) if word.startswith("@") else {parse_guid(word)}
-    for guid in found:
+        guids |= read_guids(Path(word[1:])) if word.startswith("@") else {parse_guid(word)}
+    for guid in guids:
         typed.exempt_guid(guid)
-    return frozenset(found) if values else None
+    return frozenset(guids) if values else None
 
 
 def read_input(
@@ -133,10 +133,11 @@ def read_input(
 ) -> tuple[AuditInput, str]:
     """Return the input of an audit, from the fabric or from the snapshot of ``--from``, and the name of its source.
 
-    Files are read before anything is sent. *ask_class_keys* adds to a new snapshot the keys of other management
-    classes. Raises UsageError, and the errors of `read_given` and of a sweep.
+    Files are read before anything is sent. *ask_class_keys* adds the keys of other management classes to the snapshot
+    of the sweep; with ``--from`` it must be None. Raises UsageError, and the errors of `read_comparisons`, of a sweep
+    and of `load`.
     """
-    given = read_given(compare)
+    given = read_comparisons(compare)
     if where.snapshot is not None:
         refuse_with_a_file(compare.policy, "probe_sa")
         if ask_class_keys is not None:
@@ -150,7 +151,10 @@ def read_input(
 
 
 def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compare) -> tuple[AuditInput, str]:
-    """Sweep the fabric once; return the input of an audit made from the sweep, and the name of the local port."""
+    """Sweep the fabric once; return the input of an audit made from the sweep, and the name of the local port.
+
+    *given*: the result of `read_comparisons`. Raises the errors of a sweep.
+    """
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput
     from ibkeys.fabric.probes import probe_sa
@@ -173,16 +177,17 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
 
 
 def host_of(keystore: Path | None, where: Where) -> AuditedHost:
-    """Return the facts about key files and devices of this host."""
+    """Return the facts about key files and devices of this host. *keystore*: the file of the key store, if any."""
     from ibkeys.audit.gather import look_at_host
 
     return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
-    """Return the input of an audit made from a snapshot.
+    """Return the input of an audit made from the snapshot of ``--from``. *given*: the result of `read_comparisons`.
 
     The key files and devices of this host are examined only if the snapshot was taken on this host, of a real fabric.
+    Raises the errors of `load`.
     """
     from ibkeys.audit.gather import look_at_store
     from ibkeys.audit.inputs import AuditInput

@@ -1,4 +1,4 @@
-"""Resume and undo of a change of part_enforce that `harden` began, and closing its operation."""
+"""Resuming and undoing a change of part_enforce that `harden` began, and closing its operation."""
 
 from __future__ import annotations
 
@@ -22,14 +22,18 @@ if TYPE_CHECKING:
     from ibkeys.harden.step import HardenRequest
 
 _UNDO: Final = "undo"
-"""The writer's command, in the journal, when it restores the former part_enforce."""
+"""The command that the journal names for an operation that restores the former part_enforce."""
 
 
 class EnforcementRequest(FilesRequest):
     """A request to finish, undo or close one change of part_enforce."""
 
     def finish(self) -> int:
-        """Finish the change, or its undo if that was begun. Return the exit code."""
+        """Finish the change, or its undo if an undo was begun. Return the exit code.
+
+        Raises UsageError for a simulated subnet, Refused for an interlock or without confirmation, and the errors of
+        the writer.
+        """
         from ibkeys.harden.enforcement import plan_rest, writer_command
 
         with self._writer(writer_command(self.record)) as writer:
@@ -44,10 +48,11 @@ class EnforcementRequest(FilesRequest):
             return self._carry_out(writer, plan_back(writer, self._asked(), self.record.id))
 
     def end_record(self) -> int:
-        """Close the operation, because another program or administrator has changed part_enforce since; return the exit
-        code.
+        """Close the operation, and return the exit code.
 
-        Raises UsageError for an operation that has ended.
+        This is for a change after which another program or administrator has changed part_enforce. Raises UsageError
+        for any other change, and for an operation that has ended; Refused without
+        confirmation.
         """
         from ibkeys.harden.enforcement import why_it_may_end
         from ibkeys.harden.step import COMMAND
@@ -56,9 +61,9 @@ class EnforcementRequest(FilesRequest):
             raise ended_error(self.record)
         with self._writer(COMMAND) as writer:
             number = self.record.id
-            otherwise = f"operation {number}: `ibkeys resume {number}` finishes it"
+            operation = f"operation {number}: `ibkeys resume {number}` finishes it"
             why = why_it_may_end(writer, self._asked())
-            return end_overtaken(self.consent, why, partial(self._close, writer), otherwise)
+            return end_overtaken(self.consent, why, partial(self._close, writer), operation)
 
     def _close(self, writer: ChangeWriter) -> str:
         from ibkeys.harden.overtaken import close_overtaken

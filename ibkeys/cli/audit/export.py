@@ -27,15 +27,15 @@ if TYPE_CHECKING:
     from ibkeys.export.latest import Latest
 
 _DEFAULT_INTERVAL: Final = timedelta(minutes=5)
-_PATIENCE: Final = 3
-"""Intervals after the last reading until the endpoint stops showing its numbers."""
+_STALE_AFTER: Final = 3
+"""The endpoint stops showing the numbers of the last reading after so many intervals."""
 _LEAST_PAUSE: Final = 1.0
 """Shortest pause between two readings, in seconds, also if a reading takes longer than the interval."""
 
 
 @dataclass(frozen=True, slots=True)
 class ExportTarget:
-    """The options of `export`: where the metrics go, how often, who may read them, and which metrics each port has."""
+    """The options of `export`: where the metrics go, how often, who may read them, and which metrics a port has."""
 
     textfile: str | None = options.field(
         "--textfile", metavar="FILE", help="Write the metrics to a file for node_exporter's textfile collector."
@@ -85,23 +85,23 @@ def export(where: Where, target: ExportTarget, compared: Compare, profile: Profi
     from ibkeys.export.latest import Latest
     from ibkeys.export.page import MetricChoice
 
-    _check(where, target, compared)
+    _check_options(where, target, compared)
     reader = Reader(where, compared, profile, waivers, MetricChoice(target.all_ports, target.port_info), target.max_age)
-    latest = Latest(target.period * _PATIENCE if target.period is not None else None)
+    latest = Latest(target.period * _STALE_AFTER if target.period is not None else None)
     textfile = Path(target.textfile) if target.textfile is not None else None
     publisher = Publisher(latest, textfile, to_stdout=target.listen is None)
-    with _ended_by_sigterm() as ended, ExitStack() as stack:
+    with _interrupt_at_sigterm() as received, ExitStack() as stack:
         try:
             if target.listen is not None:
                 stack.enter_context(_endpoint(target, target.listen, latest))
             return _run(reader, publisher, target.period)
         except KeyboardInterrupt:
-            if not ended:
+            if not received:
                 raise
     return exits.DONE
 
 
-def _check(where: Where, target: ExportTarget, compared: Compare) -> None:
+def _check_options(where: Where, target: ExportTarget, compared: Compare) -> None:
     """Raise UsageError or FileError for options that cannot work, before the fabric is read."""
     from ibkeys.export.textfile import check_textfile
 
@@ -127,9 +127,10 @@ def _check(where: Where, target: ExportTarget, compared: Compare) -> None:
 
 
 def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
-    """Read and publish, once or every *period* seconds until this process is ended; return the exit code.
+    """Read and publish once, or every *period* seconds until this process is ended; return the exit code.
 
-    Raises the error of the first reading if the options are wrong, and the error of its publication.
+    Raises the error of the first reading if its cause is a wrong option, and any error of its publication. Later errors
+    are only reported.
     """
     first = True
     while True:
@@ -142,7 +143,7 @@ def _run(reader: Reader, publisher: Publisher, period: float | None) -> int:
         except IbkeysError as error:
             if first:
                 raise
-            publisher.failed(error)
+            publisher.report_failure(error)
         if period is None:
             return code
         first = False
@@ -163,23 +164,23 @@ def _endpoint(target: ExportTarget, listen: str, latest: Latest) -> Iterator[Non
 
 
 @contextmanager
-def _ended_by_sigterm() -> Iterator[list[int]]:
-    """End the current work by a KeyboardInterrupt at SIGTERM, while the context is open.
+def _interrupt_at_sigterm() -> Iterator[list[int]]:
+    """Turn a SIGTERM into a KeyboardInterrupt while the context is open.
 
-    The list then holds the signal.
+    Yields a list. It is empty at first, and holds the number of the signal after the signal came.
     """
     from ibkeys.__main__ import Interrupt
 
-    came: list[int] = []
+    received: list[int] = []
     interrupt = Interrupt()
 
     def handle(number: int, frame: Any) -> None:
-        if not came:  # a second SIGTERM must not interrupt the orderly end that the first one began
-            came.append(number)
+        if not received:  # a second SIGTERM must not interrupt the orderly end that the first one began
+            received.append(number)
             interrupt(number, frame)
 
     before = signal.signal(signal.SIGTERM, handle)
     try:
-        yield came
+        yield received
     finally:
         signal.signal(signal.SIGTERM, before)

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.audit.compared import Compare, input_of, read_given, recorded_input, waivers_of
+from ibkeys.cli.audit.compared import Compare, input_of, read_comparisons, recorded_input, waivers_of
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
@@ -32,9 +32,9 @@ _CLOCKS_APART: Final = 300.0
 
 @dataclass(slots=True)
 class MetricsReading:
-    """One reading: the metrics about itself and about the fabric, and the errors of reads that failed.
+    """One reading: the metrics about the sweep and about the fabric, and the errors of the ports that were not read.
 
-    ``failure``: the error that left the reading without metrics of the fabric; None: it has them.
+    ``failure``: the error that left the reading without metrics of the fabric; None if it has these metrics.
     """
 
     sweep: SweepAttempt
@@ -47,7 +47,8 @@ class MetricsReading:
 class Reader:
     """Reads the fabric or snapshot that the options name, again and again.
 
-    ``max_age``: an older snapshot is a failed reading.
+    ``waivers``: the file of waivers, or None. ``max_age``: an older snapshot is a failed reading; None: no limit.
+    ``last_success``: when the last complete reading ended, in seconds since 1970; None before that.
     """
 
     where: Where
@@ -71,7 +72,7 @@ class Reader:
     def _read(self) -> MetricsReading:
         from ibkeys.audit.engine import audit
 
-        given = read_given(self.compared)
+        given = read_comparisons(self.compared)
         waivers = waivers_of(self.waivers)
         data, source, sweep = self._live(given) if self.where.snapshot is None else self._recorded(given)
         report = audit(data, self.profile, waivers=waivers, source=source)
@@ -82,7 +83,10 @@ class Reader:
         return MetricsReading(sweep, fabric_families(data, report, self.choice), errors_of(data.fabric))
 
     def _live(self, given: dict[str, Any]) -> tuple[AuditInput, str, SweepAttempt]:
-        """Sweep the fabric. It is opened anew each time, so that a device that went away and came back is found."""
+        """Sweep the fabric, and return an audit's input, the name of its source, and the facts about the sweep.
+
+        Opens the fabric each time, so that a device that went away and came back is found.
+        """
         begun = time.monotonic()
         with open_fabric(self.where) as fabric:
             data, source = input_of(fabric, self.where, given, self.compared)
@@ -112,9 +116,10 @@ class Reader:
 
 @dataclass(slots=True)
 class Publisher:
-    """Publishes readings: at the endpoint, in the text file, or on standard output if neither is wanted.
+    """Publishes readings: at the endpoint, and in the text file or on standard output.
 
-    An error is written to standard error only if it differs from the one before.
+    ``textfile``: None if there is none. ``to_stdout``: whether a reading without a text file goes to standard output.
+    An error is written to standard error only if it differs from the last error.
     """
 
     latest: Latest
@@ -123,32 +128,32 @@ class Publisher:
     last_error: object = None
 
     def publish(self, reading: MetricsReading) -> int:
-        """Publish a reading, and return its exit code. Raises FileError for the text file."""
+        """Publish a reading, and return its exit code. Raises FileError if the text file cannot be written."""
         page = MetricsPage.of(reading.sweep, reading.families)
         try:
             if self.textfile is not None:
                 write_textfile(self.textfile, page.text)
             elif self.to_stdout:
                 exits.write_as_is(page.text.decode())
-            return self._tell(reading)
-        finally:  # after the error is written: a program that sees the page may end this process
+            return self._write_errors(reading)
+        finally:  # the page comes after the error was written: a program that reads the page may end this process
             self.latest.publish(page)
 
-    def _tell(self, reading: MetricsReading) -> int:
+    def _write_errors(self, reading: MetricsReading) -> int:
         """Write the errors of a reading to standard error, and return its exit code."""
         if reading.failure is not None:
-            return self.failed(reading.failure)
+            return self.report_failure(reading.failure)
         errors = reading.errors
-        self._once([error["error"] for error in errors], lambda: finish(errors, "table"))
+        self._write_once([error["error"] for error in errors], lambda: finish(errors, "table"))
         return exits.NOT_COMPLETED if errors else exits.DONE
 
-    def failed(self, failure: Exception) -> int:
-        """Write the error unless it was the last one written, and return its exit code."""
+    def report_failure(self, failure: Exception) -> int:
+        """Write *failure* to standard error unless it was the last error written. Return its exit code."""
         text = exits.message_of(failure) or type(failure).__name__
-        self._once(text, lambda: exits.warn(text, "error"))
+        self._write_once(text, lambda: exits.warn(text, "error"))
         return exits.exit_code(failure)
 
-    def _once(self, what: object, say: Callable[[], object]) -> None:
-        if what != self.last_error:
-            self.last_error = what
-            say()
+    def _write_once(self, error: object, write_error: Callable[[], object]) -> None:
+        if error != self.last_error:
+            self.last_error = error
+            write_error()

@@ -31,7 +31,7 @@ FOR_CHECKS: Final = ("sdn04-04", "sdn04-05")
 
 @dataclass(frozen=True, slots=True)
 class ForChecks:
-    """The options of the formats in `FOR_CHECKS`: fields about the site, and the file of partition tenants."""
+    """The options of the formats in `FOR_CHECKS`: the site's name and platform, and the file of partition tenants."""
 
     site_id: str | None = options.field(
         "--site-id", metavar="TEXT", help="Value of site_id in sdn04-04 and sdn04-05.  [default: the host's name]"
@@ -44,28 +44,28 @@ class ForChecks:
     )
 
 
-checked: Final = options.group("for_checks", ForChecks)
+for_checks_options: Final = options.group("for_checks", ForChecks)
 
 
-def for_checks_of(wanted: ForChecks, format: str, is_part: bool) -> list[Tenancy]:
-    """Return the tenants of partitions from their file; an empty list without a file.
+def for_checks_of(chosen: ForChecks, format: str, is_part: bool) -> list[Tenancy]:
+    """Return the tenants of partitions from the file of --tenants; an empty list without a file.
 
-    *is_part*: filters choose among ports. Raises UsageError for options that do not go with *format*, FileFormatError
-    and StoreError for the file.
+    *is_part*: whether filters leave out ports. Raises UsageError for options and filters that do not go with *format*;
+    FileFormatError and StoreError for the file.
     """
     from ibkeys.audit.files import read_tenants
 
     if format not in FOR_CHECKS:
         for name in ("site_id", "platform", "tenants"):
-            if getattr(wanted, name) is not None and is_typed(name):
+            if getattr(chosen, name) is not None and is_typed(name):
                 raise UsageError(f"--{name.replace('_', '-')} requires -f {' or -f '.join(FOR_CHECKS)}")
         return []
     if is_part:
         raise UsageError(f"-f {format} is about the whole fabric: omit the filters")
-    return read_tenants(Path(wanted.tenants)) if wanted.tenants is not None else []
+    return read_tenants(Path(chosen.tenants)) if chosen.tenants is not None else []
 
 
-def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies: Sequence[Tenancy]) -> int:
+def write_for_checks(data: AuditInput, format: str, chosen: ForChecks, tenancies: Sequence[Tenancy]) -> int:
     """Write a document of `FOR_CHECKS`; return the exit code: 3 if part of the fabric was not read.
 
     Whether a check passes is decided by the program that reads the document.
@@ -74,7 +74,7 @@ def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies
     from ibkeys.audit.formats.sdn04 import DEFAULT_PLATFORM, DocumentSite, keys_document, partitions_document
     from ibkeys.jsonfile import dumps
 
-    site = DocumentSite(wanted.platform or DEFAULT_PLATFORM, wanted.site_id or data.snapshot.about.host)
+    site = DocumentSite(chosen.platform or DEFAULT_PLATFORM, chosen.site_id or data.snapshot.about.host)
     if format == "sdn04-05":
         document = keys_document(data, site)
     else:
@@ -85,9 +85,9 @@ def write_for_checks(data: AuditInput, format: str, wanted: ForChecks, tenancies
 
 
 def code_of(report: Report, fail_on: Severity | None) -> int:
-    """Return the exit code of an audit that fails for findings of severity *fail_on* or worse (None: never).
+    """Return the exit code of an audit: NOT_COMPLETED if part of the fabric was not read, whatever was found.
 
-    An incomplete audit always ends with NOT_COMPLETED.
+    Else SAYS_NO if a rule fails at the severity *fail_on* or worse (None: never), or DONE.
     """
     if not report.coverage.is_complete:
         return exits.NOT_COMPLETED
@@ -102,7 +102,11 @@ def text_for_others(
     with_remedy: bool = True,
     code: int = exits.DONE,
 ) -> str:
-    """Return the report in one of `FOR_OTHERS`; *code* is the exit code that the command ends with."""
+    """Return the report in *format*, one of `FOR_OTHERS`.
+
+    *rules*: the rules to explain in it. *fail_on*: the least severity at which a failed rule counts; None: none counts.
+    *code*: the exit code that the command ends with.
+    """
     texts = {rule.id: rule.explanation() for rule in rules}
     if not with_remedy:
         report = replace(report, results=[replace(each, remedy="") for each in report.results])

@@ -100,13 +100,13 @@ def _require_file(policy: str | None) -> None:
 
 @dataclass
 class _ShownHardening(ShownChange):
-    """A hardening, shown step by step."""
+    """A hardening, shown step by step. ``audit_report``: the report of the last audit, before or after the steps."""
 
     plan: Hardening
     fabric: Fabric
     request: HardenRequest
     audit: GoalAudit
-    found: Report
+    audit_report: Report
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write each step with its rules and how to roll it back, then the findings that no step fixes."""
@@ -114,10 +114,10 @@ class _ShownHardening(ShownChange):
             put("nothing to do: no finding that this command can fix")
         for number, each in enumerate(self.plan.steps, 1):
             _show_step(number, each, put)
-        left = [each for each in self._left() if not each.in_power]
-        if left:
+        remaining = [each for each in self._remaining() if not each.in_power]
+        if remaining:
             put("this command cannot fix:")
-            _show_left(left, put)
+            _show_remaining(remaining, put)
 
     def apply(self) -> None:
         """Make the steps, then audit again."""
@@ -130,24 +130,24 @@ class _ShownHardening(ShownChange):
     def report(self, applied: bool) -> int:
         """Write the audit and the remaining findings, and return the exit code."""
         exits.warn_each(self.plan.unmade, "not done")
-        left = self._left()
-        rows = [each.to_json() for each in left]
+        remaining = self._remaining()
+        rows = [each.to_json() for each in remaining]
         if not write_document(self.format, HARDEN, lambda: self._document(applied, rows), rows):
-            self._write_table(left)
+            self._write_table(remaining)
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
         if self.plan.unmade or not self.found.coverage.is_complete:
             return exits.NOT_COMPLETED
         return exits.SAYS_NO if self.found.fails_at(self.audit.goal.fail_on) else exits.DONE
 
-    def _left(self) -> list[RemainingFinding]:
+    def _remaining(self) -> list[RemainingFinding]:
         from ibkeys.harden.findings import remaining_findings
         from ibkeys.harden.hardening import STEPS
 
         steps = [step.name for step in STEPS if step.is_asked_for(self.request)]
         return remaining_findings(self.found, self.audit.goal.fail_on, steps)
 
-    def _document(self, applied: bool, left: list[dict[str, Any]]) -> dict[str, Any]:
+    def _document(self, applied: bool, remaining: list[dict[str, Any]]) -> dict[str, Any]:
         return {
             "dry_run": self.consent.dry_run,
             "applied": applied,
@@ -155,11 +155,11 @@ class _ShownHardening(ShownChange):
             "notes": list(self.plan.notes),
             "interlocks": [each.interlock for each in self.plan.objections],
             "unmade": list(self.plan.unmade),
-            "left": left,
+            "left": remaining,
             "audit": self.found.to_json(),
         }
 
-    def _write_table(self, left: list[RemainingFinding]) -> None:
+    def _write_table(self, remaining: list[RemainingFinding]) -> None:
         from ibkeys.cli.audit.text import write_table_report
 
         if self.consent.dry_run:
@@ -168,8 +168,8 @@ class _ShownHardening(ShownChange):
         write("")
         write_table_report(self.found, with_remedy=False, folded=sys.stdout.isatty())
         severity = self.audit.goal.fail_on
-        write(f"\nremaining, {severity} or worse:" if left else f"\nno remaining finding is {severity} or worse")
-        _show_left(left, write)
+        write(f"\nremaining, {severity} or worse:" if remaining else f"\nno remaining finding is {severity} or worse")
+        _show_remaining(remaining, write)
 
 
 def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> None:
@@ -184,7 +184,7 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
     put(clean(f"  to roll back: {change.way_back}"))
 
 
-def _show_left(left: list[RemainingFinding], put: Callable[[str], None]) -> None:
-    for each in left:
-        found = each.finding
-        put(f"  {found.rule}  {paint(found.severity, found.severity)}  {found.title}: {each.why}")
+def _show_remaining(remaining: list[RemainingFinding], put: Callable[[str], None]) -> None:
+    for each in remaining:
+        finding = each.finding
+        put(f"  {finding.rule}  {paint(finding.severity, finding.severity)}  {finding.title}: {each.why}")

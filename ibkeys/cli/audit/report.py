@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 
 
 class ReportPage(NamedTuple):
-    """One file of the folder: name, title, a sentence about its contents, and its text."""
+    """One file of the folder: its name, its title, a sentence about its contents, and its text."""
 
     name: str
     title: str
-    what: str
+    contents: str
     text: str
 
 
@@ -58,45 +58,47 @@ def report(where: Where, folder: str, compared: Compare, profile: Profile, fail_
     data, source = read_input(where, compared)
     accepted = waivers_of(waivers)
     exits.warn_each(accepted.warnings)
-    found = run_audit(data, profile, CATALOGUE, accepted, source)
-    fails = f"{found.summary['fail']} of {len(found.results)} rules fail, with remedies and evidence"
-    audit = ReportPage("audit.html", "Audit", fails, text_for_others(found, CATALOGUE, "html", fail_on))
-    pages = [audit, *_matrix(data, found), *_diff(data), *_journal(where, data)]
+    audit_report = run_audit(data, profile, CATALOGUE, accepted, source)
+    fails = f"{audit_report.summary['fail']} of {len(audit_report.results)} rules fail, with remedies and evidence"
+    audit = ReportPage("audit.html", "Audit", fails, text_for_others(audit_report, CATALOGUE, "html", fail_on))
+    pages = [audit, *_matrix(data, audit_report), *_diff(data), *_journal(where, data)]
     files = {page.name: page.text for page in pages}
-    files["index.html"] = _index(found, pages, fail_on)
+    files["index.html"] = _index(audit_report, pages, fail_on)
     write_folder(place, files)
     write(typed.without_keys(exits.clean(f"{place}: {', '.join(sorted(files))}")))
     finish(errors_of(data.fabric), "table")
-    return code_of(found, fail_on)
+    return code_of(audit_report, fail_on)
 
 
-def _index(found: Report, pages: Sequence[ReportPage], fail_on: FailOn) -> str:
+def _index(audit_report: Report, pages: Sequence[ReportPage], fail_on: FailOn) -> str:
     from ibkeys.audit.formats.html import verdict_of
     from ibkeys.audit.formats.report_pages import Text, render_text
     from ibkeys.audit.formats.words import time_text
 
-    verdict = verdict_of(found, fail_on)
-    facts = {"Fabric read": time_text(found.taken), "From": found.source, "Profile": found.profile}
+    verdict = verdict_of(audit_report, fail_on)
+    facts = {"Fabric read": time_text(audit_report.taken), "From": audit_report.source, "Profile": audit_report.profile}
     text = Text("InfiniBand keys: report", verdict["headline"], verdict["sentences"], facts, verdict["tone"])
     return render_text(text, links=[page[:3] for page in pages], version=__version__)
 
 
-def _matrix(data: AuditInput, found: Report) -> Iterator[ReportPage]:
+def _matrix(data: AuditInput, audit_report: Report) -> Iterator[ReportPage]:
     from ibkeys.audit.formats.matrix_page import render_matrix
     from ibkeys.audit.formats.words import time_text
     from ibkeys.audit.pictures.columns import lay_out
     from ibkeys.audit.pictures.fabric_map import COLOURINGS, fabric_map, worst_findings
     from ibkeys.audit.pictures.map_svg import map_svg
 
-    names = {number: name for number, name, *_ in found.partitions if name}
-    made = fabric_map(data.fabric, names, worst_findings(found))
-    source = f"{found.source}, read {time_text(found.taken)}"
-    text = render_matrix(lay_out(data.reach, names), made, source=source, version=__version__)
-    what = "Which port is in which partition, who can talk to whom, and where"
-    yield ReportPage("matrix.html", "Matrix and map", what, text)
-    by = {"partition": "partition", "level": "M_Key and ProtectBits", "finding": "finding"}
+    names = {number: name for number, name, *_ in audit_report.partitions if name}
+    picture = fabric_map(data.fabric, names, worst_findings(audit_report))
+    source = f"{audit_report.source}, read {time_text(audit_report.taken)}"
+    text = render_matrix(lay_out(data.reach, names), picture, source=source, version=__version__)
+    contents = "Which port is in which partition, who can talk to whom, and where"
+    yield ReportPage("matrix.html", "Matrix and map", contents, text)
+    colours = {"partition": "partition", "level": "M_Key and ProtectBits", "finding": "finding"}
     for each in COLOURINGS:
-        yield ReportPage(f"map-{each}.svg", f"Map by {by[each]}", "The map as a separate picture", map_svg(made, each))
+        yield ReportPage(
+            f"map-{each}.svg", f"Map by {colours[each]}", "The map as a separate picture", map_svg(picture, each)
+        )
 
 
 def _diff(data: AuditInput) -> Iterator[ReportPage]:
@@ -105,8 +107,8 @@ def _diff(data: AuditInput) -> Iterator[ReportPage]:
 
     if data.baseline is not None:
         text, tables = what_changed(data.baseline, data.snapshot)
-        what = f"{text.headline}, since {text.facts['Before']}"
-        yield ReportPage("diff.html", "What changed", what, render_text(text, tables, version=__version__))
+        contents = f"{text.headline}, since {text.facts['Before']}"
+        yield ReportPage("diff.html", "What changed", contents, render_text(text, tables, version=__version__))
 
 
 def _journal(where: Where, data: AuditInput) -> Iterator[ReportPage]:
@@ -124,5 +126,5 @@ def _journal(where: Where, data: AuditInput) -> Iterator[ReportPage]:
     except StoreError as error:
         exits.warn(f"the report does not contain the journal: {error}")
         return
-    what = f"What changing commands did: {text.headline.lower()}"
-    yield ReportPage("journal.html", "Journal", what, render_text(text, tables, version=__version__))
+    contents = f"What changing commands did: {text.headline.lower()}"
+    yield ReportPage("journal.html", "Journal", contents, render_text(text, tables, version=__version__))

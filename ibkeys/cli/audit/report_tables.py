@@ -30,42 +30,42 @@ def what_changed(before: Snapshot, after: Snapshot) -> tuple[Text, list[ReportTa
 
     Equal changes of many ports are one line with their names folded.
     """
-    changed = compare(before, after)
-    return _about_changes(changed, before, after), _changes(changed, before, after)
+    comparison = compare(before, after)
+    return _about_changes(comparison, before, after), _changes(comparison, before, after)
 
 
-def _about_changes(changed: Comparison, before: Snapshot, after: Snapshot) -> Text:
+def _about_changes(comparison: Comparison, before: Snapshot, after: Snapshot) -> Text:
     counts = (
-        (len(changed.moves.moved), "move"),
-        (len(_nodes(changed)), "node"),
-        (len(_links(changed)), "link"),
-        (len(changed.changes), "change"),
+        (len(comparison.moves.moved), "move"),
+        (len(_nodes(comparison)), "node"),
+        (len(_links(comparison)), "link"),
+        (len(comparison.changes), "change"),
     )
     texts = [count(number, what) for number, what in counts if number]
     sentences = []
-    if changed.unknown:
-        sentences.append(f"{count(len(changed.unknown), 'thing')} could not be compared, because it was not read.")
-    if not changed.keys_comparable:
+    if comparison.unknown:
+        sentences.append(f"{count(len(comparison.unknown), 'thing')} could not be compared, because it was not read.")
+    if not comparison.keys_comparable:
         sentences.append("It is not known whether a key changed: the fingerprints were made with two secrets.")
-    if changed.keys_hidden:
+    if comparison.keys_hidden:
         sentences.append(
-            f"{count(len(changed.keys_hidden), 'port')} hid the M_Key: it is not known whether it changed."
+            f"{count(len(comparison.keys_hidden), 'port')} hid the M_Key: it is not known whether it changed."
         )
     facts = {"Before": time_text(before.about.finished), "After": time_text(after.about.finished)}
     return Text("What changed", ", ".join(texts) or "Nothing changed", sentences, facts)
 
 
-def _changes(changed: Comparison, before: Snapshot, after: Snapshot) -> list[ReportTable]:
+def _changes(comparison: Comparison, before: Snapshot, after: Snapshot) -> list[ReportTable]:
     """Return the changes as tables. Equal changes of many ports are one line with their names folded."""
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
-    moved = [(clean(str(each)),) for each in changed.moves.moved]
-    ports = _folded(changed.changes, lambda each: each.port, lambda each: in_words(each.to_json()), names)
-    unknown = _folded(changed.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
+    moved = [(clean(str(each)),) for each in comparison.moves.moved]
+    ports = _folded(comparison.changes, lambda each: each.port, lambda each: in_words(each.to_json()), names)
+    unknown = _folded(comparison.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
     tables = (
         ReportTable("Moved", ("What",), moved, more),
-        ReportTable("Nodes", ("Node", "What it is", "It"), _nodes(changed), more),
-        ReportTable("Links", ("From", "To", "It"), _links(changed), more),
+        ReportTable("Nodes", ("Node", "What it is", "It"), _nodes(comparison), more),
+        ReportTable("Links", ("From", "To", "It"), _links(comparison), more),
         ReportTable("Ports", ("What changed", "How many", "Which ports"), ports, more),
         ReportTable("Not compared", ("What", "How many", "Which ports"), unknown, more),
     )
@@ -100,12 +100,12 @@ def _folded(
 
 def what_was_done(path: Path) -> tuple[Text, list[ReportTable]]:
     """Return a journal's operations as text and tables. Raises StoreError."""
-    with Journal.read(path) as stored:
-        operations = [in_one_line(operation_document(record)) for record in stored.list_operations()]
+    with Journal.read(path) as journal:
+        operations = [in_one_line(operation_document(record)) for record in journal.list_operations()]
         rows = [
             (each["id"], row)
             for each in operations
-            for entry in stored.entries(each["id"])
+            for entry in journal.entries(each["id"])
             for row in changed_rows(entry)
         ]
     for each in operations:
@@ -126,9 +126,9 @@ def what_was_done(path: Path) -> tuple[Text, list[ReportTable]]:
 
 
 def _written(rows: Sequence[tuple[int, dict[str, Any]]]) -> list[tuple[str, str, str, str]]:
-    """Return the values that operations wrote; equal values of many ports are one line.
+    """Return the values that operations wrote, as lines of a table. Equal values of many ports are one line.
 
-    *rows*: an operation's id and one value.
+    *rows*: each is the id of an operation and one changed value.
     """
     names = FoldedNames(row for _, row in rows)
     groups = grouped(rows, lambda written: (written[0], change_in_words(written[1])))

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _SnapshotOptions:
     """The options of `snapshot`: the folder, and the parts to add to the sweep."""
 
     into: str | None = options.field(
@@ -40,21 +40,21 @@ class _Asked:
     keep: timedelta | None = options.field(
         "--keep", type=DURATION, metavar="TIME", help="With --into: remove older snapshots (30d, 12h, 8w)."
     )
-    probe_sa: bool = options.taken(options.probe_sa, default=False)
+    probe_sa: bool = options.field_of(options.probe_sa, default=False)
     with_sa: bool = options.field(
         "--sa", "with_sa", is_flag=True, help="Store what the SA says about every port, for compare --from."
     )
-    sa: AskSa = options.taken(options.sa)
-    class_keys: bool = options.taken(CLASS_KEYS, default=False)
-    ask_unkeyed: bool = options.taken(ASK_UNKEYED, default=False)
+    sa: AskSa = options.field_of(options.sa)
+    class_keys: bool = options.field_of(CLASS_KEYS, default=False)
+    ask_unkeyed: bool = options.field_of(ASK_UNKEYED, default=False)
 
 
 @command("snapshot")
 @click.argument("file", required=False, metavar="FILE")
-@options.group("asked", _Asked)
+@options.group("asked", _SnapshotOptions)
 @options.format
 @options.fabric
-def snapshot(where: Where, file: str | None, asked: _Asked, format: str) -> int:
+def snapshot(where: Where, file: str | None, asked: _SnapshotOptions, format: str) -> int:
     """Save the whole fabric's keys in one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, with the raw bytes of each,
@@ -122,7 +122,7 @@ def _report(taken: Snapshot, file: str, removed: list[str], with_keys: bool, for
 def _say_unread_counters(taken: Snapshot) -> None:
     """Warn about switch ports whose PortCounters were not read.
 
-    They are read by LID and P_Key, apart from the sweep.
+    PortCounters are read by LID and P_Key, not by the sweep, so the sweep's errors do not name these ports.
     """
     unread = [(port, errors.error) for port, errors in taken.constraint_errors.items() if errors.error is not None]
     if unread:
@@ -131,7 +131,7 @@ def _say_unread_counters(taken: Snapshot) -> None:
 
 
 def _say_silent_sa(taken: Snapshot) -> None:
-    """Warn about queries that the SA did not answer; they are not part of the sweep either."""
+    """Warn about queries that the SA did not answer. They are no part of the sweep, so its errors do not name them."""
     answers = taken.sa_view.answers.values() if taken.sa_view is not None else ()
     for detail in dict.fromkeys(each.detail for each in answers if each.outcome != "answered"):
         exits.warn(f"part of the SA's data is missing in the snapshot: {detail}")

@@ -1,4 +1,4 @@
-"""Writing an audit's report for people, and its rows: failures first, then unread things, then counts."""
+"""Writing an audit's report for people: failures first, then what was not read, then counts. Also its CSV rows."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.names.folded import FoldedNames
 
 LISTED: Final = 8
-"""Lines of one list in a folded report; --each, JSON and CSV have all."""
+"""Most lines of one list in a folded report; --each, JSON and CSV have all lines."""
 _WIDTH: Final = 110
 _INDENT: Final = " " * 9
 _SEE: Final = "see NOT READ"
@@ -54,8 +54,8 @@ def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
 def write_table_report(report: Report, with_remedy: bool, folded: bool, names: FoldedNames | None = None) -> None:
     """Write the report for people.
 
-    *folded*: ports with the same message share an entry, and *names* folds their names (None: the names of the report);
-    else each port has a line.
+    *folded*: ports with the same message share an entry, and *names* folds their names (None: the names in the report
+    are used). Otherwise each port has a line.
     """
     policy = f", policy {report.policy}" if report.policy else ""
     write(clean(f"Audit of {report.source}, read {report.taken}; profile {report.profile}{policy}"))
@@ -100,14 +100,14 @@ def _verdict(report: Report) -> str:
 
 def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | None) -> None:
     failed = [subject for subject in result.subjects if subject.result == "fail"]
-    found = Counter(subject.result for subject in result.subjects)
-    counts = {"unknown": found["unknown"], "waived": found["waived"], "pass": result.passed}
+    results = Counter(subject.result for subject in result.subjects)
+    counts = {"unknown": results["unknown"], "waived": results["waived"], "pass": result.passed}
     others = [f"{count} {word}" for word, count in counts.items() if count]
     more = f" ({', '.join(others)})" if others else ""
-    same = {subject.message for subject in failed}
-    if len(failed) > 1 and len(same) == 1 and failed[0].identity["node_guid"] is not None:
+    messages = {subject.message for subject in failed}
+    if len(failed) > 1 and len(messages) == 1 and failed[0].identity["node_guid"] is not None:
         write(f"  {result.rule}  {result.title}: {counted(len(failed), 'port')}{more}")
-        _write_wrapped(_INDENT, clean(same.pop()))
+        _write_wrapped(_INDENT, clean(messages.pop()))
         places = [f"{_INDENT}- {clean(heading_of(subject.identity))}" for subject in failed]
         lines = places if fold is None else indented(fold, (subject.identity for subject in failed), f"{_INDENT}- ")
     else:
@@ -136,7 +136,7 @@ def _line(subject: Subject) -> str:
 
 
 def _write_not_read(report: Report, fold: FoldedNames | None) -> None:
-    each = fold is None or exits.says_all()
+    each = fold is None or exits.explains_all()
     causes = lines_by_cause([(trouble, trouble["error"]) for trouble in report.coverage.troubles], each, fold)
     _write_section("NOT READ", [clean(line) for line, _ in causes], not each)
 

@@ -1,7 +1,7 @@
-"""The node names of the last sweep, in the user's cache: completion never asks the fabric.
+"""The lists of node names in the user's cache, from which completion takes them: it never asks the fabric.
 
-Files with one name on each line, mode 0600, in ``$XDG_CACHE_HOME/ibkeys``: `NODES` of the last sweep, `SIMULATED_NODES`
-of the last sweep of a simulated subnet, and one for each running simulator (`served`).
+Each list is a file in ``$XDG_CACHE_HOME/ibkeys``, of mode 0600, with one name on each line. `NODES` is from the last
+sweep, `SIMULATED_NODES` from the last sweep of a simulated subnet. Each running simulator has one (`list_of_server`).
 """
 
 from __future__ import annotations
@@ -19,29 +19,29 @@ from ibkeys.store.paths import cache_directory
 NODES: Final = "nodes"
 SIMULATED_NODES: Final = "simulated-nodes"
 MOST_NAMES: Final = 50_000
-"""Most names of one list: as many as a sweep reads nodes by default."""
+"""Most names of one list. A sweep reads as many nodes by default."""
 _LARGEST: Final = MOST_NAMES * (LONGEST + 1)
 
 
-def served(socket: str) -> str:
-    """Return the name of the list of the simulator that serves *socket*.
+def list_of_server(socket: str) -> str:
+    """Return the name of the list for the simulator whose socket name is *socket*.
 
-    Raises OSError if that is no valid file name.
+    Raises OSError if *socket* cannot be part of the name of a file.
     """
     if not is_plain(socket):
         raise OSError(f"{socket!r} is not a valid file name")
     return f"served-{socket}"
 
 
-def keep(which: str, names: Iterable[str]) -> None:
-    """Write *names* as the list *which*, without names that cannot be offered, and at most `MOST_NAMES` of them.
+def save_names(list_name: str, names: Iterable[str]) -> None:
+    """Write *names* into the list *list_name*: at most `MOST_NAMES`, and only names that a shell can be offered.
 
-    Raises OSError, also if the folder belongs to another user (under sudo it may be the caller's), and RuntimeError if
-    this user has no home.
+    Raises OSError if the list cannot be written, or if its folder belongs to another user, as it may under sudo.
+    Raises RuntimeError if this user has no home.
     """
-    path = cache_directory() / which
-    kept = sorted(islice({name for name in names if is_plain(name)}, MOST_NAMES))
-    text = "".join(f"{name}\n" for name in kept)
+    path = cache_directory() / list_name
+    offered = sorted(islice({name for name in names if is_plain(name)}, MOST_NAMES))
+    text = "".join(f"{name}\n" for name in offered)
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     status = path.parent.lstat()
     if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid():
@@ -50,14 +50,17 @@ def keep(which: str, names: Iterable[str]) -> None:
         files.replace_file(path, text.encode())
 
 
-def kept(which: str) -> list[str]:
-    """Return the names of the list *which* that can be offered; none if there is no such list. Raises OSError."""
-    path = cache_directory() / which
+def load_names(list_name: str) -> list[str]:
+    """Return the names in the list *list_name* that a shell can be offered; an empty list if there is no such file.
+
+    Raises OSError if the file cannot be read, and RuntimeError if this user has no home.
+    """
+    path = cache_directory() / list_name
     if not path.exists():
         return []
     return [name for name in files.read_text(path, _LARGEST, "replace").splitlines() if is_plain(name)]
 
 
-def forget(which: str) -> None:
-    """Remove the list *which*. Raises OSError."""
-    (cache_directory() / which).unlink(missing_ok=True)
+def remove_list(list_name: str) -> None:
+    """Remove the list *list_name*. Raises OSError."""
+    (cache_directory() / list_name).unlink(missing_ok=True)

@@ -1,7 +1,7 @@
-"""Functions that offer the values of parameters, and which of them completes which parameter.
+"""Functions that offer the values of parameters, and two tables that choose the function for a parameter.
 
-Each takes the context of the command as far as it was typed, and the word to complete. Its own imports are in its body,
-so that the completion of one parameter does not load the modules of another.
+Each function takes click's context, with the words that were typed before, and the word to complete. It imports in its
+own body, so that completing one parameter does not load the modules of another.
 """
 
 from __future__ import annotations
@@ -43,14 +43,14 @@ def directories(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def rules(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Offer the audit's rules with their titles; several have commas between them."""
+    """Offer the audit's rules with their titles. The word to complete may be a list with commas."""
     from ibkeys.audit.catalogue import CATALOGUE
 
     return offer_list({rule.id: rule.title for rule in CATALOGUE}, incomplete)
 
 
 def groups(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Offer the groups of the audit's rules; several have commas between them."""
+    """Offer the groups of the audit's rules. The word to complete may be a list with commas."""
     from ibkeys.audit.findings import GROUPS
 
     return offer_list(GROUPS, incomplete)
@@ -70,9 +70,9 @@ def nodes(ctx: click.Context, incomplete: str) -> list[Item]:
 
 def simulated_nodes(ctx: click.Context, incomplete: str) -> list[Item]:
     """Offer the nodes of the last sweep of a simulated subnet."""
-    from ibkeys.cli.completing.names import SIMULATED_NODES, kept
+    from ibkeys.cli.completing.names import SIMULATED_NODES, load_names
 
-    return offer(kept(SIMULATED_NODES), incomplete)
+    return offer(load_names(SIMULATED_NODES), incomplete)
 
 
 def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
@@ -96,7 +96,10 @@ def address_or_directory(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def pair(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Offer one of a pair: after -N nodes, and files for a command without -N."""
+    """Offer values for one of the arguments A and B: nodes after -N, nothing without it.
+
+    A command that has no option -N takes files.
+    """
     if "name" not in ctx.params:
         return files(ctx, incomplete)
     return nodes(ctx, incomplete) if ctx.params["name"] else []
@@ -133,22 +136,22 @@ def partitions(ctx: click.Context, incomplete: str) -> list[Item]:
 
 
 def steering(ctx: click.Context, incomplete: str) -> list[Item]:
-    """Offer the words of `sim ctl` by its grammar, and the nodes of the simulator with this socket name."""
+    """Offer the next word of `sim ctl` by its grammar. Nodes are those of the simulator that ``--socket`` names."""
     from ibkeys.sim.steering.commands import GRAMMAR
 
     verb, *before = ctx.params.get("words") or ("",)
     usages = [(words, text) for words, text in _usages(GRAMMAR) if not verb or words[0] == verb]
     if not verb:
         return offer({words[0]: text for words, text in usages}, incomplete)
-    found: set[str] = set()
+    offered: set[str] = set()
     for words, _text in usages:
         if len(before) + 1 < len(words):
-            found.update(_alternatives(words[len(before) + 1], ctx.params.get("name")))
-    return offer(found, incomplete)
+            offered.update(_alternatives(words[len(before) + 1], ctx.params.get("name")))
+    return offer(offered, incomplete)
 
 
 def _usages(grammar: str) -> Iterator[tuple[list[str], str]]:
-    """Yield the words of each command in the grammar and its text; on a line, two blanks separate them."""
+    """Yield the words of each command in *grammar*, and its description. Two blanks separate them on their line."""
     for line in grammar.split("\n\n")[0].splitlines():
         if not line.startswith(" "):
             usage, _, text = line.partition("  ")
@@ -156,21 +159,21 @@ def _usages(grammar: str) -> Iterator[tuple[list[str], str]]:
 
 
 def _alternatives(word: str, socket: Any) -> list[str]:
-    """Return the values of a word in the grammar.
+    """Return the values that may stand for a word of the grammar. *socket*: the simulator's socket name.
 
-    Node names for NODE, A and B; else those of its alternatives that are in lower case.
+    For NODE, A and B these are the names of its nodes; for ``up|down`` the alternatives in lower case.
     """
-    from ibkeys.cli.completing.names import kept, served
+    from ibkeys.cli.completing.names import list_of_server, load_names
 
     if word in ("A", "B") or word.startswith("NODE"):
-        return kept(served(socket))
+        return load_names(list_of_server(socket))
     return [each for each in word.strip("[]").split("|") if each == each.lower() and each.isalpha()]
 
 
 def _node_names(ctx: click.Context) -> list[str]:
-    from ibkeys.cli.completing.names import NODES, SIMULATED_NODES, kept
+    from ibkeys.cli.completing.names import NODES, SIMULATED_NODES, load_names
 
-    return kept(SIMULATED_NODES if (ctx.params.get("backend") or "").startswith("sim:") else NODES)
+    return load_names(SIMULATED_NODES if (ctx.params.get("backend") or "").startswith("sim:") else NODES)
 
 
 CompletionSource = Callable[[click.Context, str], "list[Item]"]
@@ -188,7 +191,8 @@ _BY_WORD: Final[dict[str, CompletionSource]] = {
     "COMMAND": commands,
     "COMMAND...": steering,
 }
-"""Sources by the first word of the metavar, such as ``FILE`` of ``FILE|opensm`` or ``ADDR`` of ``[ADDR] [PORTNUM]``."""
+"""Functions by the first word of the metavar, such as ``FILE`` of ``FILE|opensm`` or ``ADDR`` of ``[ADDR] [PORTNUM]``.
+"""
 _BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
     ("file", None): files,
     ("a", None): pair,
@@ -197,11 +201,14 @@ _BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
     ("operation", "[ID]"): operations,
     ("partition", None): partitions,
 }
-"""Sources by name and metavar, where the metavar alone is ambiguous."""
+"""Functions by the name of a parameter and its metavar (None: an argument without one).
+
+They come before the functions of `_BY_WORD`, because the metavar alone is ambiguous.
+"""
 
 
-def let_complete(param: click.Parameter) -> None:
-    """Give *param* a type with completion, if one of the tables has a source for it."""
+def set_completion(param: click.Parameter) -> None:
+    """Make *param* complete its values by the function that one of the tables has for it, if any."""
     word = re.split(r"[][ |]", (param.metavar or "").lstrip("["))[0]
     source = _BY_NAME.get((param.name or "", param.metavar)) or _BY_WORD.get(word)
     if source is not None:

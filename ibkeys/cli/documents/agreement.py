@@ -56,7 +56,7 @@ _LEVEL: Final = (
     Field("inbound", FLAG, "Whether packets that enter the switch are checked.", optional=True),
     Field("outbound", FLAG, "Whether packets that leave the switch are checked.", optional=True),
 )
-_SAID: Final = JsonType(
+_SOURCE_VALUE: Final = JsonType(
     ("array", "object", "null"),
     items=P_KEY,
     fields=_LEVEL,
@@ -64,18 +64,20 @@ _SAID: Final = JsonType(
 )
 
 
-def _said(name: str, who: str, title: str) -> Field:
+def _value_of_source(name: str, who: str, title: str) -> Field:
     about = f"What {who} says: a list of P_Keys, empty for no member; `inbound` and `outbound`; "
-    return Field(name, _SAID, f"{about}or `m_key_protect_bits` and `m_key_lease_period`. Null: not known.", title)
+    return Field(
+        name, _SOURCE_VALUE, f"{about}or `m_key_protect_bits` and `m_key_lease_period`. Null: not known.", title
+    )
 
 
 COMPARED: Final = (
     Field("what", TEXT, "What is compared: pkey, enforcement or m_key_protection.", "Value"),
     Field("partition", maybe(P_KEY), "The partition of a P_Key. Null: of other values."),
     Field("policy", maybe(listed(P_KEY)), "What the policy requires. Null: nothing, or not known.", "Policy"),
-    _said("sm_file", "the SM's own file", "SM's file"),
-    _said("sa", "the SA", "SA"),
-    _said("node", "the node", "Node says"),
+    _value_of_source("sm_file", "the SM's own file", "SM's file"),
+    _value_of_source("sa", "the SA", "SA"),
+    _value_of_source("node", "the node", "Node says"),
     Field("state", TEXT, "agree, differs or unknown."),
     Field(
         "apart",

@@ -12,10 +12,11 @@ NOTHING: Final = "-"
 class JsonType(NamedTuple):
     """How JSON writes a value. An empty part restricts nothing.
 
-    ``types``: the names of JSON Schema. ``values``: all allowed values. ``pattern``: the regular expression of a text.
-    ``items``: the kind of a list's items. ``fields``: those of an object; ``others``: the kind of an object's values
-    under any other name. ``either``: the kinds of which a value has one. ``shared``: the name in common.json, with the
-    text ``about``. ``word``: the name in the man pages if it is not the type; they then do not list its fields.
+    ``types``: the types by their names in JSON Schema. ``values``: all allowed values. ``pattern``: the regular
+    expression that a text matches. ``items``: the kind of a list's items. ``fields``: the fields of an object;
+    ``others``: the kind of an object's values under any other name. ``either``: the kinds of which a value has one.
+    ``shared``: the name of this kind in common.json, and ``about`` its description there. ``word``: the name of the
+    kind in the man pages, if it is not the name of the type; the man pages then do not list its fields.
     """
 
     types: tuple[str, ...] = ()
@@ -33,10 +34,12 @@ class JsonType(NamedTuple):
 class Field(NamedTuple):
     """One value of a document.
 
-    ``name``: its JSON name, and its column in CSV. ``about``: its meaning, unit and the meaning of null; else the text
-    of the kind. For people: ``title``, and ``text``, which makes the words; ``short`` and ``brief``: the same for a
-    table of many ports; ``folded``: the words in a row that stands for many ports. ``empty``: the word for None, if
-    None does not mean unreadable. ``optional``: not in every document.
+    ``name``: its JSON name, and its column in CSV. ``about``: its meaning and unit, and the meaning of null; if empty,
+    the description of the kind holds. ``optional``: whether some documents lack the field.
+
+    In text for people: ``title`` names the value, and ``text`` is a function that puts it into words. ``short`` and
+    ``brief`` take their places in a table of many ports. ``folded`` puts the value into words in a row that stands for
+    many ports. ``empty``: the word for None, if None does not mean that the value could not be read.
     """
 
     name: str
@@ -64,7 +67,7 @@ class Field(NamedTuple):
         return self._shown(row, self.brief or self.text)
 
     def folded_cell(self, row: JsonRow) -> Any:
-        """Return the value in words that all ports of a folded row share."""
+        """Return the value in words for a folded row: the words are the same for all ports of the row."""
         return self._shown(row, self.folded or self.brief or self.text)
 
     def _shown(self, row: JsonRow, text: Callable[[JsonRow], Any] | None) -> Any:
@@ -90,10 +93,11 @@ NO_ROWS: Final = CsvRows("", ())
 class Document(NamedTuple):
     """A document: its name, its number, its fields, and its rows as CSV.
 
-    ``number`` increases when scripts that read the document may have to change. ``other_rows``: the rows with another
-    option. ``about``: a description, if the document is not the output of the command of its name. ``page``: the man
-    page that lists its fields, if it is not that command's. ``is_line``: one line for each port, before the document of
-    its name, without a schema.
+    ``number`` increases when scripts that read the document may have to change. ``other_rows``: the rows that the
+    command writes with another option. ``about``: a description, if the document is not the output of the command of
+    this name. ``page``: the man page that lists the fields, if it is not the page of the command of this name.
+    ``is_line``: whether it is one line of output for each port, before the document of the same name; a line has no
+    schema.
     """
 
     name: str
@@ -117,7 +121,7 @@ DECIMAL: Final = JsonType(("number",))
 FLAG: Final = JsonType(("boolean",))
 NULL: Final = JsonType(("null",))
 OBJECT: Final = JsonType(("object",))
-"""An object whose names only its command knows."""
+"""An object with any names; the command that writes it chooses them."""
 
 
 def maybe(kind: JsonType) -> JsonType:
@@ -155,10 +159,10 @@ def by_name(values: JsonType) -> JsonType:
 
 
 def shared(name: str, about: str, kind: JsonType, word: str = "") -> JsonType:
-    """Return a kind that common.json has under *name*."""
+    """Return *kind* as a kind that common.json holds under *name*, described by *about*. *word*: see `JsonType`."""
     return kind._replace(shared=name, about=about, word=word)
 
 
 def parts_of(field: Field) -> tuple[Field, ...]:
-    """Return the columns of CSV for the fields of an object: ``peer_port`` for ``port`` of ``peer``."""
+    """Return a column of CSV for each field of the object *field*: ``peer_port`` for ``port`` of ``peer``."""
     return tuple(each._replace(name=f"{field.name}_{each.name}") for each in field.kind.fields)

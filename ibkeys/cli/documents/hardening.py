@@ -18,7 +18,7 @@ _STEP: Final = object_of(
     Field("way_back", maybe(TEXT), "How it is rolled back. Null: its effect is not known, and it would be refused."),
     Field("refusals", listed(TEXT), "Why it would be refused."),
 )
-_LEFT: Final = (
+_REMAINING: Final = (
     Field("rule", TEXT, "The rule, as PK005."),
     Field("title", TEXT, "What it checks."),
     Field("severity", TEXT, "critical, high, medium, low or info."),
@@ -35,7 +35,7 @@ _CHANGES: Final = Field(
 )
 
 
-def _of_all_steps(field: Field) -> Field:
+def _only_of_harden(field: Field) -> Field:
     return field._replace(optional=True)
 
 
@@ -47,17 +47,17 @@ HARDEN: Final = Document(
         APPLIED,
         _CHANGES,
         *map(
-            _of_all_steps,
+            _only_of_harden,
             (
                 Field("steps", listed(_STEP), "The steps, in their order."),
                 NOTES,
                 INTERLOCKS,
-                Field("left", listed(object_of(*_LEFT)), "The rules that remain at --fail-on or worse."),
+                Field("left", listed(object_of(*_REMAINING)), "The rules that remain at --fail-on or worse."),
                 Field("audit", _AUDIT, "The last audit, as in ibkeys-audit(1)."),
             ),
         ),
         Field("unmade", listed(TEXT), "What a step did not do."),
     ),
-    CsvRows("remaining rule", _LEFT),
+    CsvRows("remaining rule", _REMAINING),
     CsvRows("change of part_enforce alone", (Field("change", TEXT),)),
 )

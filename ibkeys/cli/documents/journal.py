@@ -26,22 +26,22 @@ def _unless_empty(name: str) -> Callable[[JsonRow], Any]:
     return lambda row: row[name] or None
 
 
-def _maybe(name: str, about: str, title: str) -> Field:
-    """Return a field whose text is null where an earlier version of ibkeys did not record it."""
+def _text_or_null(name: str, about: str, title: str) -> Field:
+    """Return a text field that is null for an operation of an earlier version of ibkeys, which did not record it."""
     null = "Null: an operation of an earlier version."
     return Field(name, maybe(TEXT), f"{about} {null}", title, _unless_empty(name), empty=NOTHING)
 
 
-def _list(name: str, about: str, title: str = "") -> Field:
-    return _maybe(name, about, title)._replace(kind=maybe(listed(TEXT)))
+def _list_or_null(name: str, about: str, title: str = "") -> Field:
+    return _text_or_null(name, about, title)._replace(kind=maybe(listed(TEXT)))
 
 
 _STARTED: Final = Field("started", TIME, "When it was started.", "Started")
 _ORIGIN: Final = (
-    _maybe("user", "Who started it.", "User"),
-    _maybe("host", "On which host.", "Host"),
-    _list("overrides", "The interlocks that were overridden.", "Overrides"),
-    _list("options", "The options that were given, without what may be a key."),
+    _text_or_null("user", "Who started it.", "User"),
+    _text_or_null("host", "On which host.", "Host"),
+    _list_or_null("overrides", "The interlocks that were overridden.", "Overrides"),
+    _list_or_null("options", "The options that were given, without what may be a key."),
 )
 _OPEN_OR_NOTHING: Final = "Null: it is not open, or nothing does."
 _COMMAND: Final = "command"

@@ -36,7 +36,8 @@ def has_enforcement(row: JsonRow) -> bool:
     return is_external(row) or row[INBOUND] is not None
 
 
-# NOTHING stands for a value that a port or node cannot have; None for one that could not be read.
+# The functions below return NOTHING for a value that a port or node cannot have, and None for a value that could not be
+# read.
 
 
 def _on(name: str) -> Callable[[JsonRow], str | None]:

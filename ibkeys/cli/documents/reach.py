@@ -57,7 +57,7 @@ def _pairs(name: str, about: str) -> Field:
     return Field(name, JsonType(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
 
 
-def _named(side: Field) -> list[Field]:
+def _name_columns(side: Field) -> list[Field]:
     """Return the columns of CSV that name one port of a pair."""
     return [each for each in parts_of(side) if each.name.endswith(("port_guid", "node_desc"))]
 
@@ -105,7 +105,12 @@ MATRIX: Final = Document(
     CsvRows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP))),
     CsvRows(
         "P_Key of a pair, with --pairs",
-        (*_named(_A), *_named(_B), *_KEYS, Field("way", one_of("both", "a_to_b", "unknown"), "The direction.")),
+        (
+            *_name_columns(_A),
+            *_name_columns(_B),
+            *_KEYS,
+            Field("way", one_of("both", "a_to_b", "unknown"), "The direction."),
+        ),
     ),
 )
 

@@ -148,7 +148,7 @@ INTERLOCKS: Final = Field("interlocks", listed(TEXT), "The names of the interloc
 
 
 def changed_ports(name: str, number: int, *more: Field) -> Document:
-    """Return the document of a command that changes values of ports; *more*: further fields."""
+    """Return the document *name* of a command that changes values of ports. *more*: further fields."""
     fields = (
         DRY_RUN,
         APPLIED,

@@ -8,7 +8,7 @@ from typing import Any, Final, cast
 
 import click
 
-from ibkeys.cli.completing.sources import let_complete
+from ibkeys.cli.completing.sources import set_completion
 from ibkeys.cli.exits import WRONG_USAGE
 from ibkeys.cli.help.common import GENERAL, CommonOption, by_section, named, section_of
 from ibkeys.cli.help.examples import examples_of
@@ -26,16 +26,16 @@ def _show_all(ctx: click.Context, _param: click.Parameter, wanted: bool) -> None
 
 
 class Command(click.Command):
-    """A command whose help lists its own options in full and names the common ones once, at the end.
+    """A command whose help describes its own options, and only names the common options, at the end.
 
-    *reports_site*: the command shows mistakes in the site file, so that they do not end it.
+    *reports_site*: whether the command itself reports mistakes in the site file; they then do not end it.
     """
 
     def __init__(self, *args: Any, reports_site: bool = False, **settings: Any) -> None:
         super().__init__(*args, **settings)
         self.reports_site = reports_site
         for param in self.params:
-            let_complete(param)
+            set_completion(param)
         self._help_all = CommonOption(
             ["--help-all"],
             section=GENERAL,
@@ -54,8 +54,8 @@ class Command(click.Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments; an option that is not given gets its value from the site file.
 
-        click raises the error for an option without its value without a context; it is set here, so that the message
-        names the command.
+        An option without its value is a UsageError of click, but click sets no context in it. It is set here, so that
+        the message names the command.
         """
         ctx.default_map = cast("MutableMapping[str, Any]", SiteDefaults(ctx, self.reports_site))  # click only reads it
         try:
@@ -75,9 +75,9 @@ class Command(click.Command):
                 formatter.write("".join(f"{'':{formatter.current_indent}}{line}\n" for line in lines))
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options: the command's own, then the common ones.
+        """Write the command's own options, then the common options.
 
-        The common ones are in their sections with --help-all; else only their names are written.
+        With --help-all the common options are described in their sections. Otherwise only their names are written.
         """
         params = self.get_params(ctx)
         _write_section(ctx, formatter, "Options", [each for each in params if section_of(each) in (None, GENERAL)])
@@ -97,9 +97,9 @@ class CommandGroup(Command, click.Group):
     command_class = Command
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments.
+        """Parse the arguments. If there are none, write the help to standard error and exit with 2.
 
-        Without any, write the help to standard error and exit with 2, in every version of click.
+        Versions of click differ in what they do without arguments, so this does not leave it to click.
         """
         if not args and not ctx.resilient_parsing:
             click.echo(ctx.get_help(), err=True, color=ctx.color)
@@ -115,7 +115,7 @@ class CommandGroup(Command, click.Group):
 def usage_of(command: click.Command, ctx: click.Context) -> str:
     """Return the shortest command line: name, arguments (optional ones in brackets) and required options.
 
-    *ctx*: the command's.
+    *ctx*: click's context of *command*.
     """
     arguments = [word for word in command.collect_usage_pieces(ctx) if word != command.options_metavar]
     required = [param for param in command.params if isinstance(param, click.Option) and param.required]

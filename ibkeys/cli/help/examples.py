@@ -73,5 +73,5 @@ EXAMPLES: Final[Mapping[str, str]] = {
 
 
 def examples_of(words: str) -> list[str]:
-    """Return the examples of the command that *words* name; for a group, those of its commands."""
+    """Return the examples of the command that *words* name; for a group, the examples of its commands."""
     return [line for path, line in EXAMPLES.items() if path == words or path.startswith(f"{words} ")]

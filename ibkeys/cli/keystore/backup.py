@@ -36,9 +36,9 @@ def backup(where: Where, file: Path, override: tuple[str, ...]) -> int:
     """
     from ibkeys.store import backup as backups
 
-    done = backups.back_up(_stores(where), file, _covers(override))
-    write(clean(f"{file}: saved {_words(done)}; keep a copy on another host"))
-    _say_kept(done)
+    result = backups.back_up(_stores(where), file, _is_overridden(override))
+    write(clean(f"{file}: saved {_counts(result)}; keep a copy on another host"))
+    _note_earlier_files(result)
     return exits.DONE
 
 
@@ -53,9 +53,9 @@ def restore(where: Where, file: Path, override: tuple[str, ...]) -> int:
     """
     from ibkeys.store import backup as backups
 
-    done = backups.restore(_stores(where), file, _covers(override))
-    write(clean(f"{file}: restored {_words(done)}, as of {done.made}"))
-    _say_kept(done)
+    result = backups.restore(_stores(where), file, _is_overridden(override))
+    write(clean(f"{file}: restored {_counts(result)}, as of {result.made}"))
+    _note_earlier_files(result)
     write("next: `ibkeys mkey-show --all` shows whether these are the keys of the ports")
     return exits.DONE
 
@@ -67,16 +67,16 @@ def _stores(where: Where) -> StorePaths:
     return paths
 
 
-def _covers(override: tuple[str, ...]) -> bool:
+def _is_overridden(override: tuple[str, ...]) -> bool:
     from ibkeys.store.backup import INTERLOCK
 
     return Consent(overrides=frozenset(override)).covers(INTERLOCK)
 
 
-def _words(done: BackupResult) -> str:
-    return f"{counted(done.keys, 'key')} and {counted(done.operations, 'operation')}"
+def _counts(result: BackupResult) -> str:
+    return f"{counted(result.keys, 'key')} and {counted(result.operations, 'operation')}"
 
 
-def _say_kept(done: BackupResult) -> None:
-    for path in done.kept:
-        exits.note(f"what was there before is in {path}")
+def _note_earlier_files(result: BackupResult) -> None:
+    for path in result.kept:
+        exits.note(f"the file that was there before is now {path}")

@@ -69,9 +69,10 @@ def list_keys(where: Where, settle: bool, yes: bool, format: str) -> int:
 
 
 def _shown_keys(keys: KeyStore, where: Where) -> tuple[dict[int, str], list[str], dict[int, str]] | None:
-    """Return the keys of ports, of the subnet and of SMs.
+    """Return the keys of ports, of the subnet and of SMs; the first and last are mappings from a key's row to the key.
 
-    None, with a warning, if the store is encrypted and there is neither a passphrase option nor a terminal to ask on.
+    If the store is encrypted and there is neither a passphrase option nor a terminal to ask on, returns None and writes
+    a warning. Raises StoreSealed for a wrong passphrase.
     """
     from ibkeys.store.keystore.sm_keys import SmKeys
 
@@ -98,7 +99,10 @@ def _row(row: KeyRow, key: str | None) -> dict[str, Any]:
 
 
 def _subnets(where: Where) -> dict[str, list[str]]:
-    """Return the subnets of the SM keys, as `subnets_of_keys`; empty, with a warning, if the journal cannot be read."""
+    """Return the subnets of the SM keys, as `subnets_of_keys` does.
+
+    If the journal cannot be read, return an empty mapping and write a warning.
+    """
     from ibkeys.smkeys.begun import subnets_of_keys
     from ibkeys.store.journal import Journal
 
@@ -106,13 +110,13 @@ def _subnets(where: Where) -> dict[str, list[str]]:
         with Journal.read(journal_of(where)) as journal:
             return subnets_of_keys(journal)
     except StoreError as error:
-        exits.warn(f"of which subnet the keys of subnet managers are is not known: {error}")
+        exits.warn(f"the subnets of the subnet managers' keys are not known: {error}")
         return {}
 
 
 def _sm_key(row: SmKeyRow, key: str | None, subnet: list[str] | None) -> dict[str, Any]:
-    known = {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note or None}
-    return {**known, "subnet": subnet or None}
+    fields = {"kind": row.kind, "key": key, "state": row.state, "since": row.since, "note": row.note or None}
+    return {**fields, "subnet": subnet or None}
 
 
 def _write_list(document: dict[str, Any], with_keys: bool) -> None:

@@ -55,47 +55,48 @@ def import_files(store: StoreOptions, directory: Path | None, opensm_conf: Path 
     if directory is None and opensm_conf is None:
         raise UsageError("nothing to import: give DIR, --opensm-conf FILE, or both")
     with open_keystore(store, "keystore import", changing=True) as keys:
-        done = import_key_files(keys, directory) if directory is not None else Imported()
-        found_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
-    exits.warn_each(done.warnings)
+        imported = import_key_files(keys, directory) if directory is not None else Imported()
+        subnet_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
+    exits.warn_each(imported.warnings)
     document: dict[str, Any] = {
-        "ports": [{"port_guid": f"0x{guid:016x}", "result": result} for guid, result in done.results.items()],
-        "one_key_for_changed": done.one_key_for_changed,
-        "links": done.links,
-        "lids": done.lids,
-        "class_keys": done.class_keys,
-        "subnet_key": found_key,
-        "warnings": done.warnings,
+        "ports": [{"port_guid": f"0x{guid:016x}", "result": result} for guid, result in imported.results.items()],
+        "one_key_for_changed": imported.one_key_for_changed,
+        "links": imported.links,
+        "lids": imported.lids,
+        "class_keys": imported.class_keys,
+        "subnet_key": subnet_key,
+        "warnings": imported.warnings,
     }
     if not write_document(format, KEYSTORE_IMPORT, lambda: document, document["ports"]):
-        _write_import(done, found_key, directory is not None)
+        _write_import(imported, subnet_key, directory is not None)
     return exits.DONE
 
 
-def _write_import(done: Imported, found_key: bool | None, has_files: bool) -> None:
+def _write_import(imported: Imported, subnet_key: bool | None, has_files: bool) -> None:
     for result, text in _RESULT_TEXT.items():
-        ports = done.ports(result)  # type: ignore[arg-type]
+        ports = imported.ports(result)  # type: ignore[arg-type]
         if ports:
             write(f"{counted(len(ports), 'port')}: {text}")
         if result in ("changed", "older"):
             guids = [f"0x{guid:016x}" for guid in ports]
             for line in first_lines(guids, _LISTED, "and {} more (all of them: -f json)".format):
                 write(f"  {line}")
-    if done.one_key_for_changed:
+    if imported.one_key_for_changed:
         write("the ports with a different key all have the same one: a subnet manager has set its own key on them")
     if has_files:
-        write(f"{counted(len(done.results), 'key')}, {counted(done.links, 'link')}, {counted(done.lids, 'LID')} read")
-    for name, count in done.class_keys.items():
+        keys, links, lids = len(imported.results), imported.links, imported.lids
+        write(f"{counted(keys, 'key')}, {counted(links, 'link')}, {counted(lids, 'LID')} read")
+    for name, count in imported.class_keys.items():
         write(f"{counted(count, KEY_CLASSES[name].key_name)} read")
-    if found_key is not None:
-        write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if found_key else "0, not set"))
+    if subnet_key is not None:
+        write("m_key of opensm.conf: " + ("kept for ports without a key of their own" if subnet_key else "0, not set"))
 
 
 @dataclass(frozen=True, slots=True)
 class Conf:
     """The options of `keystore export` for an opensm.conf: the file to check or write, and its level and lease."""
 
-    opensm_conf: Path | None = options.taken(
+    opensm_conf: Path | None = options.field_of(
         options.opensm_conf("Check that an opensm.conf keeps the keys; exit 1 when it does not.")
     )
     write_opensm_conf: Path | None = options.field(
@@ -105,8 +106,8 @@ class Conf:
         type=click.Path(path_type=Path),
         help="Write m_key, level and lease into an opensm.conf.",
     )
-    protect: int | None = options.taken(key_options.protect("Level to write into the opensm.conf."))
-    lease: int | None = options.taken(key_options.lease("Lease to write into the opensm.conf."))
+    protect: int | None = options.field_of(key_options.protect("Level to write into the opensm.conf."))
+    lease: int | None = options.field_of(key_options.lease("Lease to write into the opensm.conf."))
 
 
 @command("export")
@@ -128,20 +129,20 @@ def export_files(where: Where, directory: Path, guid2lid: bool, conf: Conf, form
     _check_conf_options(conf)
     if guid2lid:
         with open_fabric(where) as fabric:
-            found = sweep(fabric, where)
+            fabric_now = sweep(fabric, where)
             stores = fabric.stores
             with KeyStore(stores.keystore, create=False, upgrade=False, passphrase=stores.passphrase) as keys:
-                done, checked = _export(keys, directory, found, conf, where)
-        errors = errors_of(found)
+                exported, checked = _export(keys, directory, fabric_now, conf, where)
+        errors = errors_of(fabric_now)
     else:
         with open_keystore(where, "keystore export") as keys:
-            (done, checked), errors = _export(keys, directory, None, conf, where), []
-    exits.warn_each(done.notes, "note")
-    document = {"directory": str(directory), "keys": done.keys, "links": done.links, "lids": done.lids}
+            (exported, checked), errors = _export(keys, directory, None, conf, where), []
+    exits.warn_each(exported.notes, "note")
+    document = {"directory": str(directory), "keys": exported.keys, "links": exported.links, "lids": exported.lids}
     more = {"opensm_conf": checked and _conf_document(checked), "errors": errors}
     if not write_document(format, KEYSTORE_EXPORT, lambda: {**document, **more}, [document]):
-        lids = "" if done.lids is None else f", {counted(done.lids, 'LID')}"
-        write(f"{directory}: {counted(done.keys, 'key')}, {counted(done.links, 'link')}{lids}")
+        lids = "" if exported.lids is None else f", {counted(exported.lids, 'LID')}"
+        write(f"{directory}: {counted(exported.keys, 'key')}, {counted(exported.links, 'link')}{lids}")
         if checked is not None and not checked.problems:
             write(f"{checked.path}: {'written' if checked.was_written else 'has the lines that keep the keys'}")
     code = finish(errors, format)
@@ -157,32 +158,33 @@ def export_files(where: Where, directory: Path, guid2lid: bool, conf: Conf, form
 def _check_conf_options(conf: Conf) -> None:
     if conf.opensm_conf is not None and conf.write_opensm_conf is not None:
         raise UsageError("--write-opensm-conf checks what it wrote: omit --opensm-conf")
-    named = conf.opensm_conf or conf.write_opensm_conf
-    if named is None and (conf.protect is not None or conf.lease is not None):
+    conf_file = conf.opensm_conf or conf.write_opensm_conf
+    if conf_file is None and (conf.protect is not None or conf.lease is not None):
         raise UsageError("--protect and --lease are for an opensm.conf: name one with --write-opensm-conf")
 
 
 def _export(
-    keys: KeyStore, directory: Path, found: Topology | None, conf: Conf, where: Where
+    keys: KeyStore, directory: Path, fabric_now: Topology | None, conf: Conf, where: Where
 ) -> tuple[Exported, CheckedConf | None]:
-    """Write the key files, and check or write the opensm.conf.
+    """Write the key files, and check or write the opensm.conf. Return both results.
 
-    The opensm.conf is checked before anything is written.
+    *fabric_now*: the sweep for guid2lid; None: guid2lid is not written. The result for an opensm.conf is None if the
+    user named none. The opensm.conf is checked before anything is written.
     """
     from ibkeys.managers.key_files import export_key_files
     from ibkeys.managers.opensm.export import check_conf, check_found, lines_to_write, write_conf
     from ibkeys.managers.opensm.process import opensm_processes
 
     settings = conf.protect, conf.lease
-    named = conf.opensm_conf or conf.write_opensm_conf
+    conf_file = conf.opensm_conf or conf.write_opensm_conf
     checked = check_conf(keys, conf.opensm_conf, *settings) if conf.opensm_conf is not None else None
     to_write = lines_to_write(keys, conf.write_opensm_conf, *settings) if conf.write_opensm_conf is not None else None
-    done = export_key_files(keys, directory, found, opensm_processes())
+    exported = export_key_files(keys, directory, fabric_now, opensm_processes())
     if to_write is not None and conf.write_opensm_conf is not None:
         checked = write_conf(conf.write_opensm_conf, to_write)
-    for other in [] if is_simulated(where) else check_found(keys, named):
-        done.notes += [f"{other.path} on this host: {problem}" for problem in other.problems]
-    return done, checked
+    for other in [] if is_simulated(where) else check_found(keys, conf_file):
+        exported.notes += [f"{other.path} on this host: {problem}" for problem in other.problems]
+    return exported, checked
 
 
 def _conf_document(checked: CheckedConf) -> dict[str, Any]:

@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 def settle(where: Where, yes: bool, format: str) -> int:
     """Find the ports that moved, were replaced or vanished, show them, ask, and record them in the key store.
 
-    Returns exit code 0, also if there is nothing to record; 3 if nothing identifies a place, or two places have one
-    GUID. Raises UsageError for -f csv, and if no key is known.
+    Returns exit code 0, also if there is nothing to record; 3 if the node at a place could not be identified, or if two
+    places have the same GUID. Raises UsageError for -f csv, and if no key is known; Refused without confirmation.
     """
     from ibkeys.mkeys import places as rooms
 
     if format == "csv":
         raise UsageError("--settle: -f table and -f json are the formats")
-    agreed = Changing(dry_run=False, yes=yes, force=False, override=())
-    with open_fabric(where, changing=True) as fabric, writer_of(fabric, "keystore list --settle", agreed) as writer:
+    consent = Changing(dry_run=False, yes=yes, force=False, override=())
+    with open_fabric(where, changing=True) as fabric, writer_of(fabric, "keystore list --settle", consent) as writer:
         if not fabric.ring.has_keys and not any(fabric.ring.class_keys.values()):
             raise UsageError(
                 "--settle: no key is known, so there are no ports to look for (--keystore, --security-keys)"
@@ -50,7 +50,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
                     f"now on, which a protected port counts as an M_Key violation. {question}"
                 )
             show = (lambda: None) if format == "table" else lambda: _write(document, say)
-            confirm(agreed, show, question)
+            confirm(consent, show, question)
             changed = writer.changed_links(places.nears())
             for port, why in changed.items():
                 exits.warn(f"{port}: not recorded: {why}")

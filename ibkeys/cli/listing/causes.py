@@ -17,11 +17,11 @@ from ibkeys.topology.names.folded import FoldedNames, in_order
 
 LISTED: Final = 10
 """Most causes in a table; further ones are only counted. JSON lists all."""
-_NAMED: Final = 8
-_LONGEST: Final = 200
-"""Most words (each may stand for many ports) and most characters that name the ports of one cause.
+_MOST_WORDS: Final = 8
+_MOST_CHARACTERS: Final = 200
+"""Most words and most characters that name the ports of one cause. Each word may stand for many ports.
 
-Beyond that only the first `_NAMED` ports are named, and the others counted.
+If the names are longer, only the first `_MOST_WORDS` ports are named, and the others are counted.
 """
 
 
@@ -39,7 +39,7 @@ def say_by_cause(
     out. *names*: the names of ports; None: they are made from *troubles*. *each*: write a line for each port, as with
     -v.
     """
-    each = each or exits.says_all()
+    each = each or exits.explains_all()
     lines = lines_by_cause(troubles, each, names)
     listed = lines if format != "table" or each else lines[:LISTED]
     for line, details in listed:
@@ -52,9 +52,9 @@ def say_by_cause(
 def lines_by_cause(
     troubles: Sequence[tuple[JsonRow | None, str]], each: bool, names: FoldedNames | None = None
 ) -> list[tuple[str, str]]:
-    """Return a line, and the details to show below it, for each cause, in the order of *troubles*.
+    """Return a line for each cause, and the details to show below it, in the order of *troubles*.
 
-    With *each*, for each port.
+    *troubles*, *names*: as for `say_by_cause`. *each*: return a line for each trouble instead.
     """
     if names is None:
         names = FoldedNames(row for row, _ in troubles if row is not None)
@@ -79,12 +79,10 @@ def _line(group: Sequence[tuple[JsonRow | None, str]], names: FoldedNames) -> tu
 
 
 def _ports(rows: Sequence[JsonRow], names: FoldedNames) -> str:
-    """Return the names of ports as text. If they fold badly, return only the first names, and the number of further
-    ports.
-    """
+    """Return the folded names of ports as text; if that is too long, the first names and the number of other ports."""
     words = names.words(rows)
-    told = ", ".join(words)
-    if len(words) <= _NAMED and len(told) <= _LONGEST:
-        return told
-    first = sorted(rows, key=in_order)[:_NAMED]
+    text = ", ".join(words)
+    if len(words) <= _MOST_WORDS and len(text) <= _MOST_CHARACTERS:
+        return text
+    first = sorted(rows, key=in_order)[:_MOST_WORDS]
     return f"{', '.join(names.words(first))} and {len(rows) - len(first)} more (all of them: -v)"

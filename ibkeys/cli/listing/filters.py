@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 class PortFilter:
-    """The filters of a command line. A port must match every kind of filter that was given, by one of its values.
+    """The filters of a command line. A port must match each option that was given, by one of the option's values.
 
-    *also*: a filter that only one command has. A value that could not be read matches nothing; it is listed with the
-    errors. Raises EncodeError for an invalid P_Key.
+    *also*: a filter that only one command has. A port whose value could not be read does not match; the command lists
+    it with the errors. Raises EncodeError for an invalid P_Key.
     """
 
     def __init__(self, filters: Filters, also: Callable[[Port], bool] | None = None) -> None:
-        self._asked = filters
+        self._filters = filters
         self._also = also
         self._p_keys = {parse_p_key(text) for text in filters.p_key}
         self._partitions = {parse_p_key(text).partition for text in filters.partition}
@@ -43,7 +43,7 @@ class PortFilter:
     def is_given(self) -> bool:
         """Return whether any filter is given."""
         return self._also is not None or any(
-            getattr(self._asked, each.name) not in ((), False, None) for each in fields(Filters)
+            getattr(self._filters, each.name) not in ((), False, None) for each in fields(Filters)
         )
 
     @property
@@ -54,18 +54,18 @@ class PortFilter:
     @property
     def since(self) -> Path | None:
         """Return the snapshot of --changed-since; None without it."""
-        return Path(self._asked.changed_since) if self._asked.changed_since is not None else None
+        return Path(self._filters.changed_since) if self._filters.changed_since is not None else None
 
     def look_up(self, *fabrics: Topology, several: NodeSet | None = None) -> None:
-        """Look up the nodes of ``--node``, and of ADDR if it names *several* nodes.
+        """Look up the nodes of ``--node``, and the nodes of ADDR if it stands for *several* (else None).
 
-        Each word must be in at least one of *fabrics*. Raises AddressError for a word that is in none, and for a node
-        without one of the given port numbers.
+        Each word must match a node in at least one of *fabrics*. Raises AddressError for a word that matches none, and
+        for a node that lacks one of the port numbers.
         """
         from ibkeys.topology.directory import Directory
         from ibkeys.topology.names.patterns import is_wild
 
-        words = [*((several.word,) if several is not None else ()), *self._asked.node]
+        words = [*((several.word,) if several is not None else ()), *self._filters.node]
         if words:
             self._names_each = not any(map(is_wild, words))
             directories = [Directory(fabric) for fabric in fabrics]
@@ -77,61 +77,62 @@ class PortFilter:
             self._numbers = several.numbers
 
     def compare(self, before: Snapshot, now: Snapshot) -> None:
-        """Find the ports that changed from *before* to *now*, a snapshot of the fabric that is listed."""
+        """Find the ports for ``--changed-since``: those that changed from *before* to *now*.
+
+        *now*: a snapshot of the fabric that the command lists.
+        """
         from ibkeys.fabric.compare import compare
 
-        found = compare(before, now)
-        new = {node.guid for node in found.nodes_added}
-        relinked = {end.id.key for ends in found.links_added for end in ends}
+        comparison = compare(before, now)
+        new = {node.guid for node in comparison.nodes_added}
+        relinked = {end.id.key for ends in comparison.links_added for end in ends}
         self._changed = (
-            {each.port.id.key for each in found.changes}
+            {each.port.id.key for each in comparison.changes}
             | relinked
             | {port.id.key for port in now.fabric.ports() if port.node.guid in new}
         )
 
     def is_about(self, port: Port) -> bool:
-        """Return whether the node and the number of *port* were asked for, regardless of the values that were read from
-        it.
-        """
+        """Return whether the filters by node, port number and kind of node choose *port*, whatever its values are."""
         node = port.node
         if self._nodes is not None and node not in self._nodes:
             return False
         if self._numbers is not None and port.num not in self._numbers:
             return False
-        return not ((self._asked.hosts and node.type_name != "ca") or (self._asked.switch and not node.is_switch))
+        return not ((self._filters.hosts and node.type_name != "ca") or (self._filters.switch and not node.is_switch))
 
     def concerns(self, trouble: Trouble) -> bool:
-        """Return whether *trouble* is of a node that was asked for, or may be.
+        """Return whether *trouble* is at a node that the filters choose, or may be at such a node.
 
-        The node behind a silent port is not known. It can only be ruled out if every word was a name without wildcards,
-        because all of these were found.
+        The node behind a silent port is not known. It can be ruled out only if every ``--node`` is a name without
+        wildcards, because then each of these nodes was found elsewhere.
         """
         return self.is_about(trouble.port) or (trouble.is_behind and not self._names_each)
 
     def keeps(self, port: Port) -> bool:
         """Return whether *port* passes all filters."""
-        asked = self._asked
+        filters = self._filters
         return (
             self.is_about(port)
             and (not self.needs_tables or self._has_p_key(port))
-            and (not asked.level or _level(port) in asked.level)
-            and (not asked.nonzero or has_counted(port))
+            and (not filters.level or _level(port) in filters.level)
+            and (not filters.nonzero or has_counted(port))
             and (self._changed is None or port.id.key in self._changed)
             and (self._also is None or self._also(port))
         )
 
-    def kept(self, found: Topology) -> list[Port]:
-        """Return the ports of *found* that pass the filters; without filters all."""
+    def chosen_ports(self, found: Topology) -> list[Port]:
+        """Return the ports of *found* that pass the filters; all ports without filters."""
         if not self.is_given and self._nodes is None:
             return list(found.ports())
         return [port for port in found.ports() if self.keeps(port)]
 
-    def looked_at(self, found: Topology) -> LookedAt | None:
-        """Return how many ports of *found* pass the filters, and how many there are; None without filters."""
+    def counts_of(self, found: Topology) -> LookedAt | None:
+        """Return how many ports of *found* pass the filters, and how many ports it has; None without filters."""
         if not self.is_given:
             return None
-        kept = [self.keeps(port) for port in found.ports()]
-        return LookedAt(sum(kept), len(kept))
+        passes = [self.keeps(port) for port in found.ports()]
+        return LookedAt(sum(passes), len(passes))
 
     def _has_p_key(self, port: Port) -> bool:
         keys = [key for _, key in port.occupied or ()]
@@ -169,7 +170,7 @@ def _level(port: Port) -> int | None:
 
 
 def has_counted(port: Port) -> bool:
-    """Return whether a port has counted a violation; false for one that was not read."""
+    """Return whether a port has counted a violation of a key; False if its PortInfo was not read."""
     from ibkeys.mad.attributes import counted_violations
 
     info = port.port_info

@@ -23,7 +23,7 @@ _INDENT: Final = " " * 4
 
 
 def is_folded(folding: Folding, format: str) -> bool:
-    """Return whether equal rows are folded into one: as the options say, by default on a terminal.
+    """Return whether equal rows are folded into one: with --fold, or by default in a table on a terminal.
 
     Raises UsageError for --each with --fold, and for --fold with a *format* other than table.
     """
@@ -35,10 +35,10 @@ def is_folded(folding: Folding, format: str) -> bool:
 
 
 def gives_each(folding: Folding, format: str) -> bool:
-    """Return whether each port has its own row in the view of a change that people read before it is made.
+    """Return whether each port has its own row in the text that shows a change before it is made.
 
-    For a table as `is_folded` says; beside a document of another *format* only with --each. Raises UsageError as
-    `is_folded`.
+    If *format* is a table, each port has a row unless `is_folded` is true. Beside a document of another format, each
+    port has a row only with --each. Raises UsageError as `is_folded` does.
     """
     folded = is_folded(folding, format)
     return folding.each if format != "table" else not folded
@@ -50,7 +50,7 @@ def width_of_output() -> int:
 
 
 def fold_rows(rows: Sequence[JsonRow], content: Callable[[JsonRow], Hashable]) -> list[list[JsonRow]]:
-    """Return *rows*, which hold a port's identity, grouped by *content*.
+    """Return *rows* in groups of the same *content*. Each row holds a port's identity.
 
     Hosts come before switches, and names are in natural order.
     """
@@ -67,9 +67,9 @@ def write_folded(
 def folded_lines(
     names: FoldedNames, rows: Sequence[JsonRow], titles: Sequence[str], cells: Callable[[JsonRow], Sequence[Any]]
 ) -> Iterator[str]:
-    """Yield *rows* as a table with one row for all ports with the same *cells*.
+    """Yield the lines of a table of *rows*: one row for all ports with the same *cells*, and their names below it.
 
-    The names of these ports are below it.
+    *titles*: the titles of the columns, without the first, which is the number of ports.
     """
     groups = fold_rows(rows, lambda row: tuple(map(_frozen, cells(row))))
     return table_lines(
@@ -80,7 +80,10 @@ def folded_lines(
 
 
 def indented(names: FoldedNames, rows: Iterable[JsonRow], indent: str = _INDENT) -> list[str]:
-    """Return the folded names of *rows* as indented lines: one for each name, more for a long one."""
+    """Return the folded names of *rows* as indented lines. A folded name that is too long goes on in further lines.
+
+    *indent*: the text before the first line of each name; further lines have blanks in its place.
+    """
     width = width_of_output() - len(indent)
     return [
         (" " * len(indent) if at else indent) + line

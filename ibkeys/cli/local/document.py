@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def document_of(
     view: HostView, ports: Iterable[KernelPort], settings: Iterable[JobScriptLine], partition: int | None
 ) -> dict[str, Any]:
-    """Return the document of `host-show` without its schema."""
+    """Return the document of `host-show` without its schema. *partition*: of --partition, 15 bits; None without it."""
     return {
         "partition": None if partition is None else f"0x{partition:04x}",
         "ports": [port_document(port) for port in ports],

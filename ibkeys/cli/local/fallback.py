@@ -1,4 +1,4 @@
-"""The local port's P_Key table from sysfs, where its umad device may not be opened or cannot send SMPs."""
+"""Reading the local port's P_Key table from sysfs, if its umad device may not be opened or cannot send SMPs."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> PortListing:
-    """Return the rows of `pkey-show` for the *given* local port from sysfs, and say so in a note.
+    """Return the rows of `pkey-show` for the local port *given*, read from sysfs, and write a note about it.
 
-    Raises *error*, which kept the port from being read itself, on a simulated subnet, if it is PortDown, if another
-    port is given, and if sysfs does not have the port.
+    *error*: why the port itself could not be read. It is raised again on a simulated subnet, if it is PortDown, if
+    *given* is not a local port, and if sysfs does not show the port.
     """
     port = None if is_simulated(where) or isinstance(error, PortDown) else _local_port(where, given)
     if port is None:
@@ -44,11 +44,11 @@ def _local_port(where: Where, given: GivenPort) -> KernelPort | None:
     match given.address:
         case None | DirectedAddress(()):
             chosen = choose_port(ports, where.ca, where.port)
-            found = [chosen] if chosen is not None else []
+            candidates = [chosen] if chosen is not None else []
         case LidAddress(lid):
-            found = [port for port in ports if port.id.lid == lid]
+            candidates = [port for port in ports if port.id.lid == lid]
         case GuidAddress(guid):
-            found = [port for port in ports if guid in (port.id.port_guid, port.id.node_guid)]
+            candidates = [port for port in ports if guid in (port.id.port_guid, port.id.node_guid)]
         case _:
-            found = []
-    return next((port for port in found if given.portnum in (None, port.num)), None)
+            candidates = []
+    return next((port for port in candidates if given.portnum in (None, port.num)), None)

@@ -65,20 +65,20 @@ def host_show(
     ports = chosen_ports(view.ports, ca, port)
     if not ports and not view.troubles:
         raise _no_port(view, ca, port)
-    found = settings(job_ports(ports), base)
+    job_lines = settings(job_ports(ports), base)
     if format == "env":
-        _write_job_script(found, job_ports(ports), base)
-    elif not write_document(format, HOST_SHOW, lambda: document_of(view, ports, found, base), rows_of(ports)):
-        write_text(view, ports, found, base, folded)
+        _write_job_script(job_lines, job_ports(ports), base)
+    elif not write_document(format, HOST_SHOW, lambda: document_of(view, ports, job_lines, base), rows_of(ports)):
+        write_text(view, ports, job_lines, base, folded)
     if _say_unread(view, format):
         return exits.NOT_COMPLETED
-    asked = format == "env" or base is not None
-    lacking = any(each.value is None and each.program.can_be_told(base) for each in found)
-    return exits.SAYS_NO if asked and lacking else exits.DONE
+    is_for_job = format == "env" or base is not None
+    lacking = any(each.value is None and each.program.can_be_told(base) for each in job_lines)
+    return exits.SAYS_NO if is_for_job and lacking else exits.DONE
 
 
 def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
-    """Return the error for a host without a matching port."""
+    """Return the error for a host that has no port of the device *ca* and number *port* (None: any)."""
     from ibkeys.similar_names import did_you_mean
 
     if not view.ports:
@@ -88,8 +88,8 @@ def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
         )
     wanted = (ca or "any device") + (f" port {port}" if port is not None else "")
     devices = dict.fromkeys(each.device for each in view.ports)
-    near = did_you_mean(ca, devices) if ca is not None and ca not in devices else ""
-    return NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{near}")
+    hint = did_you_mean(ca, devices) if ca is not None and ca not in devices else ""
+    return NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{hint}")
 
 
 def _say_unread(view: HostView, format: str) -> bool:
@@ -102,9 +102,10 @@ def _say_unread(view: HostView, format: str) -> bool:
 
 
 def _write_job_script(settings: Sequence[JobScriptLine], ports: Sequence[KernelPort], partition: int | None) -> None:
-    """Write lines for a job script, a Slurm TaskProlog or ``eval``: one export for each program, comments for all else.
+    """Write lines for a job script, a Slurm TaskProlog or ``eval``: exports of variables, and comments.
 
-    The value of an export is always a number, because the names of devices may hold any character.
+    Each program has one export, or a comment that says why its variable is not set. A value is always a number, never a
+    device's name, because a name may hold any character.
     """
     job = "what programs take by default" if partition is None else f"partition 0x{partition:04x}"
     write_exact(_comment(f"{job}, on {', '.join(map(str, ports)) or 'no active InfiniBand port'}"))
@@ -118,14 +119,14 @@ def _write_job_script(settings: Sequence[JobScriptLine], ports: Sequence[KernelP
             unset = f"{variable} is not set: " if setting.program.can_be_told(partition) else ""
             write_exact(_comment(f"{name}: {unset}{setting.reason}"))
             continue
-        write_exact(_comment(f"{name}: {_taken(setting)}"))
+        write_exact(_comment(f"{name}: {_taken_entries(setting)}"))
         write_exact(f"export {variable}={setting.value}")
 
 
-def _taken(setting: JobScriptLine) -> str:
-    found = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
+def _taken_entries(setting: JobScriptLine) -> str:
+    entries = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
     older = f"; {setting.older}" if setting.older is not None else ""
-    return f"the {setting.program.takes}, for {' and '.join(found)}{older}"
+    return f"the {setting.program.takes}, for {' and '.join(entries)}{older}"
 
 
 def _comment(text: str) -> str:

@@ -20,17 +20,17 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.view import HostView
 
 _INDENT: Final = "  "
-_TAME: Final = re.compile("[A-Za-z0-9._-]+")
+_PLAIN_NAME: Final = re.compile("[A-Za-z0-9._-]+")
 
 
 def write_text(
     view: HostView, ports: Sequence[KernelPort], settings: Sequence[JobScriptLine], partition: int | None, folded: bool
 ) -> None:
-    """Write each port with its table, then interfaces and settings.
+    """Write each port with its table, then interfaces, settings for jobs, and a note about SELinux.
 
-    *folded*: ports with the same contents are written once.
+    *partition*: the 15 bits of --partition; None without it. *folded*: ports with the same contents are written once.
     """
-    for group in grouped(ports, _said).values() if folded else [[port] for port in ports]:
+    for group in grouped(ports, _content).values() if folded else [[port] for port in ports]:
         _write_port(group, view.interfaces, partition)
         write("")
     if view.interfaces:
@@ -41,8 +41,8 @@ def write_text(
         write(line)
 
 
-def _said(port: KernelPort) -> Hashable:
-    """Return the facts that are written about a port, without its name."""
+def _content(port: KernelPort) -> Hashable:
+    """Return all facts about a port that are written, except the name of its device."""
     own = port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped
     return *own, *port.counters.values(), port.violations
 
@@ -59,14 +59,14 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
         return
     write(f"{_INDENT}{len(port.occupied)} of {port.capacity} P_Key entries in use")
     if port.occupied:
-        taken = _taken(group, interfaces, partition)
+        taken = _users_by_index(group, interfaces, partition)
         rows = [
             [index, str(key), f"0x{key.partition:04x}", key.membership, ", ".join(taken.get(index, [])) or NOTHING]
             for index, key in port.occupied
         ]
         write_table(["Index", "P_Key", "Partition", "Membership", "Taken by"], rows)
     if port.is_infiniband:
-        for line in _finding_none(port, partition):
+        for line in _programs_without_entry(port, partition):
             write(clean(f"{_INDENT}{line}"))
     counters = ", ".join(_counters(port))
     if counters:
@@ -96,7 +96,7 @@ def _folded(names: Sequence[str]) -> str:
     """Return names as one folded set, or as a list if a name has characters that a set cannot hold."""
     from ibkeys.topology.names.sets import fold
 
-    if all(_TAME.fullmatch(name) for name in names):
+    if all(_PLAIN_NAME.fullmatch(name) for name in names):
         return fold(names)
     return ", ".join(map(clean, names))
 
@@ -113,24 +113,26 @@ def _function(port: KernelPort) -> str:
     return f"{words[port.virtual.is_virtual]} ({port.virtual.reason})"
 
 
-def _taken(group: Sequence[KernelPort], interfaces: Iterable[Interface], partition: int | None) -> dict[int, list[str]]:
-    """Return the users of each index of the table: programs, then IPoIB interfaces."""
+def _users_by_index(
+    group: Sequence[KernelPort], interfaces: Iterable[Interface], partition: int | None
+) -> dict[int, list[str]]:
+    """Return the names of the programs and IPoIB interfaces that use each index of the P_Key table."""
     from ibkeys.host.kernel.programs import choose
 
-    taken: dict[int, list[str]] = {}
+    users: dict[int, list[str]] = {}
     if not group[0].is_infiniband:
-        return taken
+        return users
     for choice in choose(group[0].p_keys, partition):
         if choice.index is not None:
-            taken.setdefault(choice.index, []).append(choice.program.name)
-    users = grouped((each for each in interfaces if each.port in group), lambda each: each.index)
-    for index, same in users.items():
+            users.setdefault(choice.index, []).append(choice.program.name)
+    interfaces_by_index = grouped((each for each in interfaces if each.port in group), lambda each: each.index)
+    for index, same in interfaces_by_index.items():
         if index is not None:
-            taken.setdefault(index, []).append(_folded([each.name for each in same]))
-    return taken
+            users.setdefault(index, []).append(_folded([each.name for each in same]))
+    return users
 
 
-def _finding_none(port: KernelPort, partition: int | None) -> Iterator[str]:
+def _programs_without_entry(port: KernelPort, partition: int | None) -> Iterator[str]:
     from ibkeys.host.kernel.programs import choose
 
     for choice in choose(port.p_keys, partition):

@@ -1,4 +1,4 @@
-"""Asking ports for keys of other management classes: options that commands share, and messages before and after."""
+"""Querying ports for keys of other management classes: options that commands share, and messages before and after."""
 
 from __future__ import annotations
 
@@ -32,7 +32,11 @@ def refuse_unkeyed_alone(class_keys: bool, ask_unkeyed: bool) -> None:
 
 
 def ask_all_ports(fabric: Fabric, taken: Snapshot, ask_unkeyed: bool, pkey_index: int | None) -> None:
-    """Ask every end port of a new snapshot for its keys of all classes, and add the answers to the snapshot."""
+    """Ask every end port of a new snapshot for its keys of all classes, and add the answers to *taken*, the snapshot.
+
+    *ask_unkeyed*: whether to query a port once without a key if no key is known. *pkey_index*: the index, in the table
+    of the local port, of the P_Key to send; None: of the default P_Key. Writes warnings and notes to standard error.
+    """
     questions = fabric.class_key_questions(taken.fabric.end_ports(), KEY_CLASSES.values(), ask_unkeyed=ask_unkeyed)
     say_cost(questions)
     taken.class_keys = fabric.ask_class_keys(questions, pkey_index)
@@ -60,10 +64,10 @@ def say_cost(questions: Iterable[PortQuestion]) -> None:
 def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
     """Write notes about ports that were not queried, and why."""
     readings = list(readings)
-    left = {(each.port, each.of) for each in readings if each.not_asked == "no-key"}
-    if left:
-        names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in left))
-        ports = len({port for port, _ in left})
+    without_key = {(each.port, each.of) for each in readings if each.not_asked == "no-key"}
+    if without_key:
+        names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in without_key))
+        ports = len({port for port, _ in without_key})
         exits.note(
             f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
             "without one costs is not known (--ask-unkeyed queries once)"

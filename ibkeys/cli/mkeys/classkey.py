@@ -48,7 +48,7 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
     if ask_unkeyed and asked.where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
     wanted = _classes_named(classes)
-    found: dict[Port, list[ClassKeyReading]] = {}
+    readings_of: dict[Port, list[ClassKeyReading]] = {}
     shows_keys = asked.where.show_keys
 
     def ask(source: Source, ports: Sequence[Port]) -> None:
@@ -57,16 +57,16 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
         chosen = ports if asked.every_port or len(ports) != 1 else [_end_port(ports[0])]
         questions = source.class_key_questions(chosen, wanted, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
-        found.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
+        readings_of.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
 
     port_listing = read_port_listing(
-        asked, _read, lambda port: {_ROWS: found.get(port, [])}, p_keys=True, read_more=ask
+        asked, _read, lambda port: {_ROWS: readings_of.get(port, [])}, p_keys=True, read_more=ask
     )
     readings = [(row, reading) for row in port_listing.ports for reading in row.pop(_ROWS)]
     port_listing.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
     port_listing.errors += [{**row, "error": reading.detail} for row, reading in readings if reading.is_unread]
     say_not_asked(reading for _, reading in readings)
-    # Several classes of one port are a table too.
+    # Several classes of one port are shown as a table too, like several ports.
     port_listing.is_sweep = brief = port_listing.is_sweep or len(readings) > 1
     fields = CLASS_KEY_VALUES[:-1] if brief and asked.format == "table" else CLASS_KEY_VALUES
     return show(CLASSKEY_SHOW, port_listing, fields, asked)
@@ -76,14 +76,14 @@ _ROWS: Final = "class_keys"
 
 
 def _classes_named(names: Iterable[str]) -> list[KeyClass]:
-    """Return the classes that the option names; without the option all."""
+    """Return the classes with these *names*; all classes if there are no names."""
     chosen = set(names) or set(KEY_CLASSES)
     return [of for name, of in KEY_CLASSES.items() if name in chosen]
 
 
 def _read(handle: ReadablePort) -> None:
     handle.read_port_info()
-    with suppress(IbkeysError):  # the table only tells which P_Key the port takes; without it the default one is used
+    with suppress(IbkeysError):  # the table only tells which P_Key the port takes; else the default P_Key is used
         handle.read_p_keys()
 
 
@@ -94,7 +94,7 @@ def _end_port(port: Port) -> Port:
 
 
 def _values_of(reading: ClassKeyReading, show_keys: bool) -> dict[str, Any]:
-    """Return a reading as fields of the document; ``key_info`` has the names of its class."""
+    """Return a reading as fields of the document. The names in ``key_info`` depend on the class."""
     info = reading.key_info
     return {
         "class": reading.of,

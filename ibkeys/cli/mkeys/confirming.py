@@ -20,13 +20,14 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def awaiting(
+def awaiting_confirmation(
     asked: AskedOfHosts, opensm: OpensmOptions, seconds: int | None, through: Callable[[], ViaOpensm]
 ) -> Iterator[Awaiting | None]:
-    """Start a child process that lowers the level if this process dies, before the fabric is opened.
+    """Start a child process that lowers the level if this process dies. This comes before the fabric is opened.
 
-    Yields None if the run needs no confirmation, and in a dry run. Raises UsageError if the child could not open the
-    fabric.
+    *seconds*: how long to wait for the confirmation; None: the run needs none. *through*: makes the connection to the
+    OpenSMs. Yields the wait for the confirmation; None if none is needed, and in a dry run. Raises UsageError on a
+    simulated subnet, and if the child could not open the fabric.
     """
     from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
 
@@ -47,7 +48,10 @@ def awaiting(
 
 
 def say_unproven(lowering: Lowering | None) -> bool:
-    """Warn of ports that did not show the lower level, and why; return whether there are any."""
+    """Warn of each port that did not show the lower level, with the reason; return whether there are any.
+
+    *lowering*: None if no level was lowered.
+    """
     unproven = lowering.unproven if lowering is not None else {}
     for guid, why in unproven.items():
         exits.warn(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back", "not proven")

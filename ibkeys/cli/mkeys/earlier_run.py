@@ -23,8 +23,9 @@ def finish_run(
 ) -> int:
     """Finish the last run, and return the exit code.
 
-    *at_once*, *max_failures*: None keeps the run's own bound. *first*: only so many of the ports that follow those the
-    run has begun with; None: all.
+    *at_once*: how many ports may change at the same time. *max_failures*: how many may fail before the run stops. None
+    keeps the run's own number. *first*: change only so many of the ports that are not begun yet; None: all of them.
+    *opensm_conf*: the file of --opensm-conf, or None. Raises as `RunRequest.carry_out` does.
     """
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.rest import plan_rest
@@ -41,7 +42,8 @@ def roll_back_run(
 ) -> int:
     """Restore the former values of the ports of the last run, and return the exit code.
 
-    *at_once*, *max_failures*: None keeps the run's own bound. *leaves_open*: ports may be open afterwards.
+    *at_once*, *max_failures*: as for `finish_run`. *leaves_open*: whether the user has agreed already that ports may be
+    open to everyone afterwards; else the user is asked. Raises as `RunRequest.carry_out` does.
     """
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.going_back import plan_return
@@ -76,7 +78,8 @@ def lower_level(request: RunRequest, operation: int) -> int:
 def end_record(request: RunRequest) -> int:
     """Close the last run, and return the exit code.
 
-    This is for a run whose values another program or administrator has changed since, or whose keys are gone.
+    This is for a run whose values another program or administrator has changed since, or whose keys are gone. Raises
+    UsageError for any other run, and Refused without confirmation.
     """
     from ibkeys.mkeys.rollout.earlier_run import is_without_keys
 
@@ -95,9 +98,9 @@ def end_record(request: RunRequest) -> int:
 
 
 def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
-    """Return why the rollback or the rest of the run is refused for another's changes; None if neither is.
+    """Return why the rollback or the rest of the run is refused because another user or program changed its values.
 
-    Plans both.
+    None if neither is refused. Plans both to find out.
     """
     from ibkeys.change.interlocks.overtaken import why_overtaken
     from ibkeys.mkeys.opensm import planned

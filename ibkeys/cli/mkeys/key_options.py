@@ -18,7 +18,10 @@ def new_m_key(help: str) -> Callable[[F], F]:
 
 
 def read_new_m_key(text: str | None) -> MKey | None:
-    """Return the key of ``--new-m-key``, from its file or asked for; None without the option."""
+    """Return the key of ``--new-m-key``, read from its file or typed at a prompt; None without the option.
+
+    Raises UsageError if it cannot be read, and EncodeError if it is no M_Key.
+    """
     return read_key(MKey, text, "--new-m-key", is_new=True) if text is not None else None
 
 

@@ -31,11 +31,11 @@ from ibkeys.printable import counted
 from ibkeys.topology.nodes import LinkEnd
 
 _COMMAND = "mkey-recover"
-_AGAIN = "leases that were started keep running: run the same command again to continue"
+_HOW_TO_CONTINUE = "leases that were started keep running: run the same command again to continue"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked(AskedChange):
+class _RecoverOptions(AskedChange):
     """The options of `mkey-recover`: the keys to try, the time to wait, and the values to set on recovered ports."""
 
     topology: str | None = options.field(
@@ -49,16 +49,16 @@ class _Asked(AskedChange):
         "--wait", 1, 1_000_000, "SECONDS", "Give up on a silent port after this time."
     )
     set_new: bool = options.flag_field("--set-new", help="Set a new, generated M_Key on each recovered port.")
-    new_m_key: str | None = options.taken(
+    new_m_key: str | None = options.field_of(
         key_options.new_m_key("Set this M_Key: @FILE reads it, '-' asks for it without echo.")
     )
-    protect: int | None = options.taken(key_options.protect("Set M_KeyProtectBits on recovered ports."))
-    lease: int | None = options.taken(key_options.lease("Set M_KeyLeasePeriod on recovered ports."))
+    protect: int | None = options.field_of(key_options.protect("Set M_KeyProtectBits on recovered ports."))
+    lease: int | None = options.field_of(key_options.lease("Set M_KeyLeasePeriod on recovered ports."))
 
 
 @command(_COMMAND)
-@options.group("asked", _Asked, options.changing, options.format, options.fabric)
-def mkey_recover(asked: _Asked) -> int:
+@options.group("asked", _RecoverOptions, options.changing, options.format, options.fabric)
+def mkey_recover(asked: _RecoverOptions) -> int:
     """Recover ports whose M_Key is lost: try keys, or wait.
 
     Reads the whole fabric. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
@@ -74,15 +74,17 @@ def mkey_recover(asked: _Asked) -> int:
     where, consent, format = asked.where, asked.consent, asked.format
     if asked.set_new and asked.new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
-    given = tuple(key for file in asked.try_keys for key in read_m_keys(Path(file), "--try-keys"))
+    keys_to_try = tuple(key for file in asked.try_keys for key in read_m_keys(Path(file), "--try-keys"))
     key = key_options.read_new_m_key(asked.new_m_key)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
         links, names = _topology(fabric, asked.topology)
-        wanted = RecoveryOptions(asked.set_new, key, asked.protect, asked.lease, given, asked.tries, asked.wait, names)
-        recovery = plan_recovery(writer, links, wanted)
+        recovery_options = RecoveryOptions(
+            asked.set_new, key, asked.protect, asked.lease, keys_to_try, asked.tries, asked.wait, names
+        )
+        recovery = plan_recovery(writer, links, recovery_options)
         outlook = recovery.outlook()
         if format == "table" or not consent.dry_run:
-            for line in _in_words(outlook, wanted):
+            for line in _in_words(outlook, recovery_options):
                 (write if format == "table" else exits.warn)(line)
         if consent.dry_run:
             return _dry_run(writer, recovery, outlook, format)
@@ -96,21 +98,25 @@ def mkey_recover(asked: _Asked) -> int:
 
 
 def _topology(fabric: LiveFabric, snapshot: str | None) -> tuple[dict[LinkEnd, LinkEnd], dict[int, str]]:
-    """Return the links of the key ring and the snapshot, and node names by GUID."""
+    """Return the links that are known, each end with its other end, and the names of nodes by node and port GUID.
+
+    Both come from the key ring and the node name map, and from *snapshot*, the file of --topology (None: no file).
+    Raises the errors of `load`.
+    """
     from ibkeys.mkeys.recovery.routes import links_of
 
     links, names = dict(fabric.ring.neighbors), dict(fabric.node_names)
     if snapshot is not None:
-        known = load(Path(snapshot)).fabric
-        links |= links_of(known)
-        for node in known.nodes:
+        recorded = load(Path(snapshot)).fabric
+        links |= links_of(recorded)
+        for node in recorded.nodes:
             for guid in {node.guid, *(port.guid for port in node.ports.values())}:
                 if guid and node.description:
                     names.setdefault(guid, node.description)
     return links, names
 
 
-def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
+def _in_words(outlook: Outlook, recovery_options: RecoveryOptions) -> Iterator[str]:
     if outlook.is_empty:
         yield "no key is missing: every port that answers shows a known key, or has none"
         return
@@ -138,20 +144,20 @@ def _in_words(outlook: Outlook, wanted: RecoveryOptions) -> Iterator[str]:
         yield f"a silent port is given up after {outlook.seconds:.0f} s (--wait)"
     if outlook.violations:
         yield f"probing adds at most {counted(outlook.violations, 'M_Key violation')} at these ports"
-    if wanted.sets_something:
+    if recovery_options.sets_something:
         yield "on recovered ports the M_Key, ProtectBits or lease are set as requested"
 
 
 def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> int:
     objections = [each for each in recovery.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(objections)
-    found = outlook.to_json()
-    document = {"dry_run": True, **found, "interlocks": [objection.interlock for objection in objections]}
-    row = found | {"leases": " ".join(map(str, outlook.leases))}
+    fields = outlook.to_json()
+    document = {"dry_run": True, **fields, "interlocks": [objection.interlock for objection in objections]}
+    row = fields | {"leases": " ".join(map(str, outlook.leases))}
     declared = MKEY_RECOVER._replace(rows=MKEY_RECOVER.other_rows)
     if not write_document(format, declared, lambda: document, [row]) and not outlook.is_empty:
         write("dry run: no lease was started on purpose and no other key was tried; each silent port was queried once")
-    is_limited = _say_limits(recovery)
+    is_limited = _note_limits(recovery)
     if objections and not outlook.is_empty:
         return exits.REFUSED
     if is_limited:
@@ -159,8 +165,8 @@ def _dry_run(writer: Any, recovery: Recovery, outlook: Outlook, format: str) -> 
     return exits.DONE if outlook.is_empty else exits.SAYS_NO
 
 
-def _say_limits(recovery: Recovery) -> bool:
-    """Write notes about the limits that were reached; return whether there are any."""
+def _note_limits(recovery: Recovery) -> bool:
+    """Write a note about each limit of the sweep that was reached; return whether there are any."""
     notes = recovery.limits_reached()
     exits.warn_each(notes, "note")
     return bool(notes)
@@ -202,14 +208,16 @@ def _heading(result: RecoveryResult) -> str:
 def _finish(recovery: Recovery, rows: ResultRows) -> int:
     summary = recovery.summary
     document = {name: getattr(summary, name) for name in summary.__slots__}
-    if not rows.end({"summary": document}) and (rows.kept or summary.interrupted):
+    if not rows.end({"summary": document}) and (rows.csv_rows or summary.interrupted):
         write(
             f"{summary.done} recovered, {summary.skipped} without a key, {summary.failed} not recovered; "
             f"{summary.smps} SMPs, at most {summary.violations} M_Key violations counted, {summary.seconds:.0f} s"
         )
     if summary.interrupted:
-        raise KeyboardInterrupt(f"while waiting for leases; keys that were found are in the key store; {_AGAIN}")
-    is_cut = _say_limits(recovery)
+        raise KeyboardInterrupt(
+            f"while waiting for leases; keys that were found are in the key store; {_HOW_TO_CONTINUE}"
+        )
+    is_cut = _note_limits(recovery)
     if summary.failed:
         exits.warn(f"{counted(summary.failed, 'port')} not recovered, listed above", "error")
     elif is_cut:

@@ -62,9 +62,9 @@ def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.removal import plan_removal
 
-    bounds = asked.at_once, asked.first, asked.max_failures, asked.order
+    limits = asked.at_once, asked.first, asked.max_failures, asked.order
     return _request("mkey-remove", asked).carry_out(
-        lambda writer, progress: plan_removal(writer, *bounds, progress, leaves_open=leave_open),
+        lambda writer, progress: plan_removal(writer, *limits, progress, leaves_open=leave_open),
         partial(planned.plan_removal, leaves_open=leave_open),
     )
 
@@ -81,20 +81,23 @@ def _give_keys(command: KeyCommand, asked: AskedRun, keys: KeyOptions) -> int:
     from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.store.journal.runs import RunOptions
 
-    bounds = asked.at_once, asked.first, asked.max_failures
-    wanted = RunOptions(keys.same, keys.protect, keys.lease, *bounds)
-    for_all = replace(wanted, same=True)
-    file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
+    limits = asked.at_once, asked.first, asked.max_failures
+    run_options = RunOptions(keys.same, keys.protect, keys.lease, *limits)
+    with_one_key = replace(run_options, same=True)
+    key_file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
     return request.carry_out(
-        lambda writer, progress: plan_run(writer, command, wanted, key, asked.order, file, progress, keys.opensm_conf),
-        lambda writer, through, progress: plan_keys(writer, command, for_all, through, key, progress),
+        lambda writer, progress: plan_run(
+            writer, command, run_options, key, asked.order, key_file, progress, keys.opensm_conf
+        ),
+        lambda writer, through, progress: plan_keys(writer, command, with_one_key, through, key, progress),
     )
 
 
 def _request(command: str, asked: AskedRun, check_keys: Callable[[bool], None] = lambda method: None) -> RunRequest:
     """Return the request for a new run. *check_keys*: as `KeyOptions.check`.
 
-    Raises UsageError for options of the other method; if the method is not chosen yet, the request raises it later.
+    Raises UsageError for options that the method does not have. If the method is not chosen yet, the request raises
+    this error later.
     """
 
     def check(is_through_opensm: bool) -> None:

@@ -1,6 +1,6 @@
 """The options of mkey-deploy, mkey-rotate and mkey-remove: keys, extent of the run, method, confirmation.
 
-The commands that resume a run have some of them, too.
+`resume` and `undo` use some of them too.
 """
 
 from __future__ import annotations
@@ -34,14 +34,14 @@ class KeyOptions:
     per_port: bool = options.flag_field(
         "--per-port", help="A different key for each port: stock OpenSM does not support it."
     )
-    opensm_conf: Path | None = options.taken(opensm_conf)
-    new_m_key: str | None = options.taken(
+    opensm_conf: Path | None = options.field_of(opensm_conf)
+    new_m_key: str | None = options.field_of(
         key_options.new_m_key(
             "The key, with --same: @FILE reads it, '-' asks for it without echo.  [default: generated]"
         )
     )
-    protect: int | None = options.taken(key_options.protect("M_KeyProtectBits."))
-    lease: int | None = options.taken(key_options.lease("M_KeyLeasePeriod; 0: the lease never expires."))
+    protect: int | None = options.field_of(key_options.protect("M_KeyProtectBits."))
+    lease: int | None = options.field_of(key_options.lease("M_KeyLeasePeriod; 0: the lease never expires."))
 
     def check(self, is_through_opensm: bool) -> None:
         """Raise UsageError for options that contradict each other, or that a run through OpenSM does not have."""
@@ -74,7 +74,7 @@ keys: Final = options.group("keys", KeyOptions)
 class OpensmOptions:
     """The options of a run through OpenSM. ``sm_wait``: seconds without progress after which ibkeys gives OpenSM up."""
 
-    sm_wait: int = options.taken(options.wait_for_sm, SM_WAIT)
+    sm_wait: int = options.field_of(options.wait_for_sm, SM_WAIT)
     standby_wait: int = options.field(
         "--standby-wait",
         type=NumberType(1, 86_400),
@@ -121,8 +121,8 @@ class AskedRun(AskedOfHosts):
         help="direct: ibkeys sends the Sets; opensm: through the options files of the OpenSMs; auto: through OpenSM "
         "where it is master, direct where no SM runs.  [default: auto]",
     )
-    opensm: OpensmOptions = options.taken(opensm)
-    confirm_within: int | None = options.taken(
+    opensm: OpensmOptions = options.field_of(opensm)
+    confirm_within: int | None = options.field_of(
         options.confirm_within("With --via opensm: lower the level again unless confirmed within S seconds.")
     )
 
@@ -140,7 +140,7 @@ class AskedRun(AskedOfHosts):
 def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command that begins a run.
 
-    *others*: its own options, which its help lists after the method.
+    *others*: decorators of the command's own options, which its help lists after ``--via``.
     """
     return options.group(
         "asked",
@@ -161,21 +161,21 @@ def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
 def refuse_options_of_other_method(is_through_opensm: bool, is_chosen: bool = False) -> None:
     """Raise UsageError for typed options that have no effect in a run by this method.
 
-    *is_chosen*: ibkeys chose the method, so that options about the hosts of OpenSMs had an effect.
+    *is_chosen*: whether ibkeys chose the method. Options about the hosts of OpenSMs then had an effect on the choice.
     """
     if is_through_opensm:
         why = "OpenSM sets all ports in one sweep: {} cannot be combined with a run through OpenSM"
-        refuse_given(_OF_DIRECT, why)
+        refuse_given(_DIRECT_OPTIONS, why)
     else:
         refuse_given(
-            _OF_OPENSM if is_chosen else (*_OF_OPENSM, *_OF_HOSTS),
+            _OPENSM_OPTIONS if is_chosen else (*_OPENSM_OPTIONS, *_HOST_OPTIONS),
             "{}: only through OpenSM; in this run ibkeys sends the Sets itself",
         )
 
 
-_OF_OPENSM: Final = ("--wait", "--standby-wait", "--open-while-rotating", "--confirm-within")
+_OPENSM_OPTIONS: Final = ("--wait", "--standby-wait", "--open-while-rotating", "--confirm-within")
 """Options that have an effect only with ``--via opensm``."""
-_OF_HOSTS: Final = ("--sm-host", "--sudo", "--ssh-config", "--sm-config")
-"""Options that name the hosts of OpenSMs; with ``--via auto`` these hosts are asked before the method is chosen."""
-_OF_DIRECT: Final = ("--first", "--order", "--at-once", "--max-failures", "--opensm-conf")
+_HOST_OPTIONS: Final = ("--sm-host", "--sudo", "--ssh-config", "--sm-config")
+"""Options that name the hosts of OpenSMs. With ``--via auto`` ibkeys examines these hosts to choose the method."""
+_DIRECT_OPTIONS: Final = ("--first", "--order", "--at-once", "--max-failures", "--opensm-conf")
 """Options that have an effect only if ibkeys sends the Sets itself."""

@@ -17,34 +17,32 @@ if TYPE_CHECKING:
 
 @dataclass(slots=True)
 class ResultRows:
-    """Writes the result of each port for programs, before the *document*.
+    """Writes the result of each port for programs, before the ``document`` of the command.
 
-    As JSON each result is a line at once; as CSV all are written at the end.
+    As JSON each result is written at once, on a line of its own. As CSV all results are written at the end:
+    ``csv_rows`` holds them until then.
     """
 
     document: Document
     format: str
-    kept: list[dict[str, Any]] = field(default_factory=list)
+    csv_rows: list[dict[str, Any]] = field(default_factory=list)
 
     def add(self, row: dict[str, Any]) -> bool:
-        """Write a row, or keep it for the end.
+        """Write *row* as JSON, or keep it for the end. Return whether the output is for programs.
 
-        Return whether the output is for programs, so that nothing else is written.
+        If it is, the caller writes no text for people.
         """
         if self.format == "json":
             write_exact(json.dumps(row))
             exits.flush()
         else:
-            self.kept.append(row)
+            self.csv_rows.append(row)
         return self.format != "table"
 
     def end(self, content: dict[str, Any]) -> bool:
-        """Write *content*, the JSON document after the rows, or all rows as CSV.
-
-        Return whether the output is for programs.
-        """
+        """Write the JSON document with *content*, or all rows as CSV. Return whether the output is for programs."""
         if self.format == "csv":
-            write_rows(self.document.rows, self.kept)
+            write_rows(self.document.rows, self.csv_rows)
             return True
         return self.format == "json" and self.add({"schema": self.document.schema, **content})
 
@@ -52,7 +50,7 @@ class ResultRows:
 def run_listener() -> RunListener:
     """Return a listener that writes the progress of a run through OpenSM to standard error.
 
-    It writes the tasks of the user, and each step once when it begins and once when all ports have it.
+    It writes what the user has to do, and each step twice: when it begins, and when it is done on all ports.
     """
     from ibkeys.mkeys.opensm.through import RunListener
 

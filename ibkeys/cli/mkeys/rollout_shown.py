@@ -31,7 +31,10 @@ if TYPE_CHECKING:
 
 @dataclass
 class ShownRun(ShownChange):
-    """A run over many ports, shown in numbers and reported port by port."""
+    """A run over many ports, shown in numbers and reported port by port.
+
+    ``awaits``: the wait for the confirmation; None if the run needs none.
+    """
 
     run: PlannedRun
     where: Where
@@ -47,7 +50,10 @@ class ShownRun(ShownChange):
         return self.run.pending
 
     def say_notes(self) -> None:
-        """Write the notes of the sweep and the plan; under a subnet manager also the procedure to follow instead."""
+        """Write the notes of the sweep and the plan.
+
+        If the interlock mkey-under-sm refuses the run, also write the procedure to follow instead.
+        """
         say_notes(self.run.found)
         super().say_notes()
         if any(objection.interlock == "mkey-under-sm" for objection in self.writer.not_overridden(self.plan)):
@@ -62,15 +68,19 @@ class ShownRun(ShownChange):
                 "nothing to change"
                 + ("; the key store only has to record that the run has ended" if run.pending else "")
             )
-        is_told = run.method is not None and run.method.acts
-        left = "OpenSM is told to read its options file again" if is_told else "only the key store has to be updated"
+        signals_opensm = run.method is not None and run.method.acts
+        task = (
+            "OpenSM is told to read its options file again"
+            if signals_opensm
+            else "only the key store has to be updated"
+        )
         for job in run.already_set:
-            put(f"{heading_of(job.port.identity())}: has it already, {left}")
+            put(f"{heading_of(job.port.identity())}: has it already, {task}")
         if run.jobs:
             back = ", restored to what they had" if run.goes_back else ""
             how = "OpenSM sets all of them" if run.method is not None else f"at most {run.options.at_once} at once"
             put(f"{counted(len(run.jobs), 'port')} to change{back}, {how}")
-            self._name([job.port for job in run.jobs], put)
+            self._write_names([job.port for job in run.jobs], put)
         self._write_kinds(put)
         for line in run.method.in_words() if run.method is not None and run.method.acts else ():
             put(f"  through {line}")
@@ -84,16 +94,15 @@ class ShownRun(ShownChange):
         reasons = Counter(result.reason for result in run.skipped if not (result.unread or result.overtaken))
         for reason, count in reasons.items():
             put(f"left alone: {counted(count, 'port')}: {reason}")
-        self._write_by_name(put)
+        self._write_skipped_by_cause(put)
 
-    def _write_by_name(self, put: Callable[[str], None]) -> None:
-        """Write the ports that are skipped because they could not be read, or because another program or administrator
-        has changed them.
+    def _write_skipped_by_cause(self, put: Callable[[str], None]) -> None:
+        """Write why ports are skipped that could not be read, or that another program or administrator has changed.
 
         Each cause is written once, with the names of its ports.
         """
         skipped = (result for result in self.run.skipped if result.unread or result.overtaken)
-        lines = lines_by_cause([(result.port, result.reason or "") for result in skipped], exits.says_all())
+        lines = lines_by_cause([(result.port, result.reason or "") for result in skipped], exits.explains_all())
         for line, details in lines[:LISTED_TROUBLES]:
             put(f"left alone: {line}")
             exits.show_details(details)
@@ -108,15 +117,15 @@ class ShownRun(ShownChange):
             name = name_of({"kind": kind, "index": None}) if kind != "m_key" else self._key_name()
             put(f"  {name}: {before} -> {after} on {counted(len(ports), 'port')}")
             if len(ports) < len(self.run.jobs):
-                self._name(ports, put)
+                self._write_names(ports, put)
 
-    def _name(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
-        """Write the names of *ports*, those of hosts folded."""
-        names = self._names()
+    def _write_names(self, ports: Iterable[Port], put: Callable[[str], None]) -> None:
+        """Write the names of *ports*, folded where possible."""
+        names = self._folded_names()
         for line in indented(names, (port.identity() for port in ports)):
             put(line)
 
-    def _names(self) -> FoldedNames:
+    def _folded_names(self) -> FoldedNames:
         found = self.run.found
         return FoldedNames((port.identity() for port in found.ports()), found)
 
@@ -167,9 +176,9 @@ class ShownRun(ShownChange):
             each = {"kind": change.kind, "index": None, "before": change.before, "after": change.after}
             changes.setdefault(id(change.port), []).append(each)
         for job in run.jobs:
-            port, found = job.port.identity(), changes.get(id(job.port), [])
-            if not self.rows.add({**port, "result": "planned", "reason": None, "changes": found}):
-                listed = ", ".join(f"{name_of(each)} {each['before']} -> {each['after']}" for each in found)
+            port, port_changes = job.port.identity(), changes.get(id(job.port), [])
+            if not self.rows.add({**port, "result": "planned", "reason": None, "changes": port_changes}):
+                listed = ", ".join(f"{name_of(each)} {each['before']} -> {each['after']}" for each in port_changes)
                 write(f"{heading_of(port)}: {listed}")
         run.account.waiting = len(run.jobs) + len(run.already_set) + run.later
         self._write_summary()
@@ -183,17 +192,17 @@ class ShownRun(ShownChange):
         if result.result == "failed":
             self.failed.append((result.port, result.reason or ""))
             if self.format != "table":
-                self._say_failed()
+                self._write_failed()
 
-    def _say_failed(self) -> None:
+    def _write_failed(self) -> None:
         """Write the ports that have failed since the last call, each cause once."""
-        names = self._names() if self.failed and self.format == "table" else None
+        names = self._folded_names() if self.failed and self.format == "table" else None
         say_by_cause(self.failed, "failed", self.format, names)
         self.failed = []
 
     def _write_summary(self) -> None:
         """Write the failed ports, each cause once, and the summary of the run."""
-        self._say_failed()
+        self._write_failed()
         account = self.run.account
         name = self.run.method.name if self.run.method is not None else "direct"
         summary = {"unreached": self.run.found.unreached, "via": name, **account.to_json()}
@@ -234,7 +243,7 @@ class ShownRun(ShownChange):
             yield "next: `ibkeys resume` raises the level again, `ibkeys undo` restores the former state"
         elif run.goes_back:
             if account.failed or account.waiting:
-                yield "next: `ibkeys resume` continues with those that are not restored"
+                yield "next: `ibkeys resume` continues with the ports that are not restored"
         elif account.failed or account.stopped or (account.waiting and not run.later):
             yield "next: `ibkeys resume` finishes the run, `ibkeys undo` rolls it back"
         elif run.later:
@@ -257,22 +266,25 @@ class ShownRun(ShownChange):
             exits.warn("the run was rolled back: it was not confirmed", "error")
         if not missing:
             return exits.NOT_COMPLETED
-        exits.warn(f"the run is not complete: {', '.join(missing)}{self._ways()}", "error")
+        exits.warn(f"the run is not complete: {', '.join(missing)}{self._advice()}", "error")
         return exits.NOT_COMPLETED
 
-    def _ways(self) -> str:
-        """Return the commands that help with unread ports, and with ports that others changed; "" if none does."""
+    def _advice(self) -> str:
+        """Return advice for ports that could not be read, and for ports that another user or program changed.
+
+        The text is empty if there are no such ports.
+        """
         from ibkeys.mkeys.rollout.beginning import LastRun
         from ibkeys.mkeys.rollout.earlier_run import command_that_closes
 
-        run, ways = self.run, ""
+        run, advice = self.run, ""
         last = run.beginning.last if isinstance(run.beginning, LastRun) else None
         if run.account.unread:
-            ways = (
+            advice = (
                 "; `ibkeys keystore import` brings the keys of ports that hide theirs, from another key store or from "
                 "OpenSM's files; `ibkeys mkey-recover` finds those that no store has; then type "
                 + ("`ibkeys resume`" if last is not None else "the same command")
             )
         if run.account.overtaken and last is not None and not run.goes_back:
-            ways += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
-        return ways
+            advice += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
+        return advice

@@ -1,4 +1,4 @@
-"""A run of M_Keys as the command line asks for it: a new one, or an earlier one that is resumed or undone."""
+"""A run of M_Keys as the command line requests it: a new run, or an earlier run that is resumed or undone."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.changing import require_typed_method, writer_of
-from ibkeys.cli.guarding import keep_opened
-from ibkeys.cli.mkeys.confirming import awaiting
+from ibkeys.cli.guarding import hand_over
+from ibkeys.cli.mkeys.confirming import awaiting_confirmation
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.mkeys.rollout_output import run_listener
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
@@ -56,7 +56,10 @@ class RunRequest:
         return hosts_of(self.asked.where, self.asked.sm_hosts)
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
-        """Return the options for a run through OpenSM. *awaits* is notified when the run begins."""
+        """Return the options for a run through OpenSM.
+
+        *awaits*: the wait for the confirmation, which is notified when the run begins; None if there is none.
+        """
         from ibkeys.mkeys.opensm.through import ViaOpensm
 
         listener = run_listener()
@@ -66,12 +69,17 @@ class RunRequest:
         return ViaOpensm(self.hosts(), how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
     def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
-        """Plan a run by *direct* or *through*, as the method says; show it, ask, make it, and return the exit code."""
+        """Plan a run by the function for its method; show it, ask, make it, and return the exit code.
+
+        *direct*: the function for Sets by ibkeys. *through*: the function for a run through OpenSM. Raises Refused for
+        an interlock, without confirmation, and if no method fits; UsageError for options that the method does not have;
+        and the errors of planning and of the run.
+        """
         asked = self.asked
-        awaited = awaiting(asked, self.opensm, self.confirm_within, self.through)
+        awaited = awaiting_confirmation(asked, self.opensm, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
             if awaits is not None:
-                keep_opened(awaits.guardian, asked.where, writer.fabric)
+                hand_over(awaits.guardian, asked.where, writer.fabric)
             with progress_bar(asked.where) as progress:
                 choice = self._choose(writer, progress)
                 if self.is_through_opensm or (choice is not None and choice.method == "opensm"):
@@ -82,10 +90,10 @@ class RunRequest:
             return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
 
     def _choose(self, writer: ChangeWriter, progress: OnFound | None) -> MethodChoice | None:
-        """Choose the method of a new run; None if it is known already.
+        """Return the choice of the method of a new run; None if the method is known already.
 
-        Raises Refused if no method fits, or if the user must type it; UsageError for options that the method does not
-        have.
+        Raises Refused if no method fits, or if the user must type the method; UsageError for options that the method
+        does not have.
         """
         if self.is_through_opensm is not None:
             return None

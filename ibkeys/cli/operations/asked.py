@@ -23,19 +23,30 @@ if TYPE_CHECKING:
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.runs import MKeyRun
 
-ALLOW: Final = ("--allow-removals", "--allow-break")
-AT_ONCE: Final = ("--at-once",)
-FORWARD: Final = ("--first", "--confirm-within")
-OF_UFM: Final = tuple(f"--ufm-{name}" for name in ("token", "cert", "key", "ca", "insecure", "proxy"))
-OF_KEYS: Final = ("--max-failures", "--opensm-conf", "--standby-wait", "--open-while-rotating", "--leave-open")
-OF_OTHERS: Final = (*OF_KEYS, *ALLOW, *FORWARD, *AT_ONCE, *OF_UFM, "--unconfirmed")
-"""Options that have no effect where files of OpenSMs change."""
-Find = Callable[["Journal", "int | None"], "OperationTarget"]
+PERMISSION_OPTIONS: Final = ("--allow-removals", "--allow-break")
+AT_ONCE_OPTION: Final = ("--at-once",)
+FORWARD_OPTIONS: Final = ("--first", "--confirm-within")
+UFM_OPTIONS: Final = tuple(f"--ufm-{name}" for name in ("token", "cert", "key", "ca", "insecure", "proxy"))
+KEY_RUN_OPTIONS: Final = ("--max-failures", "--opensm-conf", "--standby-wait", "--open-while-rotating", "--leave-open")
+NOT_FOR_FILES: Final = (
+    *KEY_RUN_OPTIONS,
+    *PERMISSION_OPTIONS,
+    *FORWARD_OPTIONS,
+    *AT_ONCE_OPTION,
+    *UFM_OPTIONS,
+    "--unconfirmed",
+)
+"""Options that have no effect on a change of OpenSM's files."""
+FindTarget = Callable[["Journal", "int | None"], "OperationTarget"]
 
 
 @dataclass(frozen=True, slots=True)
-class FoundOperation:
-    """The operation that was ``asked`` for. ``run``: the run of M_Keys if ``target`` is one, else None."""
+class RequestedOperation:
+    """The operation that a command resumes, undoes or closes.
+
+    ``asked``: the options of the command. ``target``: the operation. ``run``: the run of M_Keys, if the operation is
+    one; else None.
+    """
 
     asked: AskedOfManyPorts
     target: OperationTarget
@@ -44,7 +55,7 @@ class FoundOperation:
     def refuse(self, options: Iterable[str], why: str = "has no use for {}: omit it") -> None:
         """Raise UsageError if one of *options* was typed.
 
-        *why*: the words after the operation's name; ``{}`` stands for the options.
+        *why*: the words of the message after the operation's name; ``{}`` in it stands for the typed options.
         """
         record = self.target.record
         name = f"operation {record.id} ({record.command})"
@@ -75,9 +86,10 @@ class FoundOperation:
         return kind(asked.where, asked.consent, asked.format, asked.sm_hosts, sm_wait, self.target.record)
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
-        """Restore the values from before the operation, except M_Keys; return the exit code.
+        """Undo a change of partitions or of values of ports; return the exit code. M_Keys are not restored.
 
-        The arguments are options of `ibkeys undo`.
+        *sm_wait*: seconds without progress after which ibkeys gives an OpenSM up. The other arguments are options of
+        `ibkeys undo`. Raises Refused for an interlock and without confirmation, and the errors of the undo.
         """
         from ibkeys.apply.apply_plan import ApplyHooks
         from ibkeys.apply.by_sm.course import CarrierSettings
@@ -99,11 +111,15 @@ class FoundOperation:
             return ManyPortsChange(writer, plan, consent, asked.format, each, interrupts, bar).carry_out()
 
 
-def find_operation(asked: AskedOfManyPorts, operation: int | None, meant: Find) -> FoundOperation:
-    """Return the operation that *meant*, a function of `ibkeys.change.open_operations`, chooses.
+def find_operation(asked: AskedOfManyPorts, operation: int | None, find_target_in: FindTarget) -> RequestedOperation:
+    """Return the operation that a command resumes, undoes or closes.
 
-    *operation*: its number; None if none was typed. Raises StoreError and UsageError.
+    *operation*: its number; None if none was typed. *find_target_in*: the function of `ibkeys.change.open_operations`
+    that finds it in the journal, such as `to_resume`. Raises StoreError for an unknown operation and if none is open;
+    UsageError if several are open and none was typed, or if the operation cannot be resumed, undone or closed.
     """
     from ibkeys.change.open_operations import find_target
 
-    return FoundOperation(asked, *find_target(stores_of(asked.where), operation, meant, asked.consent.dry_run))
+    return RequestedOperation(
+        asked, *find_target(stores_of(asked.where), operation, find_target_in, asked.consent.dry_run)
+    )

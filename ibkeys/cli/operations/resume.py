@@ -14,13 +14,13 @@ from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import journal_of
 from ibkeys.cli.operations.asked import (
-    ALLOW,
-    AT_ONCE,
-    FORWARD,
-    OF_KEYS,
-    OF_OTHERS,
-    OF_UFM,
-    FoundOperation,
+    AT_ONCE_OPTION,
+    FORWARD_OPTIONS,
+    KEY_RUN_OPTIONS,
+    NOT_FOR_FILES,
+    PERMISSION_OPTIONS,
+    UFM_OPTIONS,
+    RequestedOperation,
     find_operation,
 )
 from ibkeys.cli.options import ViaOptions
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choices:
+class _ResumeOptions:
     """The options of `resume`: limits, permissions and method."""
 
     first: int | None = options.field(
@@ -43,15 +43,15 @@ class _Choices:
         metavar="N",
         help="Of an operation begun with --first: only the next N leaf switches, or of M_Keys the next N ports.",
     )
-    allow_removals: bool = options.taken(options.allow_removals, default=False)
-    allow_break: bool = options.taken(options.allow_break, default=False)
+    allow_removals: bool = options.field_of(options.allow_removals, default=False)
+    allow_break: bool = options.field_of(options.allow_break, default=False)
     at_once: int | None = options.number_field("--at-once", 1, 1024, "N", "Of M_Keys: as in mkey-rotate.", env=False)
     max_failures: int | None = options.number_field(
         "--max-failures", 1, 1_000_000, "N", "Of M_Keys: stop at N failed ports.", env=False
     )
-    opensm_conf: Path | None = options.taken(rollout_options.opensm_conf)
-    opensm: OpensmOptions = options.taken(rollout_options.opensm)
-    confirm_within: int | None = options.taken(
+    opensm_conf: Path | None = options.field_of(rollout_options.opensm_conf)
+    opensm: OpensmOptions = options.field_of(rollout_options.opensm)
+    confirm_within: int | None = options.field_of(
         options.confirm_within("Roll back unless confirmed within S seconds; of M_Keys only the level is lowered.")
     )
     overtaken: bool = options.flag_field(
@@ -62,8 +62,8 @@ class _Choices:
 
 @command("resume")
 @options.operation
-@asked_of_many_ports(_Choices)
-def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> int:
+@asked_of_many_ports(_ResumeOptions)
+def resume(asked: AskedOfManyPorts, choices: _ResumeOptions, operation: int | None) -> int:
     """Finish an operation that was interrupted or stopped.
 
     An operation is open too where ports failed, or wait after --first. ID is the number that `ibkeys journal` shows;
@@ -73,33 +73,36 @@ def resume(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) ->
     """
     from ibkeys.change.open_operations import resumes_back, to_end, to_resume
 
-    wanted = find_operation(asked, operation, to_end if choices.overtaken else to_resume)
+    requested = find_operation(asked, operation, to_end if choices.overtaken else to_resume)
     if choices.overtaken:
-        wanted.refuse((*ALLOW, *FORWARD, *AT_ONCE), "only has its record ended with --overtaken: omit {}")
-    if wanted.target.kind == "keys":
-        return _resume_keys(wanted, choices)
-    if wanted.target.kind in ("sm-keys", "enforcement"):
-        wanted.refuse(OF_OTHERS)
-        request = wanted.files_request(choices.opensm.sm_wait)
+        requested.refuse(
+            (*PERMISSION_OPTIONS, *FORWARD_OPTIONS, *AT_ONCE_OPTION),
+            "only has its record ended with --overtaken: omit {}",
+        )
+    if requested.target.kind == "keys":
+        return _resume_keys(requested, choices)
+    if requested.target.kind in ("sm-keys", "enforcement"):
+        requested.refuse(NOT_FOR_FILES)
+        request = requested.files_request(choices.opensm.sm_wait)
         if choices.overtaken:
             return request.end_record()
-        return request.take_back() if resumes_back(wanted.target) else request.finish()
-    return _resume_partitions(wanted, choices)
+        return request.take_back() if resumes_back(requested.target) else request.finish()
+    return _resume_partitions(requested, choices)
 
 
-def _resume_keys(wanted: FoundOperation, choices: _Choices) -> int:
+def _resume_keys(requested: RequestedOperation, choices: _ResumeOptions) -> int:
     from ibkeys.change.open_operations import resumes_back
     from ibkeys.cli.mkeys.earlier_run import end_record, finish_run, roll_back_run
 
-    wanted.refuse((*ALLOW, *OF_UFM))
-    if choices.overtaken and not wanted.target.is_last_run:
-        return _end_earlier(wanted)
-    request = wanted.run_request(choices.opensm, choices.confirm_within)
+    requested.refuse((*PERMISSION_OPTIONS, *UFM_OPTIONS))
+    if choices.overtaken and not requested.target.is_last_run:
+        return _end_earlier(requested)
+    request = requested.run_request(choices.opensm, choices.confirm_within)
     if choices.overtaken:
-        _refuse_ended(wanted.target.record)
+        _refuse_ended(requested.target.record)
         return end_record(request)
-    if resumes_back(wanted.target):
-        wanted.refuse(FORWARD, "is being undone: omit {}")
+    if resumes_back(requested.target):
+        requested.refuse(FORWARD_OPTIONS, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
 
@@ -110,34 +113,34 @@ def _refuse_ended(record: OperationRecord) -> None:
         raise ended_error(record)
 
 
-def _end_earlier(wanted: FoundOperation) -> int:
-    """Close a run of M_Keys that another run has followed; only the journal is written."""
+def _end_earlier(requested: RequestedOperation) -> int:
+    """Close a run of M_Keys after which another run began; return the exit code. Only the journal is written."""
     from ibkeys.store.journal import Journal
 
-    record = wanted.target.record
+    record = requested.target.record
     _refuse_ended(record)
 
     def close() -> str:
-        with Journal(journal_of(wanted.asked.where)) as journal:
+        with Journal(journal_of(requested.asked.where)) as journal:
             journal.end_undos(record.id)
             journal.set_state(record.id, "undone")
         return f"operation {record.id} ({record.command})"
 
-    return changing.end_record(wanted.asked.consent, close)
+    return changing.end_record(requested.asked.consent, close)
 
 
-def _resume_partitions(wanted: FoundOperation, choices: _Choices) -> int:
+def _resume_partitions(requested: RequestedOperation, choices: _ResumeOptions) -> int:
     from ibkeys.apply.apply import Permissions
     from ibkeys.change.open_operations import not_resumed, resumes_back
     from ibkeys.cli.partitions.apply import ApplyRequest, carry_out, end_record
 
-    wanted.refuse((*OF_KEYS, *AT_ONCE))
-    record, asked = wanted.target.record, wanted.asked
-    if choices.overtaken and wanted.target.kind == "other":
+    requested.refuse((*KEY_RUN_OPTIONS, *AT_ONCE_OPTION))
+    record, asked = requested.target.record, requested.asked
+    if choices.overtaken and requested.target.kind == "other":
         raise not_resumed(record)
-    if not choices.overtaken and resumes_back(wanted.target):
-        wanted.refuse(("--allow-removals", *FORWARD), "is being undone: omit {}")
-        return wanted.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
+    if not choices.overtaken and resumes_back(requested.target):
+        requested.refuse(("--allow-removals", *FORWARD_OPTIONS), "is being undone: omit {}")
+        return requested.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
     request = ApplyRequest(
         asked,
         gives_each(asked.folding, asked.format),

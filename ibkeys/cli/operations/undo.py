@@ -8,12 +8,20 @@ from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
-from ibkeys.cli.operations.asked import ALLOW, AT_ONCE, OF_KEYS, OF_OTHERS, OF_UFM, FoundOperation, find_operation
+from ibkeys.cli.operations.asked import (
+    AT_ONCE_OPTION,
+    KEY_RUN_OPTIONS,
+    NOT_FOR_FILES,
+    PERMISSION_OPTIONS,
+    UFM_OPTIONS,
+    RequestedOperation,
+    find_operation,
+)
 from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
 
 
 @dataclass(frozen=True, slots=True)
-class _Choices:
+class _UndoOptions:
     """The options of `undo`: permissions, and the time to wait for subnet managers."""
 
     allow_break: bool = options.flag_field(
@@ -23,8 +31,8 @@ class _Choices:
         "--at-once",
         help="Through OpenSM or UFM: restore the former policy in one step, even if that briefly disconnects pairs.",
     )
-    leave_open: bool = options.taken(rollout_options.leave_open, default=False)
-    opensm: OpensmOptions = options.taken(rollout_options.opensm)
+    leave_open: bool = options.field_of(rollout_options.leave_open, default=False)
+    opensm: OpensmOptions = options.field_of(rollout_options.opensm)
     unconfirmed: bool = options.field(
         "--unconfirmed",
         env=False,
@@ -37,8 +45,8 @@ class _Choices:
 
 @command("undo")
 @options.operation
-@asked_of_many_ports(_Choices)
-def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> int:
+@asked_of_many_ports(_UndoOptions)
+def undo(asked: AskedOfManyPorts, choices: _UndoOptions, operation: int | None) -> int:
     """Take back a change.
 
     Restores what an operation overwrote. ID is the number that `ibkeys journal` shows; without it, the only open
@@ -50,25 +58,25 @@ def undo(asked: AskedOfManyPorts, choices: _Choices, operation: int | None) -> i
     """
     from ibkeys.change.open_operations import to_undo
 
-    wanted = find_operation(asked, operation, to_undo)
-    kind, sm_wait = wanted.target.kind, choices.opensm.sm_wait
+    requested = find_operation(asked, operation, to_undo)
+    kind, sm_wait = requested.target.kind, choices.opensm.sm_wait
     if kind == "keys":
-        return _undo_keys(wanted, choices)
+        return _undo_keys(requested, choices)
     if kind in ("sm-keys", "enforcement"):
-        wanted.refuse(OF_OTHERS)
-        return wanted.files_request(sm_wait).take_back()
-    wanted.refuse(OF_KEYS)
-    how = {"allow_break": choices.allow_break, "at_once": choices.at_once, "unconfirmed": choices.unconfirmed}
-    return wanted.restore(sm_wait, **how)
+        requested.refuse(NOT_FOR_FILES)
+        return requested.files_request(sm_wait).take_back()
+    requested.refuse(KEY_RUN_OPTIONS)
+    undo_options = {"allow_break": choices.allow_break, "at_once": choices.at_once, "unconfirmed": choices.unconfirmed}
+    return requested.restore(sm_wait, **undo_options)
 
 
-def _undo_keys(wanted: FoundOperation, choices: _Choices) -> int:
+def _undo_keys(requested: RequestedOperation, choices: _UndoOptions) -> int:
     from ibkeys.change.open_operations import refuse_undo
     from ibkeys.cli.mkeys.earlier_run import lower_level, roll_back_run
 
-    wanted.refuse((*ALLOW, *AT_ONCE, *OF_UFM))
-    request = wanted.run_request(choices.opensm)
+    requested.refuse((*PERMISSION_OPTIONS, *AT_ONCE_OPTION, *UFM_OPTIONS))
+    request = requested.run_request(choices.opensm)
     if choices.unconfirmed:
-        return lower_level(request, wanted.target.id)
-    refuse_undo(wanted.target)
+        return lower_level(request, requested.target.id)
+    refuse_undo(requested.target)
     return roll_back_run(request, leaves_open=choices.leave_open)

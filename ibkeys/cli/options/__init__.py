@@ -22,6 +22,7 @@ from ibkeys.cli.options.changes import operation as operation
 from ibkeys.cli.options.changes import override as override
 from ibkeys.cli.options.declaring import absent as absent
 from ibkeys.cli.options.declaring import field as field
+from ibkeys.cli.options.declaring import field_of as field_of
 from ibkeys.cli.options.declaring import flag as flag
 from ibkeys.cli.options.declaring import flag_field as flag_field
 from ibkeys.cli.options.declaring import group as group
@@ -31,7 +32,6 @@ from ibkeys.cli.options.declaring import removed_option as removed_option
 from ibkeys.cli.options.declaring import repeated_field as repeated_field
 from ibkeys.cli.options.declaring import shared as shared
 from ibkeys.cli.options.declaring import shared_field as shared_field
-from ibkeys.cli.options.declaring import taken as taken
 from ibkeys.cli.options.general import common as common
 from ibkeys.cli.options.policies import PolicyOrFile as PolicyOrFile
 from ibkeys.cli.options.policies import allow_both_pkeys as allow_both_pkeys

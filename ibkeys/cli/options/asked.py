@@ -1,4 +1,4 @@
-"""The options that all commands of a kind share, as one object: of showing ports, and of changing a fabric."""
+"""The options that all commands of a kind share, as one object: commands that show ports, and that change a fabric."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ShownPorts:
 def shown_ports(*others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command that shows values of ports.
 
-    *others*: its own options, listed in help before the format.
+    *others*: decorators of the command's own options, which its help lists before ``--format``.
     """
     return group("asked", ShownPorts, every_port, address(), *others, format, listing, reading)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-from ibkeys.cli.options.declaring import group, option, taken
+from ibkeys.cli.options.declaring import field_of, group, option
 from ibkeys.cli.types import NumberType
 
 sm_port: Final = option(
@@ -29,8 +29,8 @@ probe_sa: Final = option(
 class AskSa:
     """The options for asking subnet administration (SA), and other agents behind QP1."""
 
-    sm_port: int | None = taken(sm_port)
-    pkey_idx: int | None = taken(pkey_idx)
+    sm_port: int | None = field_of(sm_port)
+    pkey_idx: int | None = field_of(pkey_idx)
 
 
 sa: Final = group("sa", AskSa)

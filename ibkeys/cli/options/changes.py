@@ -8,13 +8,13 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, flag, flag_field, group, option, taken
+from ibkeys.cli.options.declaring import F, field_of, flag, flag_field, group, option
 from ibkeys.cli.types import NumberType
 
 override: Final = option(
     "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
 )
-"""The option of `changing` alone, for commands that change files only."""
+"""The option of `changing` that commands which only change files have alone."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +24,7 @@ class Changing:
     dry_run: bool = flag_field("--dry-run", help="Show what would change, but change nothing.")
     yes: bool = flag_field("--yes", help="Do not ask.")
     force: bool = flag_field("--force", help="Override only the interlock active-sm.")
-    override: tuple[str, ...] = taken(override, ())
+    override: tuple[str, ...] = field_of(override, ())
 
 
 changing: Final = group("consent", Changing)

@@ -1,4 +1,4 @@
-"""Declaring options: of one command, of many, and groups that a command gets as one object."""
+"""Declaring options: options of one command, options that many share, and groups that a command gets as one object."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ _OPTION: Final = "option"
 def group(name: str, kind: type[Any], *others: Callable[..., Any], without: str = "") -> Callable[[F], F]:
     """Return a decorator that adds the options of class *kind* to a command, and then *others*.
 
-    It passes the values of the fields to the command as one object of *kind*, named *name*. *without*: a field whose
-    option the command does not have.
+    The command gets one object of *kind*, with the values of these options, as its argument *name*. *others*: further
+    decorators. *without*: the name of a field whose option is not added; the field then has its default.
     """
     fields = [each for each in dataclasses.fields(kind) if each.name != without]
     names = [each.name for each in fields]
@@ -32,8 +32,8 @@ def group(name: str, kind: type[Any], *others: Callable[..., Any], without: str 
     def decorate(command: F) -> F:
         @functools.wraps(command)
         def wrapper(**values: Any) -> Any:
-            own = kind(**{each: values.pop(each) for each in names if each in values})
-            return command(**{name: own}, **values)
+            options_object = kind(**{each: values.pop(each) for each in names if each in values})
+            return command(**{name: options_object}, **values)
 
         wrapped: Any = wrapper
         for option in reversed([*options, *others]):
@@ -56,12 +56,12 @@ def flag(*names: str, help: str) -> Callable[[F], F]:
 
 
 def field(*names: str, env: bool = True, **settings: Any) -> Any:
-    """Return a dataclass field for `group` with an `option`; the option's default is the field's."""
+    """Return a dataclass field for `group` with an `option`. The default of the option is also that of the field."""
     if settings.get("is_flag"):
         default: Any = False
     else:
         default = () if settings.get("multiple") else 0 if settings.get("count") else None
-    return taken(option(*names, env=env, **settings), settings.get("default", default))
+    return field_of(option(*names, env=env, **settings), settings.get("default", default))
 
 
 def number_field(
@@ -69,7 +69,7 @@ def number_field(
 ) -> Any:
     """Return a dataclass field for `group` with a number from *least* to *most*.
 
-    The help text ends with the *default*.
+    *default*: named at the end of the help text; None: the field is None without the option.
     """
     settings: dict[str, Any] = {"type": NumberType(least, most), "metavar": metavar, "help": help}
     if default is not None:
@@ -79,7 +79,7 @@ def number_field(
 
 def flag_field(*names: str, help: str) -> Any:
     """Return a dataclass field for `group` with a `flag`."""
-    return taken(flag(*names, help=help), default=False)
+    return field_of(flag(*names, help=help), default=False)
 
 
 def repeated_field(name: str, metavar: str, help: str, **settings: Any) -> Any:
@@ -95,7 +95,7 @@ def shared_field(section: str, *names: str, **settings: Any) -> Any:
     return field(*names, cls=CommonOption, section=section, **settings)
 
 
-def taken(option: Callable[..., Any], default: Any = None) -> Any:
+def field_of(option: Callable[..., Any], default: Any = None) -> Any:
     """Return a dataclass field for `group` that *option*, a decorator, sets.
 
     *default*: its value without the option.
@@ -108,18 +108,19 @@ def shared(section: str, *names: str, **settings: Any) -> Callable[[F], F]:
     return option(*names, cls=CommonOption, section=section, **settings)
 
 
-def removed_option(name: str, by: str, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a hidden option that the command *by* has replaced: it raises UsageError with the new command.
+def removed_option(name: str, replacement: str, is_flag: bool = False) -> Callable[[F], F]:
+    """Return a hidden option *name* that raises UsageError with the command to type instead, *replacement*.
 
-    *is_flag*: the option took no operation, and the command finds the operation itself.
+    *is_flag*: whether the option took no value; else its value was the number of an operation, and the error names ID.
     """
-    return absent(name, f"is gone: use `ibkeys {by}{'' if is_flag else ' ID'}`", is_flag)
+    return absent(name, f"is gone: use `ibkeys {replacement}{'' if is_flag else ' ID'}`", is_flag)
 
 
 def absent(name: str, why: str, is_flag: bool = False) -> Callable[[F], F]:
-    """Return a hidden option that the command does not have, with or without a value: it raises UsageError with *why*.
+    """Return a hidden option *name* that only raises UsageError, because the command does not have it.
 
-    *why*: the words after the option's name. The option is eager, so that this error comes before all others.
+    *why*: the words of the error after the option's name. *is_flag*: whether the option takes no value. It is eager, so
+    that this error comes before all others.
     """
 
     def answer(context: click.Context, parameter: click.Parameter, value: str | bool | None) -> None:

@@ -19,7 +19,7 @@ _FILE: Final = f"{__name__}.file"
 class PolicyOrFile(click.Option):
     """The option ``--policy`` of a command that also takes the policy as FILE (`policy_argument`).
 
-    A typed FILE is the value of the option; environment and site file are then not read.
+    If FILE is typed, it becomes the value of the option, and the environment and the site file do not count.
     """
 
     def consume_value(self, ctx: click.Context, opts: Mapping[str, Any]) -> tuple[Any, ParameterSource]:
@@ -32,8 +32,8 @@ class PolicyOrFile(click.Option):
         return file, ParameterSource.COMMANDLINE
 
 
-def _keep_file(ctx: click.Context, _param: click.Parameter, file: str | None) -> None:
-    ctx.meta[_FILE] = file
+def _keep_file(ctx: click.Context, _param: click.Parameter, policy_file: str | None) -> None:
+    ctx.meta[_FILE] = policy_file
 
 
 policy_argument: Final = click.argument(

@@ -25,9 +25,10 @@ kind: Final = group("kind", AddressKinds)
 
 
 def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:
-    """Return the decorator for a command that names ports.
+    """Return the decorator for a command whose arguments name ports.
 
-    It adds ``kind``, and ``words`` for the words after the options.
+    The command gets ``kind``, an `AddressKinds`, and ``words``, the typed words. *words*: the text for them in the
+    usage. *required*: whether there must be at least one.
     """
 
     def decorate(command: F) -> F:

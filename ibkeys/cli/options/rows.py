@@ -14,9 +14,9 @@ from ibkeys.cli.types import NumberType
 
 @dataclass(frozen=True)
 class Folding:
-    """The options for folding: whether ports with equal values are one row of a table.
+    """The options for folding: whether ports with equal values share one row of a table.
 
-    Without an option, on a terminal only.
+    Without an option they share a row only on a terminal.
     """
 
     each: bool = flag_field("--each", help="One row for each port.  [default if the output is not a terminal]")
@@ -47,7 +47,7 @@ class Listing(Folding, Filters):
 
 
 def format_of(choices: Sequence[str], help: str, default: str | None = "table") -> Callable[[F], F]:
-    """Return the option ``--format`` with the formats *choices*."""
+    """Return the option ``--format`` with the formats *choices*. *default*: None if the command must see no default."""
     return option("-f", "--format", "format", type=click.Choice(choices), default=default, help=help)
 
 
@@ -62,4 +62,4 @@ filters_but_partition: Final = group("filters", Filters, without="partition")
 listing: Final = group("listing", Listing)
 """The decorator for commands with a row for each port of a sweep."""
 listing_as_is: Final = group("listing", Listing, without="changed_since")
-"""The decorator for such commands without --changed-since."""
+"""The decorator for commands with a row for each port of a sweep that have no --changed-since."""

@@ -9,11 +9,11 @@ from typing import Final
 
 import click
 
-from ibkeys.cli.options.declaring import F, field, flag_field, group, option, taken
+from ibkeys.cli.options.declaring import F, field, field_of, flag_field, group, option
 from ibkeys.cli.types import NumberType, ViaType
 
 SM_WAIT: Final = 60
-"""The default of --wait in seconds, equal to the one of `ibkeys.change.runner`, which is not imported for it."""
+"""The default of --wait, in seconds. It equals ``SM_WAIT`` of `ibkeys.change.runner`, which is slow to import."""
 wait_for_sm: Final = option(
     "--wait",
     "sm_wait",
@@ -42,7 +42,7 @@ class ViaOptions:
         help="direct: ibkeys sends the Sets; opensm: through the policy file; ufm:URL: through UFM; auto: through "
         "OpenSM where it is master, direct where no SM runs.  [default: auto]",
     )
-    sm_wait: int = taken(wait_for_sm, SM_WAIT)
+    sm_wait: int = field_of(wait_for_sm, SM_WAIT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,13 +60,13 @@ class SmHosts:
 
 
 sm_hosts: Final = group("sm_hosts", SmHosts)
-"""The decorator for commands that look at subnet managers on other hosts."""
+"""The decorator for commands that examine subnet managers on other hosts."""
 
 
 def via_opensm_only(how: str) -> Callable[[F], F]:
-    """Return the option ``--via`` of a command with one method only; *how*: that method, in words.
+    """Return the option ``--via`` of a command that has only one method. *how*: the method in words, for the help.
 
-    The option is there so that users can type it as in other commands; the command does not get its value.
+    Users can type this option as in other commands; the command does not get its value.
     """
     return option(
         "--via",

@@ -9,7 +9,7 @@ import click
 
 from ibkeys.cli import exits
 from ibkeys.cli.help.common import DEFAULTS, FABRIC, KEYS, MESSAGES, TIMING
-from ibkeys.cli.options.declaring import F, group, option, shared, shared_field, taken
+from ibkeys.cli.options.declaring import F, field_of, group, option, shared, shared_field
 from ibkeys.cli.options.general import common
 from ibkeys.cli.types import NumberType
 
@@ -44,9 +44,9 @@ _site: Final = shared(
 
 
 def _explain(_ctx: click.Context, _param: click.Parameter, verbose: int) -> int:
-    """Let -v decide whether errors are explained.
+    """Make -v decide whether errors are explained, and return its value.
 
-    The option is eager, so that this holds for errors in other options too.
+    The option is eager, so that errors in other options are explained too.
     """
     exits.explain(verbose > 0)
     return verbose
@@ -62,7 +62,7 @@ class Where:
     port: int | None = shared_field(
         FABRIC, "-P", "--Port", "port", type=NumberType(1, 254), metavar="N", help="Local port number."
     )
-    backend: str = taken(_backend, "umad")
+    backend: str = field_of(_backend, "umad")
     at: str | None = shared_field(
         FABRIC, "--at", metavar="NODE", help="Node that the tool runs on, in a simulated subnet."
     )
@@ -109,8 +109,8 @@ class Where:
     smkey: str | None = shared_field(
         KEYS, "--smkey", metavar="KEY", help="SM_Key to send to the SA: '-' asks without echo, @FILE reads it."
     )
-    keystore: str | None = taken(_keystore)
-    keystore_passphrase: str | None = taken(_passphrase)
+    keystore: str | None = field_of(_keystore)
+    keystore_passphrase: str | None = field_of(_passphrase)
     journal: str | None = shared_field(
         KEYS,
         "--journal",
@@ -132,7 +132,7 @@ class Where:
     node_name_map: str | None = shared_field(
         DEFAULTS, "--node-name-map", metavar="FILE", help="Names for node GUIDs, in the format of infiniband-diags."
     )
-    site: str | None = taken(_site)
+    site: str | None = field_of(_site)
     config: str | None = shared_field(
         DEFAULTS, "-z", "--config", metavar="FILE|none", help="Defaults for CA, Port, timeout, m_key: an ibdiag.conf."
     )
@@ -158,10 +158,10 @@ class Where:
 class StoreOptions:
     """The options of the key store, for a command that opens no fabric."""
 
-    backend: str = taken(_backend, "umad")
-    keystore: str | None = taken(_keystore)
-    keystore_passphrase: str | None = taken(_passphrase)
-    site: str | None = taken(_site)
+    backend: str = field_of(_backend, "umad")
+    keystore: str | None = field_of(_keystore)
+    keystore_passphrase: str | None = field_of(_passphrase)
+    site: str | None = field_of(_site)
 
 
 fabric: Final = group("where", Where, common)

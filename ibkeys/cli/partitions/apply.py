@@ -13,7 +13,7 @@ import click
 from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import end_overtaken, require_typed_method, writer_of
-from ibkeys.cli.guarding import command_for_child, keep_opened, wait_for_enter
+from ibkeys.cli.guarding import command_for_child, hand_over, wait_for_enter
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
@@ -33,16 +33,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Choices:
+class _ApplyOptions:
     """The options of `apply`: permissions, extent, confirmation and method."""
 
-    allow_removals: bool = options.taken(options.allow_removals, default=False)
-    allow_break: bool = options.taken(options.allow_break, default=False)
+    allow_removals: bool = options.field_of(options.allow_removals, default=False)
+    allow_break: bool = options.field_of(options.allow_break, default=False)
     first: int | None = options.number_field(
         "--first", 1, 65535, "N", "Change only the next N leaf switches; `ibkeys resume` continues.", env=False
     )
-    confirm_within: int | None = options.taken(options.confirm_within("Roll back unless confirmed within S seconds."))
-    through: ViaOptions = options.taken(options.opensm)
+    confirm_within: int | None = options.field_of(
+        options.confirm_within("Roll back unless confirmed within S seconds.")
+    )
+    through: ViaOptions = options.field_of(options.opensm)
     rewrite: bool = options.flag_field(
         "--rewrite", help="With --via opensm: let OpenSM rewrite every table first; see the interlock drift."
     )
@@ -53,8 +55,8 @@ class _Choices:
 @options.removed_option("--resume", "resume", is_flag=True)
 @options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
 @options.removed_option("--confirm", "confirm")
-@asked_of_many_ports(_Choices)
-def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
+@asked_of_many_ports(_ApplyOptions)
+def apply(asked: AskedOfManyPorts, choices: _ApplyOptions, plan: Path | None) -> int:
     """Apply a plan to the fabric.
 
     PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, the change goes through it: the plan's
@@ -78,9 +80,11 @@ def apply(asked: AskedOfManyPorts, choices: _Choices, plan: Path | None) -> int:
 
 @dataclass(frozen=True, slots=True)
 class ApplyRequest:
-    """The request for an apply: ``path`` of the plan for a new one, ``operation`` for an earlier one.
+    """The request for an apply.
 
-    ``each``: whether each port gets a row.
+    ``path``: the file of the plan for a new apply. ``operation``: the number of an earlier apply to resume or close.
+    One of the two is None. ``each``: whether each port gets a row. ``rewrite``: whether OpenSM first rewrites every
+    table.
     """
 
     asked: AskedOfManyPorts
@@ -92,7 +96,7 @@ class ApplyRequest:
     operation: int | None = None
 
     def via(self) -> CarrierChoice:
-        """Return the choice of the carrier: method, settings, hosts, and the connection to UFM."""
+        """Return the data for choosing the carrier: the method if one was typed, settings, hosts, and access to UFM."""
         from ibkeys.apply.by_sm.course import CarrierSettings
         from ibkeys.apply.carriers import CarrierChoice
         from ibkeys.managers.ufm.access import is_ufm
@@ -120,6 +124,7 @@ def end_record(request: ApplyRequest) -> int:
     """Close an earlier apply, and return the exit code.
 
     This is for an apply whose values another program or administrator has changed since, or whose ports are gone.
+    Raises UsageError for any other apply, and Refused without confirmation.
     """
     from ibkeys.apply.closing import Ending
 
@@ -139,7 +144,9 @@ def end_record(request: ApplyRequest) -> int:
 def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     """Apply a plan, or resume an earlier apply, and return the exit code.
 
-    *confirm_within*: the seconds within which the change must be confirmed; None if it needs no confirmation.
+    *confirm_within*: the seconds within which the change must be confirmed; None if it needs no confirmation. Raises
+    UsageError for a plan that cannot be read and for options that the method does not have; Refused for an interlock,
+    and if the user does not confirm the plan; and the errors of the change.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.confirm import let_be_confirmed
@@ -147,44 +154,47 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
 
     asked = request.asked
     where, consent = asked.where, asked.consent
-    document = _read(request.path) if request.path is not None else None
-    waits = confirm_within is not None and not consent.dry_run
-    guardian = _guardian(request, confirm_within) if confirm_within is not None and waits else None
+    partition_plan = _read(request.path) if request.path is not None else None
+    awaits_confirmation = confirm_within is not None and not consent.dry_run
+    guardian = _guardian(request, confirm_within) if confirm_within is not None and awaits_confirmation else None
     try:
         with open_fabric(where, changing=True) as fabric:
-            interrupts, bar = Interrupts(survive_hangup=waits), Bar(where.debug)
+            interrupts, bar = Interrupts(survive_hangup=awaits_confirmation), Bar(where.debug)
             if guardian is not None:
-                keep_opened(guardian, where, fabric)
-            run = ApplyHooks(interrupts.check, bar)
+                hand_over(guardian, where, fabric)
+            hooks = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
-                let_be_confirmed(run, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
+                let_be_confirmed(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
             with writer_of(fabric, "apply", consent, request.operation) as writer:
-                plan = _plan(request, writer, document, run)
+                plan = _plan(request, writer, partition_plan, hooks)
                 shown = ManyPortsChange(writer, plan, consent, asked.format, request.each, interrupts, bar)
                 return shown.carry_out()
     finally:
         if guardian is not None and guardian.leave():
-            exits.note("it is not rolled back yet: a background process tries again for about an hour")
+            exits.note("the change is not rolled back yet: a background process tries again for about an hour")
 
 
-def _plan(request: ApplyRequest, writer: ChangeWriter, document: PartitionPlan | None, run: ApplyHooks) -> ApplyPlan:
+def _plan(
+    request: ApplyRequest, writer: ChangeWriter, partition_plan: PartitionPlan | None, hooks: ApplyHooks
+) -> ApplyPlan:
     from ibkeys.apply.apply import plan_apply, plan_resume
     from ibkeys.apply.carriers import carrier_for
 
     if request.operation is not None:
-        return plan_resume(writer, request.permissions, run, via=request.via(), operation=request.operation)
-    assert document is not None
-    carrier = carrier_for(writer, request.via(), document)
+        return plan_resume(writer, request.permissions, hooks, via=request.via(), operation=request.operation)
+    assert partition_plan is not None
+    carrier = carrier_for(writer, request.via(), partition_plan)
     if request.rewrite and carrier.name != "opensm":
         raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
     require_typed_method(request.asked.consent, carrier.choice)
-    return plan_apply(writer, document, request.permissions, run, carrier)
+    return plan_apply(writer, partition_plan, request.permissions, hooks, carrier)
 
 
 def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:
-    """Start the process that rolls back if this one dies.
+    """Start the process that rolls the change back if this process dies, and return it.
 
-    None for a journal in memory, which dies with this process.
+    *seconds*: how long the change waits for its confirmation. Returns None for a journal in memory, which dies with
+    this process.
     """
     from ibkeys.apply.confirm import guardian_of, rolls_back
 

@@ -9,7 +9,7 @@ from ibkeys.cli.documents.field import NOTHING, JsonRow
 from ibkeys.cli.listing.folding import folded_lines
 from ibkeys.cli.render import OneLine, table_lines
 from ibkeys.cli.screen.colour import Painted, role_of_change
-from ibkeys.cli.showing import NAMING, naming
+from ibkeys.cli.showing import NAME_TITLES, name_cells
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     _ChangedTable = tuple[TableChange, str, tuple[Painted, ...]]
 
 
-_BOTH: Final = ("ca", "leaf port")
+_HOST_AND_LEAF: Final = ("ca", "leaf port")
 _PER_LINE: Final = 3
-"""Entries of a table on one line: as many as usually fit beside the other columns on a terminal of 80 columns."""
+"""How many entries of a table are on one line: they fit beside the other columns on a terminal of 80 columns."""
 
 
 def changed_ports(
@@ -30,7 +30,8 @@ def changed_ports(
 ) -> Iterator[str]:
     """Yield lines for the changes of *tables* and *enforcement*.
 
-    Ports with the same change share a row, or with *each* have their own. *fabric*: the topology for folding the names.
+    *each*: whether each port has its own row; else ports with the same change share a row. *fabric*: the topology by
+    which names are folded, if known.
     """
     changed = [(table, _kind(table), tuple(entries_of(table))) for table in tables]
     if not each:
@@ -48,16 +49,16 @@ def changed_ports(
 
 
 def _together(changed: Sequence[_ChangedTable]) -> list[_ChangedTable]:
-    """Return the changed tables, with ``ca, leaf port`` as kind if both kinds have the same entries.
+    """Return *changed*, with the kind ``ca, leaf port`` for changes that both kinds of port have.
 
-    Hosts and their leaf ports often change alike, and then share one row.
+    Hosts and their leaf ports often change in the same way, and then share one row.
     """
     kinds: dict[tuple[Painted, ...], set[str]] = {}
     for _, kind, changes in changed:
         kinds.setdefault(changes, set()).add(kind)
-    both = {changes for changes, found in kinds.items() if found.issuperset(_BOTH)}
+    shared_changes = {changes for changes, found_kinds in kinds.items() if found_kinds.issuperset(_HOST_AND_LEAF)}
     return [
-        (table, ", ".join(_BOTH) if kind in _BOTH and changes in both else kind, changes)
+        (table, ", ".join(_HOST_AND_LEAF) if kind in _HOST_AND_LEAF and changes in shared_changes else kind, changes)
         for table, kind, changes in changed
     ]
 
@@ -76,7 +77,7 @@ def _lines(
     if not rows:
         return
     if each:
-        yield from table_lines([*NAMING, *titles], ([*naming(row), *cells(row)] for row in rows))
+        yield from table_lines([*NAME_TITLES, *titles], ([*name_cells(row), *cells(row)] for row in rows))
     else:
         yield from folded_lines(FoldedNames(rows, fabric), rows, titles, cells)
     yield ""
@@ -88,11 +89,11 @@ def _kind(table: TableChange) -> str:
 
 def entries_of(table: TableChange) -> list[Painted]:
     """Return the changed entries of a table, as ``3: - -> 0x8010``, in the colour of the change."""
-    found = [
+    entries = [
         Painted(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
         for index, before, after in changed_entries(table)
     ]
-    return found or [Painted("stays as it is", "")]
+    return entries or [Painted("stays as it is", "")]
 
 
 def changed_entries(table: TableChange) -> Iterator[tuple[int, PKey | None, PKey | None]]:

@@ -1,4 +1,4 @@
-"""The command `compare`: policy, the SM's own file, SA and nodes; where they differ, which differs and why."""
+"""The command `compare`: whether policy, the SM's own file, SA and nodes agree, and if not, which differs and why."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
-from ibkeys.cli.policies.aliases import say_aliases
+from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes, write_ports
@@ -31,16 +31,16 @@ if TYPE_CHECKING:
     from ibkeys.agreement.causes import AgreementState
     from ibkeys.partitions.model import Policy
 
-_OF_PORTS: Final = ("--allow-both-pkeys", "--full", "--wait", "--each", "--fold", "--sm-host", "--sudo")
+_PORT_OPTIONS: Final = ("--allow-both-pkeys", "--full", "--wait", "--each", "--fold", "--sm-host", "--sudo")
 """Options that have no effect on a comparison of multicast groups."""
 _WITHOUT_SA: Final = "the snapshot was taken without --sa, so it has no answers of the SA"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _CompareOptions:
     """The options of `compare`: the policy, the time to wait for agreement, and the values to list."""
 
-    policy: str | None = options.taken(
+    policy: str | None = options.field_of(
         options.policy(
             "The wanted policy; opensm: the master's own file (an error if it is not found); ufm:URL: UFM's partitions."
         )
@@ -57,7 +57,7 @@ class _Asked:
 
 
 @command("compare")
-@options.group("asked", _Asked)
+@options.group("asked", _CompareOptions)
 @options.listing_as_is
 @options.format
 @options.sa
@@ -65,7 +65,7 @@ class _Asked:
 @ufm_options
 @options.reading
 def compare(
-    where: Where, ufm: UfmOptions, sm_hosts: SmHosts, sa: AskSa, asked: _Asked, listing: Listing, format: str
+    where: Where, ufm: UfmOptions, sm_hosts: SmHosts, sa: AskSa, asked: _CompareOptions, listing: Listing, format: str
 ) -> int:
     """Compare policy, SM's file, SA and nodes for every port.
 
@@ -84,20 +84,24 @@ def compare(
     wanted = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # raises UsageError for --sm-host, which does not go with a snapshot
-        agreement = _only(_recorded(where, asked, wanted), chosen)
+        agreement = _of_chosen_ports(_recorded(where, asked, wanted), chosen)
     else:
         hosts = hosts_of(where, sm_hosts)
         with open_fabric(where) as fabric, progress_bar(where) as progress:
             client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(asked.policy)
-            look = SourcesToRead(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
+            sources = SourcesToRead(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
             if asked.wait is None:
-                agreement = _only(look.once(progress), chosen)
+                agreement = _of_chosen_ports(sources.once(progress), chosen)
             else:
-                agreement = wait_for_agreement(lambda: _only(look.once(progress), chosen), asked.wait, REAL_TIME)
+                agreement = wait_for_agreement(
+                    lambda: _of_chosen_ports(sources.once(progress), chosen), asked.wait, REAL_TIME
+                )
     return _show(agreement, asked.full, folded, format, chosen)
 
 
-def _compare_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked, listing: Listing, format: str) -> int:
+def _compare_ipoib(
+    where: Where, ufm: UfmOptions, sa: AskSa, asked: _CompareOptions, listing: Listing, format: str
+) -> int:
     from ibkeys.cli.partitions.ipoib import compare_groups_of_ipoib
 
     if asked.policy is None:
@@ -106,14 +110,14 @@ def _compare_ipoib(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked, list
         raise UsageError("a snapshot has no multicast groups: --ipoib and --from exclude each other")
     if PortFilter(listing).is_given:
         raise UsageError("--ipoib compares groups, not ports: omit the filters")
-    refuse_given(_OF_PORTS, "--ipoib and {} exclude each other")
+    refuse_given(_PORT_OPTIONS, "--ipoib and {} exclude each other")
     return compare_groups_of_ipoib(where, ufm, sa, asked.policy, asked.members, format)
 
 
-def _only(agreement: Agreement, chosen: PortFilter) -> Agreement:
-    """Return only the values of ports that the filter keeps.
+def _of_chosen_ports(agreement: Agreement, chosen: PortFilter) -> Agreement:
+    """Return *agreement* with only the values of ports that the filters choose.
 
-    Raises AddressError for a name that the fabric does not have.
+    Raises AddressError for a name in a filter that the fabric does not have.
     """
     if not chosen.is_given:
         return agreement
@@ -121,7 +125,7 @@ def _only(agreement: Agreement, chosen: PortFilter) -> Agreement:
     return replace(agreement, values=tuple(value for value in agreement.values if chosen.keeps(value.port)))
 
 
-def _recorded(where: Where, asked: _Asked, policy: Policy | None) -> Agreement:
+def _recorded(where: Where, asked: _CompareOptions, policy: Policy | None) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
     from ibkeys.discovery.wanted import Wanted
 
@@ -146,17 +150,17 @@ def _show(agreement: Agreement, full: bool, folded: bool, format: str, chosen: P
     say_notes(found)
     listed = [value for value in agreement.values if full or value.verdict.state != "agree"]
     errors = errors_of(found, chosen.concerns)
-    looked_at = chosen.looked_at(found)
+    counts = chosen.counts_of(found)
 
     def document() -> dict[str, Any]:
-        part = looked_at.to_json() if looked_at is not None else None
+        part = counts.to_json() if counts is not None else None
         return {"looked_at": part, **to_json(agreement, listed), "errors": errors, "unreached": found.unreached}
 
     if not write_document(format, COMPARE, document, map(to_row, listed)):
-        if looked_at is not None:
-            write(str(looked_at))
+        if counts is not None:
+            write(str(counts))
         _write_words(agreement, listed, folded)
-    _say_what_is_uncertain(agreement)
+    _note_uncertainties(agreement)
     return _finish(agreement, finish(errors, format))
 
 
@@ -198,17 +202,17 @@ _WHAT: Final[Mapping[What, str]] = {
 _STATES: Final[Mapping[AgreementState, str]] = {"agree": "agree", "differs": "differ", "unknown": "unknown"}
 
 
-def _say_what_is_uncertain(agreement: Agreement) -> None:
-    """Write notes about the SM's own file and the SA's answers, and why a column is not known."""
+def _note_uncertainties(agreement: Agreement) -> None:
+    """Write notes about the SM's own file and the SA's answers, and about sources that are not known."""
     inputs = agreement.inputs
     if inputs.policy is not None:
-        say_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
+        note_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
     exits.warn_each(inputs.sm.notes if inputs.sm is not None else (), "note")
     if inputs.sm_unknown:
         exits.note(f"the content of the SM's own file is not known: {inputs.sm_unknown}")
     for record, answer in inputs.view.answers.items() if inputs.view is not None else ():
         if answer.outcome == "refused":
-            exits.note(f"the SA hides it: {answer.detail}")
+            exits.note(f"the SA does not show its {record}s: {answer.detail}")
         elif answer.outcome == "answered" and answer.detail:
             exits.warn(f"this part of the SA's answer was rejected ({record}): {answer.detail}")
     if hidden := agreement.hidden_ports():
@@ -217,8 +221,9 @@ def _say_what_is_uncertain(agreement: Agreement) -> None:
 
 
 def _finish(agreement: Agreement, code: int) -> int:
-    """Write errors for facts that could not be determined, and return the exit code. *code*: the exit code of the
-    sweep.
+    """Write errors about facts that could not be determined, and return the exit code.
+
+    *code*: the exit code so far, from the sweep.
     """
     for text in (*agreement.inputs.sa_failures, *agreement.inputs.hosts_not_reached):
         exits.warn(text, "error")

@@ -12,13 +12,13 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.options import AddressKinds, AskedChange
 from ibkeys.errors import UsageError
 
-_SWITCH = click.Choice(["on", "off"])
+_ON_OR_OFF = click.Choice(["on", "off"])
 
 
 @command("enforce-set")
 @options.address("ADDR PORTNUM", required=True)
-@click.option("--inbound", type=_SWITCH, help="Packets that enter the switch from the attached node.")
-@click.option("--outbound", type=_SWITCH, help="Packets that leave the switch to the attached node.")
+@click.option("--inbound", type=_ON_OR_OFF, help="Packets that enter the switch from the attached node.")
+@click.option("--outbound", type=_ON_OR_OFF, help="Packets that leave the switch to the attached node.")
 @options.change
 def enforce_set(
     asked: AskedChange, kind: AddressKinds, words: tuple[str, ...], inbound: str | None, outbound: str | None
@@ -35,9 +35,9 @@ def enforce_set(
     given = given_port(words, kind)
     if given.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
-    bits = _bit(inbound), _bit(outbound)
-    return change_port(ENFORCE_SET, asked, given, lambda writer, port: plan_enforce(writer, port, *bits))
+    directions = _is_on(inbound), _is_on(outbound)
+    return change_port(ENFORCE_SET, asked, given, lambda writer, port: plan_enforce(writer, port, *directions))
 
 
-def _bit(word: str | None) -> bool | None:
+def _is_on(word: str | None) -> bool | None:
     return None if word is None else word == "on"

@@ -53,7 +53,7 @@ def asked_of_many_ports(choices: type[Any]) -> Callable[[F], F]:
 class ManyPortsChange(ShownChange):
     """A change of many ports, shown by its phases and by the changes of each port.
 
-    *each*: whether each port gets a row. *interrupts* hold signals back only while the change is made.
+    ``each``: whether each port gets a row. ``interrupts``: hold signals back, but only while the change is made.
     """
 
     plan: ApplyPlan
@@ -63,7 +63,7 @@ class ManyPortsChange(ShownChange):
 
     @property
     def is_asked_about(self) -> bool:
-        """Return whether anything is sent; an earlier operation may only have to be closed."""
+        """Return whether the change sends anything; else it only closes an earlier operation, without a question."""
         return bool(self.plan.phases)
 
     def show(self, put: Callable[[str], None]) -> None:
@@ -91,17 +91,18 @@ class ManyPortsChange(ShownChange):
             put(f"temporary loss of connectivity: {message}")
 
     def _changes(self) -> Iterator[str]:
-        """Yield lines for the changes of this run, without steps that are left for a later one."""
-        left = self.plan.remaining
-        now = {step.port.key for phase in self.plan.phases for step in phase.steps}
-        tables = [table for table in left.tables if table.port.key in now and table.differs]
-        enforcement = [change for change in left.enforcement if change.port.key in now]
+        """Yield lines for the changes of this run. Steps that are left for `ibkeys resume` are not included."""
+        remaining = self.plan.remaining
+        current_ports = {step.port.key for phase in self.plan.phases for step in phase.steps}
+        tables = [table for table in remaining.tables if table.port.key in current_ports and table.differs]
+        enforcement = [change for change in remaining.enforcement if change.port.key in current_ports]
         return changed_ports(tables, enforcement, self.each, self.plan.survey.topology)
 
     def apply(self) -> None:
         """Make the change.
 
-        If ports fail, write which, then raise the error: Incomplete, or the error that stopped the change.
+        If ports fail, write their names and reasons, then raise Incomplete or the error that stopped the change. Raises
+        Refused before the first Set.
         """
         try:
             with self.interrupts:
@@ -112,20 +113,20 @@ class ManyPortsChange(ShownChange):
         except Refused:
             raise  # raised before the first Set
         except (IbkeysError, KeyboardInterrupt):
-            self._say_failed()
+            self._write_failed()
             if self.format == "json" and self.plan.failed and self.plan.operation_id is not None:
                 self._write_result(applied=True)
             raise
 
     def report(self, applied: bool) -> int:
         """Write the ports that failed, and the result, and return the exit code."""
-        self._say_failed()
+        self._write_failed()
         self._write_result(applied)
         if self.plan.failed or self.plan.gone_back:
             return exits.NOT_COMPLETED
         return exits.SAYS_NO if self.consent.dry_run and self.plan.phases else exits.DONE
 
-    def _say_failed(self) -> None:
+    def _write_failed(self) -> None:
         exits.warn_each(self.plan.late_notes, "note")
         failed = self.plan.failed
         say_by_cause(
@@ -164,19 +165,20 @@ class ManyPortsChange(ShownChange):
 
 
 class Bar:
-    """A progress bar on a terminal while steps are made; elsewhere it shows nothing. It is the `OnStep` of a run.
+    """A progress bar that is shown on a terminal while steps are made. It is the `OnStep` of a run.
 
-    It appears with the first step, and must be removed (`stop`) before any prompt.
+    It appears with the first step, and must be removed (`stop`) before any prompt. *debug*: whether MADs are printed;
+    then there is no bar.
     """
 
     def __init__(self, debug: bool) -> None:
         self._progress = ProgressLine(not debug)
 
-    def __call__(self, phase: str, done: int, whole: int) -> None:
+    def __call__(self, phase: str, done: int, total: int) -> None:
         """Show the progress of a phase."""
         from ibkeys.plan.order import PHASES
 
-        self._progress.show(PHASES[phase], done, whole)
+        self._progress.show(PHASES[phase], done, total)
 
     def stop(self) -> None:
         """Remove the bar. May be called twice."""

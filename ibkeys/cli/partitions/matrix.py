@@ -16,7 +16,7 @@ from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
-from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, looked_at, missing_data, write_pairs
+from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, counts_document, missing_data, write_pairs
 from ibkeys.cli.render import table_lines, write_document
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
@@ -39,13 +39,14 @@ _LISTED: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
-class _Shown:
-    """The data to show. ``chosen``: only these partitions; empty: all. ``part``: the ports that a filter chooses.
+class _MatrixData:
+    """The data to show.
 
-    ``memberships``: the chosen partitions, with ``part`` only those of its ports.
+    ``memberships``: the partitions to show. ``names``: the names of partitions. ``chosen``: the partitions of
+    --partition; empty: all. ``part``: the ports that a filter chooses; None: all.
     """
 
-    found: Topology
+    topology: Topology
     reach: Reach
     memberships: Sequence[PartitionPorts]
     names: Mapping[int, str]
@@ -103,17 +104,17 @@ def matrix(
     with open_source(where) as source:
         if is_opensm(policy):
             names = _names_in(master_policy(source).policy)
-        found = sweep_for(source, where, filter, Wanted(p_keys=True))
-    reach = Reach(found, inbound_check=inbound_check)
-    part = _part(found, filter)
+        topology = sweep_for(source, where, filter, Wanted(p_keys=True))
+    reach = Reach(topology, inbound_check=inbound_check)
+    part = _part(topology, filter)
     memberships = [each for each in reach.memberships() if _is_shown(each, chosen, part)]
-    shown = _Shown(found, reach, memberships, names, chosen, part, color_by)
+    data = _MatrixData(topology, reach, memberships, names, chosen, part, color_by)
     if format in _PICTURES:
-        write_exact(_PICTURES[format](shown).rstrip("\n"))
+        write_exact(_PICTURES[format](data).rstrip("\n"))
     elif pairs:
-        write_pairs(found, reach, chosen, part, format)
-    elif not write_document(format, MATRIX, lambda: _document(shown), _csv_rows(shown)):
-        _write_table(shown)
+        write_pairs(topology, reach, chosen, part, format)
+    elif not write_document(format, MATRIX, lambda: _document(data), _csv_rows(data)):
+        _write_table(data)
     empty = sorted(chosen - {each.partition for each in memberships})
     who = "no port" if part is None else "no port that the filter selects"
     for partition in empty:
@@ -125,15 +126,15 @@ def matrix(
         exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are shown as if {were} Active")
     if reach.count(chosen, part.ports if part is not None else None).unknown:
         exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
-        return finish(errors_of(found), format) or exits.NOT_COMPLETED
-    return finish(errors_of(found), format) or (exits.SAYS_NO if empty else exits.DONE)
+        return finish(errors_of(topology), format) or exits.NOT_COMPLETED
+    return finish(errors_of(topology), format) or (exits.SAYS_NO if empty else exits.DONE)
 
 
-def _part(found: Topology, filter: PortFilter) -> ChosenPorts | None:
+def _part(topology: Topology, filter: PortFilter) -> ChosenPorts | None:
     """Return the end ports that *filter* chooses; None without a filter."""
     if not filter.is_given:
         return None
-    every = list(found.end_ports())
+    every = list(topology.end_ports())
     ports = frozenset(port for port in every if filter.keeps(port))
     return ChosenPorts(ports, LookedAt(len(ports), len(every)))
 
@@ -144,10 +145,10 @@ def _is_shown(each: PartitionPorts, chosen: set[int], part: ChosenPorts | None) 
 
 
 def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
-    """Return the names of partitions in a policy file or a UFM.
+    """Return the names of partitions, by their 15 bits, in a policy file or a UFM.
 
-    Those of the master's policy are read later, because it needs the fabric. Raises the errors of `read_accepted`, also
-    for a file that OpenSM would reject.
+    For ``opensm`` the mapping is empty: the master's policy is read later, because that needs the fabric. Raises the
+    errors of `read_accepted`, also for a file that OpenSM would reject.
     """
     from ibkeys.managers.ufm.access import is_ufm
 
@@ -164,59 +165,59 @@ def _names_in(policy: Policy) -> Mapping[int, str]:
 # --- members ---------------------------------------------------------------------------------------------------------
 
 
-def _document(shown: _Shown) -> dict[str, Any]:
-    reach, part = shown.reach, shown.part
-    pairs, one_way, unknown = reach.count(shown.chosen, part.ports if part is not None else None)
+def _document(data: _MatrixData) -> dict[str, Any]:
+    reach, part = data.reach, data.part
+    pairs, one_way, unknown = reach.count(data.chosen, part.ports if part is not None else None)
     return {
-        "looked_at": looked_at(part),
+        "looked_at": counts_document(part),
         "partitions": [
             {
                 "partition": f"0x{each.partition:04x}",
-                "name": shown.names.get(each.partition),
+                "name": data.names.get(each.partition),
                 "full": [port.identity() for port in each.full],
                 "limited": [port.identity() for port in each.limited],
                 "stopped": [stop_document(stop) for stop in reach.stops_in(each)],
             }
-            for each in shown.memberships
+            for each in data.memberships
         ],
         "pairs": pairs,
         "one_way": one_way,
         "unknown": unknown,
         "inbound_check": reach.inbound_check,
         "ports_depending_on_inbound_check": len(reach.depending_on_inbound_check()),
-        **missing_data(shown.found, reach, shown.chosen),
+        **missing_data(data.topology, reach, data.chosen),
     }
 
 
-def _csv_rows(shown: _Shown) -> Iterator[dict[str, Any]]:
-    for each in shown.memberships:
+def _csv_rows(data: _MatrixData) -> Iterator[dict[str, Any]]:
+    for each in data.memberships:
         for membership, ports in (("full", each.full), ("limited", each.limited)):
             for port in ports:
                 yield {
                     **port.identity(),
                     "partition": f"0x{each.partition:04x}",
-                    "name": shown.names.get(each.partition),
+                    "name": data.names.get(each.partition),
                     "membership": membership,
                 }
 
 
-def _write_table(shown: _Shown) -> None:
-    reach, part = shown.reach, shown.part
+def _write_table(data: _MatrixData) -> None:
+    reach, part = data.reach, data.part
     titles = ("Partition", "Name", "Members", "Full", "Limited", "Both", "Stopped")
-    rows, below = [], []
-    called = FoldedNames((port.identity() for port in shown.found.ports()), shown.found)
-    for each in shown.memberships:
+    rows, members = [], []
+    folded_names = FoldedNames((port.identity() for port in data.topology.ports()), data.topology)
+    for each in data.memberships:
         both = len(each.full) + len(each.limited) - len(each.members)
         stopped = len({stop.port for stop in reach.stops_in(each)})
         counts = [len(each.members), len(each.full), len(each.limited), both, stopped]
-        rows.append([f"0x{each.partition:04x}", shown.names.get(each.partition, ""), *counts])
-        below.append(list(_who(each, called, cut=not shown.chosen)))
+        rows.append([f"0x{each.partition:04x}", data.names.get(each.partition, ""), *counts])
+        members.append(list(_member_lines(each, folded_names, cut=not data.chosen)))
     if part is not None:
-        write(f"{part.looked_at}: their partitions, with all members")
-    write_each(table_lines(titles, rows, below))
-    count, one_way, unknown = reach.count(shown.chosen, part.ports if part is not None else None)
-    where = "by the partitions named" if shown.chosen else "over all partitions"
-    ports = "of ports" if part is None else "with such a port"
+        write(f"{part.counts}; below are the partitions of these ports, with all members")
+    write_each(table_lines(titles, rows, members))
+    count, one_way, unknown = reach.count(data.chosen, part.ports if part is not None else None)
+    where = "by the partitions named" if data.chosen else "over all partitions"
+    ports = "of ports" if part is None else "with at least one of these ports"
     write(f"{counted(count, 'pair')} {ports} can talk, {where} (each: --pairs)")
     if one_way:
         is_one_way = "pairs are one way" if one_way != 1 else "pair is one way"
@@ -239,8 +240,11 @@ def _write_table(shown: _Shown) -> None:
         write(f"({ports} with virtual ports, whose P_Keys cannot be read: they may reach more than this)")
 
 
-def _who(each: PartitionPorts, names: FoldedNames, cut: bool) -> Iterator[str]:
-    """Yield the members of a partition: full, then limited; *cut*: at most `_LISTED` lines of each."""
+def _member_lines(each: PartitionPorts, names: FoldedNames, cut: bool) -> Iterator[str]:
+    """Yield lines with the members of a partition: the full ones, then the limited ones.
+
+    *cut*: whether to yield at most `_LISTED` lines of each.
+    """
     for title, ports in (("full: ", each.full), ("limited: ", each.limited)):
         lines = indented(names, (port.identity() for port in ports), "    " + title) if ports else []
         listed = lines[:_LISTED] if cut else lines
@@ -252,36 +256,36 @@ def _who(each: PartitionPorts, names: FoldedNames, cut: bool) -> Iterator[str]:
 # --- pictures --------------------------------------------------------------------------------------------------------
 
 
-def _svg(shown: _Shown) -> str:
+def _svg(data: _MatrixData) -> str:
     from ibkeys.audit.pictures.columns import lay_out
     from ibkeys.audit.pictures.matrix import matrix_svg
 
-    return matrix_svg(lay_out(shown.reach, shown.names, shown.chosen))
+    return matrix_svg(lay_out(data.reach, data.names, data.chosen))
 
 
-def _html(shown: _Shown) -> str:
+def _html(data: _MatrixData) -> str:
     from ibkeys.audit.formats.matrix_page import render_matrix
     from ibkeys.audit.pictures.columns import lay_out
     from ibkeys.audit.pictures.fabric_map import fabric_map
     from ibkeys.version import __version__
 
-    nodes = shown.found.nodes
+    nodes = data.topology.nodes
     source = f"{counted(len(nodes), 'node')}, seen from {nodes[0].description or hex(nodes[0].guid)}"
-    matrix = lay_out(shown.reach, shown.names, shown.chosen)
-    return render_matrix(matrix, fabric_map(shown.found, shown.names), source=source, version=__version__)
+    matrix = lay_out(data.reach, data.names, data.chosen)
+    return render_matrix(matrix, fabric_map(data.topology, data.names), source=source, version=__version__)
 
 
-def _map(shown: _Shown) -> str:
+def _map(data: _MatrixData) -> str:
     from ibkeys.audit.pictures.fabric_map import fabric_map
     from ibkeys.audit.pictures.map_svg import map_svg
 
-    return map_svg(fabric_map(shown.found, shown.names), shown.color_by)
+    return map_svg(fabric_map(data.topology, data.names), data.color_by)
 
 
-def _dot(shown: _Shown) -> str:
+def _dot(data: _MatrixData) -> str:
     from ibkeys.audit.pictures.dot import fabric_dot
 
-    return fabric_dot(shown.found, shown.names)
+    return fabric_dot(data.topology, data.names)
 
 
-_PICTURES: Final[Mapping[str, Callable[[_Shown], str]]] = {"svg": _svg, "html": _html, "map": _map, "dot": _dot}
+_PICTURES: Final[Mapping[str, Callable[[_MatrixData], str]]] = {"svg": _svg, "html": _html, "map": _map, "dot": _dot}

@@ -18,7 +18,7 @@ from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_
 from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import folded
-from ibkeys.cli.showing import NAMING, PortListing, finish, naming, read_port_listing, write_unreached
+from ibkeys.cli.showing import NAME_TITLES, PortListing, finish, name_cells, read_port_listing, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from ibkeys.topology.nodes import Port
 
 PER_LINE: Final = 8
-"""P_Keys on one line of the table of a sweep."""
-_LIKE_A_PORT: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
+"""How many P_Keys are on one line in the table of a sweep."""
+_PORTNUM_IN_HEX: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
 @command("pkey-show")
@@ -58,7 +58,7 @@ def pkey_show(asked: ShownPorts) -> int:
         port_listing, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
     if not write_document(format, PKEY_SHOW, lambda: {**port_listing.document(), **source}, _entries(port_listing)):
         _write_tables(port_listing, folded)
-        _say_virtual_ports(port_listing)
+        _write_virtual_ports(port_listing)
     return finish(port_listing.errors, format, each=asked.listing.each)
 
 
@@ -66,8 +66,8 @@ def _write_tables(port_listing: PortListing, folded: bool) -> None:
     if port_listing.is_sweep and folded:
         _write_folded(port_listing)
     elif port_listing.is_sweep:
-        titles = [*NAMING, "Used", "P_Keys (index:P_Key)"]
-        write_table(titles, ([*naming(row), _used(row), _listed(row)] for row in port_listing.ports))
+        titles = [*NAME_TITLES, "Used", "P_Keys (index:P_Key)"]
+        write_table(titles, ([*name_cells(row), _used(row), _listed(row)] for row in port_listing.ports))
     if port_listing.is_sweep:
         write_unreached(port_listing.unreached)
         return
@@ -95,14 +95,14 @@ def _values(port: Port) -> dict[str, Any]:
 
 @cache
 def _documents_of(raw: bytes) -> list[dict[str, Any]] | None:
-    """Return the entries of a P_Key table. Cached, because very many ports may have the same table."""
+    """Return the entries of a P_Key table that are not empty. Cached: very many ports may have the same table."""
     from ibkeys.topology.nodes import occupied_entries
 
     return entry_documents(occupied_entries(raw))
 
 
 def _virtual_ports(port: Port) -> dict[str, Any] | None:
-    """Return the ``virtual_ports`` of the document; None for a port that cannot have any."""
+    """Return the field ``virtual_ports`` of the document; None for a port that has no virtual ports."""
     state = port.virtual_ports
     if state == "none":
         return None
@@ -111,8 +111,8 @@ def _virtual_ports(port: Port) -> dict[str, Any] | None:
     return {"state": state, "possible": possible, "top_index": top}
 
 
-def _say_virtual_ports(port_listing: PortListing) -> None:
-    """Write below the tables which ports have, or may have, virtual ports, whose tables are not shown."""
+def _write_virtual_ports(port_listing: PortListing) -> None:
+    """Write below the tables which ports have virtual ports, or may have them: their tables are not shown."""
     rows = [
         row for row in port_listing.ports if row["virtual_ports"] and row["virtual_ports"]["state"] in ("on", "unknown")
     ]
@@ -211,16 +211,16 @@ def pkey_remove(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) 
 
 def _port_and_keys(words: Sequence[str], kind: AddressKinds, verb: str) -> tuple[GivenPort, list[PKey]]:
     missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
-    given, rest = split_words(words, kind, _begins_like_a_p_key, missing)
-    keys = [parse_p_key(word) for word in rest]  # first: only a valid P_Key may be repeated
+    given, rest = split_words(words, kind, _looks_like_p_key, missing)
+    keys = [parse_p_key(word) for word in rest]  # before the next check: its message repeats only valid P_Keys
     _refuse_ambiguous(given, rest)
     return given, keys
 
 
 def _refuse_ambiguous(given: GivenPort, keys: Sequence[str]) -> None:
-    """Raise UsageError for a first P_Key that a showing command would take for ADDR or PORTNUM.
+    """Raise UsageError if the first of several *keys* could also be meant as ADDR or PORTNUM.
 
-    A single word can only be a P_Key, and is accepted.
+    *given*: the port that was named before the keys. A single key is accepted, because one is required.
     """
     if len(keys) < 2:
         return
@@ -231,28 +231,29 @@ def _refuse_ambiguous(given: GivenPort, keys: Sequence[str]) -> None:
             f"{first} may be a LID or a P_Key: for LID {first} write -L {first} {rest}, for P_Keys of the local port "
             f"-D 0 {first} {rest}"
         )
-    if given.portnum is None and _LIKE_A_PORT.fullmatch(first):
+    if given.portnum is None and _PORTNUM_IN_HEX.fullmatch(first):
         number = int(first, 16)
         raise UsageError(
             f"{first} may be PORTNUM or a P_Key: for port {number} write {number}, for the P_Key {first}:limited"
         )
 
 
-def _begins_like_a_p_key(word: str) -> bool:
+def _looks_like_p_key(word: str) -> bool:
     return word[:2].lower() == "0x" or ":" in word
 
 
 def split_words(
     words: Sequence[str], kind: AddressKinds, is_value: Callable[[str], bool], missing: str
 ) -> tuple[GivenPort, list[str]]:
-    """Divide the words ``[ADDR] [PORTNUM] VALUE...``.
+    """Return the port and the values of the words ``[ADDR] [PORTNUM] VALUE...``.
 
-    With an option for the kind of address the first word is ADDR; else *is_value* tells the values. Raises UsageError
-    with the message *missing* if no value is left.
+    With an option for the kind of address the first word is ADDR. Without one, the words up to the first for which
+    *is_value* is true are ADDR and PORTNUM. Raises UsageError with the message *missing* if there is no value, and the
+    errors of `parse_address` and `parse_portnum`.
     """
     rest = list(words)
-    named = kind.lid or kind.direct or kind.guid or kind.name
-    address = rest.pop(0) if rest and (named or not is_value(rest[0])) else None
+    has_kind = kind.lid or kind.direct or kind.guid or kind.name
+    address = rest.pop(0) if rest and (has_kind or not is_value(rest[0])) else None
     portnum = rest.pop(0) if address is not None and rest and not is_value(rest[0]) else None
     given = GivenPort(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
     if not rest:
@@ -261,7 +262,10 @@ def split_words(
 
 
 def parse_entries(words: Sequence[str]) -> dict[int, PKey]:
-    """Return the entries of the words ``INDEX=PKEY`` and ``INDEX=``. Raises UsageError, EncodeError."""
+    """Return the P_Keys of the words ``INDEX=PKEY``, by index; ``INDEX=`` stands for an empty entry.
+
+    Raises UsageError for any other word and for an index that is given twice; EncodeError for an invalid P_Key.
+    """
     entries: dict[int, PKey] = {}
     for word in words:
         number, equals, key = word.partition("=")

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked(AskedOfPolicies):
+class _PlanCommandOptions(AskedOfPolicies):
     """The options of `plan`: the policy, how it is planned, and the file for the plan."""
 
     policy_file: str | None = options.field(
@@ -60,7 +60,7 @@ class _Asked(AskedOfPolicies):
         default="both",
         help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
     )
-    allow_both_pkeys: bool = options.taken(options.allow_both_pkeys, default=False)
+    allow_both_pkeys: bool = options.field_of(options.allow_both_pkeys, default=False)
     disconnect_unconfigured: bool = options.flag_field(
         "--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."
     )
@@ -75,8 +75,8 @@ class _Asked(AskedOfPolicies):
 
 
 @dataclass(frozen=True, slots=True)
-class _ByHand:
-    """The options of a script to run by hand, and for facts about the host where it will run."""
+class _ScriptOptions:
+    """The options for a script that a user runs by hand, and for facts about the host where it will run."""
 
     script: str | None = options.field(
         "--script",
@@ -93,8 +93,10 @@ class _ByHand:
 
 
 @command("plan")
-@asked_of_policies(_Asked, options.policy_argument, options.group("by_hand", _ByHand), options.sm_hosts)
-def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
+@asked_of_policies(
+    _PlanCommandOptions, options.policy_argument, options.group("script_options", _ScriptOptions), options.sm_hosts
+)
+def plan(asked: _PlanCommandOptions, script_options: _ScriptOptions, sm_hosts: SmHosts) -> int:
     """Show what a partition policy would change.
 
     FILE is the partition policy, a partitions.conf. It may be the word opensm: the policy of the master on this host;
@@ -112,53 +114,53 @@ def plan(asked: _Asked, by_hand: _ByHand, sm_hosts: SmHosts) -> int:
     folded = is_folded(asked.folding, format)
     if asked.policy_file is None:
         raise UsageError("Missing argument FILE: the partition policy, such as /etc/opensm/partitions.conf")
-    _check(by_hand, format)
-    copy = _copy_of(by_hand.present)
+    _check_options(script_options, format)
+    copy = _present_policy(script_options.present)
     policy = read_accepted(asked.policy_file, asked.ufm)  # before the fabric is opened
     if asked.out is not None:
         check_place(Path(asked.out))
     if policy is not None and policy.says is None:
-        _say_warnings(policy)
+        _warn_of_policy(policy)
     with open_source(where) as source, progress_bar(where) as progress:
         if policy is None:
             master = master_policy(source)
-            policy, asked = master.policy, _as_master_has(asked, master)
-            _say_warnings(policy)
-        moves = _partitions(policy, asked.allow_index_moves)
-        found, live = sweep_for_plan(source, policy, progress)
-        choice = _method(source, found, hosts_of(where, sm_hosts))
-    is_of_ufm = policy.says is not None or by_hand.script == "ufm"  # UFM does not report enforcement
-    chosen = PlanOptions(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
-    say_notes(found)
-    made = plan_of_sweep(
+            policy, asked = master.policy, _with_options_of(asked, master)
+            _warn_of_policy(policy)
+        moves = _movable_partitions(policy, asked.allow_index_moves)
+        topology, live = sweep_for_plan(source, policy, progress)
+        choice = _method(source, topology, hosts_of(where, sm_hosts))
+    is_of_ufm = policy.says is not None or script_options.script == "ufm"  # UFM does not report enforcement
+    plan_options = PlanOptions(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
+    say_notes(topology)
+    partition_plan = plan_of_sweep(
         policy,
-        found,
+        topology,
         live,
-        chosen,
+        plan_options,
         as_is=is_of_ufm and not is_typed("enforce"),
         sm_guid=asked.sm_guid,
-        full=asked.full or by_hand.script is not None,
+        full=asked.full or script_options.script is not None,
         force=asked.force,
     )
-    made = replace(made, method=choice.method if choice is not None else None)
+    partition_plan = replace(partition_plan, method=choice.method if choice is not None else None)
     if asked.out is not None:
-        write_plan(made, Path(asked.out))
-    if by_hand.script is not None:
-        _write_script(made, by_hand, copy, made.fabric.sm_guid)
+        write_plan(partition_plan, Path(asked.out))
+    if script_options.script is not None:
+        _write_script(partition_plan, script_options, copy, partition_plan.fabric.sm_guid)
     else:
-        _write(made, policy, found, format, folded, choice)
-    if made.reach.unknown:
-        reach = Reach(found)
+        _write(partition_plan, policy, topology, format, folded, choice)
+    if partition_plan.reach.unknown:
+        reach = Reach(topology)
         note_stops_between_switches(reach)
         exits.warn("which pairs gain or lose connectivity is not known: routes are not read, and they decide", "error")
-        return finish(errors_of(found), format, each=each) or exits.NOT_COMPLETED
-    return finish(errors_of(found), format, each=each) or (exits.SAYS_NO if made.pending else exits.DONE)
+        return finish(errors_of(topology), format, each=each) or exits.NOT_COMPLETED
+    return finish(errors_of(topology), format, each=each) or (exits.SAYS_NO if partition_plan.pending else exits.DONE)
 
 
-def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> MethodChoice | None:
-    """Return the method by which the plan would be applied.
+def _method(source: Source, topology: Topology, hosts: Sequence[SmHost]) -> MethodChoice | None:
+    """Return the method by which `ibkeys apply` would apply the plan now; None for a snapshot or a simulated subnet.
 
-    That is the one of the site file, else the one that fits the fabric now. None for a snapshot or a simulated subnet.
+    It is the method of the site file, or else the one that fits the state of the fabric.
     """
     from ibkeys.change.choosing import choose_from
     from ibkeys.change.method import fixed
@@ -166,57 +168,71 @@ def _method(source: Source, found: Topology, hosts: Sequence[SmHost]) -> MethodC
 
     if not isinstance(source, LiveFabric) or source.is_simulated:
         return None
-    return fixed(of_site) if (of_site := fixed_method()) is not None else choose_from(found, hosts, source.own_guid)
+    return fixed(of_site) if (of_site := fixed_method()) is not None else choose_from(topology, hosts, source.own_guid)
 
 
-def _check(by_hand: _ByHand, format: str) -> None:
-    if by_hand.script is None and (by_hand.present is not None or by_hand.allow_break):
+def _check_options(script_options: _ScriptOptions, format: str) -> None:
+    if script_options.script is None and (script_options.present is not None or script_options.allow_break):
         raise UsageError("--present and --allow-break require --script")
-    if by_hand.script is not None and format != "table":
+    if script_options.script is not None and format != "table":
         raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
 
 
-def _as_master_has(asked: _Asked, master: MasterPolicy) -> _Asked:
-    """Return *asked* with the options of the master whose policy is planned; typed options stay."""
+def _with_options_of(asked: _PlanCommandOptions, master: MasterPolicy) -> _PlanCommandOptions:
+    """Return *asked* with the options of *master*, whose policy is planned. Typed options stay as they are."""
     enforce = asked.enforce if is_typed("enforce") else master.part_enforce or asked.enforce
     return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
 
 
 def _write(
-    made: PartitionPlan, policy: Policy, found: Topology, format: str, folded: bool, choice: MethodChoice | None
+    partition_plan: PartitionPlan,
+    policy: Policy,
+    topology: Topology,
+    format: str,
+    folded: bool,
+    choice: MethodChoice | None,
 ) -> None:
     from ibkeys.plan.document import dumps
 
     if format == "json":
-        write_exact(dumps(made).rstrip("\n"))
+        write_exact(dumps(partition_plan).rstrip("\n"))
     elif format == "csv":
-        write_rows(PLAN.rows, _rows(made))
+        write_rows(PLAN.rows, _rows(partition_plan))
     else:
-        _write_words(made, policy, found, not folded)
+        _write_words(partition_plan, policy, topology, not folded)
         if choice is not None:
             write(clean(f"method of an apply now: {choice}"))
 
 
-def _write_script(made: PartitionPlan, by_hand: _ByHand, present: Policy | None, sm_port_guid: int | None) -> None:
+def _write_script(
+    partition_plan: PartitionPlan, script_options: _ScriptOptions, present: Policy | None, sm_port_guid: int | None
+) -> None:
     from ibkeys.plan.by_hand.opensm import opensm_script
     from ibkeys.plan.by_hand.ufm import ufm_script
 
-    for problem in made.problems:
+    for problem in partition_plan.problems:
         exits.warn(clean(problem.message if problem.port is None else f"{problem.port}: {problem.message}"), "problem")
-    gaps = by_hand.allow_break
-    lines = ufm_script(made, gaps) if by_hand.script == "ufm" else opensm_script(made, present, sm_port_guid, gaps)
+    gaps = script_options.allow_break
+    lines = (
+        ufm_script(partition_plan, gaps)
+        if script_options.script == "ufm"
+        else opensm_script(partition_plan, present, sm_port_guid, gaps)
+    )
     write_as_is("\n".join(lines) + "\n")
 
 
-def _copy_of(present: str | None) -> Policy | None:
-    """Return OpenSM's present policy from the user's copy; None without one. Raises UsageError, FileFormatError."""
+def _present_policy(present: str | None) -> Policy | None:
+    """Return OpenSM's present policy from the copy that --present names; None without it.
+
+    Raises UsageError if it is not a file, FileFormatError if it cannot be read or OpenSM would reject it.
+    """
     if present is None:
         return None
     require_file(present, "--present takes a file: a copy of the policy that OpenSM reads on its own host")
     return read_accepted(present)
 
 
-def _say_warnings(policy: Policy) -> None:
+def _warn_of_policy(policy: Policy) -> None:
     from ibkeys.partitions.lint import lint
 
     warnings = sum(problem.severity == "warning" for problem in lint(policy))
@@ -225,10 +241,10 @@ def _say_warnings(policy: Policy) -> None:
         exits.warn(f"{policy.path}: {what}: see ibkeys policy-check {policy.path}")
 
 
-def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
-    """Return the numbers of the partitions that may move, each given by its name in the policy or by its P_Key.
+def _movable_partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
+    """Return the partitions, as 15 bits, whose P_Keys may move to another index.
 
-    Raises UsageError for a name that the policy does not have.
+    *texts*: names of the policy, P_Keys, or ``all``. Raises UsageError for a name that the policy does not have.
     """
     from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION
     from ibkeys.similar_names import did_you_mean
@@ -236,84 +252,85 @@ def _partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]:
     names = {DEFAULT_NAME: DEFAULT_PARTITION, **{each.name: each.base for each in policy.partitions}}
     if "all" in texts:
         return tuple(sorted({*names.values()}))
-    found = set()
+    numbers = set()
     for text in texts:
         if text in names:
-            found.add(names[text])
+            numbers.add(names[text])
         elif text.lower().startswith("0x"):
-            found.add(PKEY.convert(text, None, None).partition)
+            numbers.add(PKEY.convert(text, None, None).partition)
         else:
             raise UsageError(
                 f"--allow-index-moves {text}: the policy has no partition with this name, and it is not a "
                 f"P_Key{did_you_mean(text, names)}"
             )
-    return tuple(sorted(found))
+    return tuple(sorted(numbers))
 
 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(made: PartitionPlan, policy: Policy, found: Topology, each: bool) -> None:
+def _write_words(partition_plan: PartitionPlan, policy: Policy, topology: Topology, each: bool) -> None:
     from ibkeys.plan.digest import plan_digest
 
     names = {partition.base: partition.name for partition in policy.partitions}
-    problems = [(f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in made.problems]
-    _write_sentences(problems, found, each, "bad")
+    problems = [
+        (f"PROBLEM {problem.kind}: ", problem.port, f": {problem.message}") for problem in partition_plan.problems
+    ]
+    _write_sentences(problems, topology, each, "bad")
     if problems:
         write("")
-    write_each(changed_ports(made.tables, made.enforcement, each, found))
+    write_each(changed_ports(partition_plan.tables, partition_plan.enforcement, each, topology))
     moves = [
         (f"INDEX MOVE: {move.pkey} of ", move.port, f": {move.source} -> {move.target}; running QPs lose it")
-        for move in made.index_moves
+        for move in partition_plan.index_moves
     ]
-    _write_sentences(moves, found, each)
-    for cut in made.breaks:
+    _write_sentences(moves, topology, each)
+    for cut in partition_plan.breaks:
         write(paint("BREAK", "high") + clean(f": {cut.message}; apply needs --allow-break"))
-    for title, numbers in (("new", made.partitions.born), ("removed", made.partitions.dying)):
+    for title, numbers in (("new", partition_plan.partitions.born), ("removed", partition_plan.partitions.dying)):
         if numbers:
             listed = ", ".join(
                 f"0x{number:04x}" + (f" {names[number]}" if number in names else "") for number in numbers
             )
             write(paint(clean(f"{title} partitions: {listed}"), "added" if title == "new" else "removed"))
-    unknown = f"; not known: {made.reach.unknown}" if made.reach.unknown else ""
+    reach = partition_plan.reach
+    unknown = f"; not known: {reach.unknown}" if reach.unknown else ""
+    write(f"pairs of end ports that gain connectivity: {reach.gained}; that lose connectivity: {reach.lost}{unknown}")
+    write(f"plan digest: {plan_digest(partition_plan)}")
+    write(f"policy SHA-256: {partition_plan.policy.digest}")
+    write(clean(f"subnet manager: {partition_plan.fabric.sm_evidence or 'not known'}"))
+    changed = sum(table.differs for table in partition_plan.tables)
+    switch_ports = counted(len(partition_plan.enforcement), "switch port")
     write(
-        f"pairs of end ports that gain connectivity: {made.reach.gained}; that lose connectivity: {made.reach.lost}"
-        + unknown
-    )
-    write(f"plan digest: {plan_digest(made)}")
-    write(f"policy SHA-256: {made.policy.digest}")
-    write(clean(f"subnet manager: {made.fabric.sm_evidence or 'not known'}"))
-    changed = sum(table.differs for table in made.tables)
-    write(
-        f"{counted(changed, 'P_Key table')} and the enforcement of {counted(len(made.enforcement), 'switch port')} "
-        "would change"
-        if made.pending
+        f"{counted(changed, 'P_Key table')} and the enforcement of {switch_ports} would change"
+        if partition_plan.pending
         else "nothing to change: the fabric matches the policy"
     )
 
 
 def _write_sentences(
-    sentences: Sequence[tuple[str, PortId | None, str]], found: Topology, each: bool, role: str = ""
+    sentences: Sequence[tuple[str, PortId | None, str]], topology: Topology, each: bool, role: str = ""
 ) -> None:
-    """Write sentences about ports of *found*, or about no port: (words before the port, port, words after it).
+    """Write *sentences*: each has the words before the port, the port (None: no port), and the words after it.
 
-    Ports with the same sentence share a line unless *each* has its own. *role*: the colour of the first word.
+    *topology*: the fabric of the ports. *each*: whether each port has its own line; else ports with the same sentence
+    share a line. *role*: the colour of the first word.
     """
 
     def put(text: str) -> None:
         first, blank, rest = clean(text).partition(" ")
         write(paint(first, role) + blank + rest)
 
-    together: dict[tuple[str, str], list[PortId]] = {}
+    ports_by_sentence: dict[tuple[str, str], list[PortId]] = {}
     for before, port, after in sentences:
         if port is None:
             put(f"{before}{after.removeprefix(': ')}")
         elif each:
             put(f"{before}{port}{after}")
         else:
-            together.setdefault((before, after), []).append(port)
-    names = FoldedNames((port.to_json() for ports in together.values() for port in ports), found)
-    for (before, after), ports in together.items():
+            ports_by_sentence.setdefault((before, after), []).append(port)
+    names = FoldedNames((port.to_json() for ports in ports_by_sentence.values() for port in ports), topology)
+    for (before, after), ports in ports_by_sentence.items():
         if len(ports) == 1:
             put(f"{before}{ports[0]}{after}")
             continue
@@ -321,7 +338,7 @@ def _write_sentences(
         write_each(indented(names, (port.to_json() for port in ports)))
 
 
-def _rows(made: PartitionPlan) -> Iterator[dict[str, Any]]:
-    for each in made.changes:
+def _rows(partition_plan: PartitionPlan) -> Iterator[dict[str, Any]]:
+    for each in partition_plan.changes:
         values = {name: getattr(each, name) for name in ("kind", "index", "before", "after")}
         yield {**each.port.to_json(), **values}

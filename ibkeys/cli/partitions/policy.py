@@ -83,13 +83,16 @@ def _exit_code(problems: Sequence[PolicyProblem]) -> int:
 
 
 def _write_conf(policy: Policy, problems: Sequence[PolicyProblem]) -> int:
-    """Write the policy itself if its meaning is certain, and its problems to standard error; return the exit code."""
+    """Write the policy itself, and its problems to standard error. Return the exit code.
+
+    A policy with a line that OpenSM would cut is not written, because its meaning is not certain.
+    """
     from ibkeys.partitions.export import to_conf
 
     for problem in problems:
         if problem.severity != "note":
             exits.warn(problem.located(policy.path), "problem")
-    # ibkeys reads a line that is too long as a whole, and the copy has it in short lines.
+    # ibkeys reads the whole of a line that is too long for OpenSM; a copy in short lines would have another meaning.
     if any(error.code != "long-line" for error in policy.errors):
         exits.warn(f"{policy.path}: {policy.verdict}; it cannot be written out", "error")
     else:
@@ -105,15 +108,15 @@ def _write_words(policy: Policy, problems: Sequence[PolicyProblem]) -> None:
         write(clean(problem.located(policy.path)))
     if problems:
         write("")
-    found = Counter(problem.severity for problem in problems)
-    counts = ", ".join(counted(found[each], each) for each in ("error", "warning", "note") if found[each])
+    by_severity = Counter(problem.severity for problem in problems)
+    counts = ", ".join(counted(by_severity[each], each) for each in ("error", "warning", "note") if by_severity[each])
     if not policy.accepted:
         write(clean(f"{policy.path}: {counts}; {policy.verdict}"))
         return
-    how = "OpenSM accepts it"
+    result = "OpenSM accepts it"
     if any(problem.code == NOT_CHECKED for problem in problems):
-        how = "not fully checked, because NVIDIA's OpenSM may know some of its keywords"
-    write(clean(f"{policy.path}: {how}: {counted(len(policy.partitions), 'partition')}"))
+        result = "not fully checked, because NVIDIA's OpenSM may know some of its keywords"
+    write(clean(f"{policy.path}: {result}: {counted(len(policy.partitions), 'partition')}"))
     write(counts or "no remarks")
     write("")
     write_each(map(clean, in_words(policy)))

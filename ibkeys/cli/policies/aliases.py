@@ -12,11 +12,15 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
-def say_aliases(found: Topology, policy: str, named: Iterable[int]) -> frozenset[int]:
-    """Write notes about the GUIDs *named* by *policy* that are alias GUIDs, and their effect; return all of them."""
+def note_aliases(topology: Topology, policy: str, guids: Iterable[int]) -> frozenset[int]:
+    """Write a note about each of *guids* that is an alias GUID of a port, and return these alias GUIDs.
+
+    *policy*: the name of the policy that has the GUIDs, for the notes. Of more than `NAMED` alias GUIDs the others are
+    only counted.
+    """
     from ibkeys.topology.find import ALIAS_MEANS, find_aliases
 
-    aliases = find_aliases(found, named)
+    aliases = find_aliases(topology, guids)
     for guid, (port, index) in list(aliases.items())[:NAMED]:
         exits.note(f"{policy} names 0x{guid:016x}, which is alias GUID {index} of {port}: {ALIAS_MEANS}")
     if len(aliases) > NAMED:

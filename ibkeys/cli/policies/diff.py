@@ -1,4 +1,4 @@
-"""The command `policy-diff`: two policies compared by their meaning for one fabric."""
+"""The command `policy-diff`: comparing what two policies mean for one fabric."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.policies.aliases import say_aliases
+from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.screen.colour import Painted, paint, role_of_change
-from ibkeys.cli.showing import NAMING, errors_of, finish, naming, sweep
+from ibkeys.cli.showing import NAME_TITLES, errors_of, finish, name_cells, sweep
 from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
 from ibkeys.grouping import grouped
 from ibkeys.topology.names.folded import FoldedNames
@@ -35,18 +35,18 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked(AskedOfPolicies):
+class _DiffOptions(AskedOfPolicies):
     """The options of `policy-diff`: the assumptions about the subnet manager."""
 
-    allow_both_pkeys: bool = options.taken(options.allow_both_pkeys, default=False)
-    sm_guid: int | None = options.taken(options.sm_guid)
+    allow_both_pkeys: bool = options.field_of(options.allow_both_pkeys, default=False)
+    sm_guid: int | None = options.field_of(options.sm_guid)
 
 
 @command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@asked_of_policies(_Asked)
-def policy_diff(asked: _Asked, a: str, b: str) -> int:
+@asked_of_policies(_DiffOptions)
+def policy_diff(asked: _DiffOptions, a: str, b: str) -> int:
     """Compare what two policies mean for the fabric.
 
     A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
@@ -60,23 +60,23 @@ def policy_diff(asked: _Asked, a: str, b: str) -> int:
 
     where, format = asked.where, asked.format
     folded = is_folded(asked.folding, format)
-    given = [read_accepted(name, asked.ufm) for name in (a, b)]  # before the fabric is opened
+    policies = [read_accepted(name, asked.ufm) for name in (a, b)]  # before the fabric is opened
     with open_source(where) as source:
-        before, after = (policy if policy is not None else master_policy(source).policy for policy in given)
-        found = sweep(source, where, wanted=Wanted(sm_info=True))
-        source.read_alias_guids(found, before.named_guids | after.named_guids)
-    guid = shown_subnet_manager(found).port_guid if asked.sm_guid is None else asked.sm_guid
-    compared = compare_policies(before, after, found, guid, asked.allow_both_pkeys)
-    _say_unmatched(compared, before, after, found)
-    rows = _rows(compared)
-    if not write_document(format, POLICY_DIFF, lambda: _document(compared, before, after, found), rows):
-        _write_words(compared, found, folded)
-    return finish(errors_of(found), format) or (exits.SAYS_NO if compared.differs else exits.DONE)
+        before, after = (policy if policy is not None else master_policy(source).policy for policy in policies)
+        topology = sweep(source, where, wanted=Wanted(sm_info=True))
+        source.read_alias_guids(topology, before.named_guids | after.named_guids)
+    guid = shown_subnet_manager(topology).port_guid if asked.sm_guid is None else asked.sm_guid
+    comparison = compare_policies(before, after, topology, guid, asked.allow_both_pkeys)
+    _note_unmatched(comparison, before, after, topology)
+    rows = _rows(comparison)
+    if not write_document(format, POLICY_DIFF, lambda: _document(comparison, before, after, topology), rows):
+        _write_words(comparison, topology, folded)
+    return finish(errors_of(topology), format) or (exits.SAYS_NO if comparison.differs else exits.DONE)
 
 
-def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy, found: Topology) -> None:
-    for policy, guids in zip((before, after), compared.unmatched, strict=True):
-        others = set(guids) - say_aliases(found, policy.path, guids)
+def _note_unmatched(comparison: PolicyComparison, before: Policy, after: Policy, topology: Topology) -> None:
+    for policy, guids in zip((before, after), comparison.unmatched, strict=True):
+        others = set(guids) - note_aliases(topology, policy.path, guids)
         if others:
             exits.note(f"{policy.path}: {len(others)} of its GUIDs are not end ports of this fabric")
 
@@ -84,18 +84,18 @@ def _say_unmatched(compared: PolicyComparison, before: Policy, after: Policy, fo
 # --- documents --------------------------------------------------------------------------------------------------------
 
 
-def _document(compared: PolicyComparison, before: Policy, after: Policy, found: Topology) -> dict[str, Any]:
+def _document(comparison: PolicyComparison, before: Policy, after: Policy, topology: Topology) -> dict[str, Any]:
     return {
         "a": {"file": before.path, "digest": before.digest},
         "b": {"file": after.path, "digest": after.digest},
-        "partitions": [_partition(each) for each in compared.partitions],
-        "index_0": [{**each.port.identity(), **_keys(each)} for each in compared.pinned],
-        "reach": {"gained": compared.reach.gained, "lost": compared.reach.lost},
+        "partitions": [_partition(each) for each in comparison.partitions],
+        "index_0": [{**each.port.identity(), **_keys(each)} for each in comparison.pinned],
+        "reach": {"gained": comparison.reach.gained, "lost": comparison.reach.lost},
         "not_found": {
-            name: [f"0x{guid:016x}" for guid in guids] for name, guids in zip("ab", compared.unmatched, strict=True)
+            name: [f"0x{guid:016x}" for guid in guids] for name, guids in zip("ab", comparison.unmatched, strict=True)
         },
-        "errors": errors_of(found),
-        "unreached": found.unreached,
+        "errors": errors_of(topology),
+        "unreached": topology.unreached,
     }
 
 
@@ -110,13 +110,13 @@ def _partition(each: PartitionDifference) -> dict[str, Any]:
     }
 
 
-def _rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
-    for each in compared.partitions:
+def _rows(comparison: PolicyComparison) -> Iterator[dict[str, Any]]:
+    for each in comparison.partitions:
         about = {"partition": f"0x{each.base:04x}", "name": each.name}
         yield from ({**about, **_member(standing)} for standing in each.standings)
         for what, before, after in _other(each):
             yield {**about, "what": what, "before": before, "after": after}
-    for pinned in compared.pinned:
+    for pinned in comparison.pinned:
         yield {**pinned.port.identity(), "what": "index-0", **_keys(pinned)}
 
 
@@ -151,28 +151,28 @@ def _group(group: dict[str, Any] | None, other: dict[str, Any] | None) -> str | 
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(compared: PolicyComparison, found: Topology, folded: bool) -> None:
-    rows = list(_member_rows(compared))
+def _write_words(comparison: PolicyComparison, topology: Topology, folded: bool) -> None:
+    rows = list(_member_rows(comparison))
     if rows and not folded:
-        write_table((*NAMING, *_TITLES), ([*naming(row), *_cells(row)] for row in rows))
+        write_table((*NAME_TITLES, *_TITLES), ([*name_cells(row), *_cells(row)] for row in rows))
     elif rows:
-        names = FoldedNames((port.identity() for port in found.end_ports()), found)
+        names = FoldedNames((port.identity() for port in topology.end_ports()), topology)
         write_folded(names, list(_by_port(rows)), ("Change",), lambda row: [row["changes"]])
-    for partition in compared.partitions:
+    for partition in comparison.partitions:
         for what, before, after in _other(partition):
             about = f"partition 0x{partition.base:04x} {partition.name}"
             change = clean(f"{what}: {before or NOTHING} -> {after or NOTHING}")
             write(f"{clean(about)}: {paint(change, role_of_change(before, after))}")
     write(
-        f"pairs of end ports that gain connectivity: {compared.reach.gained}; that lose connectivity: "
-        f"{compared.reach.lost}"
+        f"pairs of end ports that gain connectivity: {comparison.reach.gained}; that lose connectivity: "
+        f"{comparison.reach.lost}"
     )
-    if not compared.differs:
+    if not comparison.differs:
         write("both policies mean the same for this fabric")
 
 
-def _member_rows(compared: PolicyComparison) -> Iterator[dict[str, Any]]:
-    for row in _rows(compared):
+def _member_rows(comparison: PolicyComparison) -> Iterator[dict[str, Any]]:
+    for row in _rows(comparison):
         if row["what"] == "index-0":
             change = f"index 0: {row['before'] or 'default'} -> {row['after'] or 'default'}"
             yield {**row, "partition": NOTHING, "name": NOTHING, "change": change}
@@ -188,9 +188,9 @@ def _by_port(rows: Iterable[JsonRow]) -> Iterator[dict[str, Any]]:
 
 def _in_words(row: JsonRow) -> Painted:
     """Return a change of a port in words: ``0x0021 lustre: joins as full``."""
-    *about, change = _cells(row)
-    of = " ".join(word for word in about if word not in ("", NOTHING))
-    return Painted(f"{of}: {change.value}" if of else change.value, change.role)
+    *names, change = _cells(row)
+    place = " ".join(word for word in names if word not in ("", NOTHING))
+    return Painted(f"{place}: {change.value}" if place else change.value, change.role)
 
 
 def _cells(row: JsonRow) -> list[Any]:

@@ -17,7 +17,7 @@ from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
-    from ibkeys.cli.policies.members import Meant
+    from ibkeys.cli.policies.members import PortsOfWords
     from ibkeys.partitions.editing.changes import EditedPolicy
     from ibkeys.partitions.model import MemberRule, MemberWord, Policy
 
@@ -29,8 +29,8 @@ M = TypeVar("M")
 class Editing:
     """The options of an edit: the policy, the fabric with the names, the file to write, and the user's consent.
 
-    ``file`` never comes from the site file or the environment: those name the policy in force, and a user who forgets
-    to name a draft would edit that policy.
+    ``file`` must be typed. The site file and the environment name the policy in force, and a user who forgets to type
+    the name of a draft must not edit that policy.
     """
 
     where: Where
@@ -42,8 +42,8 @@ class Editing:
     )
     dry_run: bool = options.flag_field("--dry-run", help="Show what would change, write nothing.")
     force: bool = options.flag_field("--force", help="Edit a policy that an OpenSM on this host reads.")
-    override: tuple[str, ...] = options.taken(options.override, ())
-    format: str = options.taken(options.format, "table")
+    override: tuple[str, ...] = options.field_of(options.override, ())
+    format: str = options.field_of(options.format, "table")
 
 
 _editing = options.group("editing", Editing, options.reading)
@@ -57,18 +57,19 @@ class Memberships:
     limited: tuple[str, ...] = options.repeated_field("--limited", "WHO", "Ports that become limited members.")
 
     def memberships_by_word(self, required: bool = True) -> dict[str, MemberWord]:
-        """Return the membership that each word is given.
+        """Return the membership, full or limited, by the word of its option.
 
-        Raises UsageError for a word that has both, and if no word is given but one is *required*.
+        *required*: whether there must be at least one word. Raises UsageError if there is none, and for a word of both
+        options.
         """
         if required and not (self.full or self.limited):
             raise UsageError("no port is given: name ports with --full WHO or --limited WHO")
-        both = set(self.full) & set(self.limited)
-        if both:
-            raise UsageError(f"{', '.join(sorted(both))}: named with --full and with --limited")
-        found: dict[str, MemberWord] = dict.fromkeys(self.full, "full")
-        found.update(dict.fromkeys(self.limited, "limited"))
-        return found
+        contradictory = set(self.full) & set(self.limited)
+        if contradictory:
+            raise UsageError(f"{', '.join(sorted(contradictory))}: named with --full and with --limited")
+        memberships: dict[str, MemberWord] = dict.fromkeys(self.full, "full")
+        memberships.update(dict.fromkeys(self.limited, "limited"))
+        return memberships
 
 
 _members = options.group("members", Memberships)
@@ -99,21 +100,27 @@ def partition_add(
         raise UsageError(
             f"{words[0]}: give its membership, --full WHO or --limited WHO; it keeps one with --out-of only"
         )
-    given = members.memberships_by_word(required=not words)
-    kept: dict[str, MemberWord | None] = dict.fromkeys(words)
-    if twice := given.keys() & kept:
+    memberships = members.memberships_by_word(required=not words)
+    unchanged_memberships: dict[str, MemberWord | None] = dict.fromkeys(words)
+    if twice := memberships.keys() & unchanged_memberships:
         raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")
     if source is not None:
-        _refuse_keywords([*given, *words])
+        _refuse_keywords([*memberships, *words])
 
-    def edit(policy: Policy, meant: Meant) -> EditedPolicy:
+    def edit(policy: Policy, ports_of_words: PortsOfWords) -> EditedPolicy:
         if source is not None:
-            return move_members(policy, source, target, _by_guid(meant, {**given, **kept}), meant.known)
-        rules: list[MemberRule] = [MemberRule(each, 0, given[each]) for each in keywords_of(given)]
-        rules += [MemberRule("GUID", guid, how) for guid, how in _by_guid(meant, given).items()]
-        return add_members(policy, target, rules, meant.known)
+            return move_members(
+                policy,
+                source,
+                target,
+                _by_guid(ports_of_words, {**memberships, **unchanged_memberships}),
+                ports_of_words.known,
+            )
+        rules: list[MemberRule] = [MemberRule(each, 0, memberships[each]) for each in keywords_of(memberships)]
+        rules += [MemberRule("GUID", guid, how) for guid, how in _by_guid(ports_of_words, memberships).items()]
+        return add_members(policy, target, rules, ports_of_words.known)
 
-    return _carry_out(PARTITION_ADD, [*given, *words], editing, edit)
+    return _carry_out(PARTITION_ADD, [*memberships, *words], editing, edit)
 
 
 @command("partition-remove")
@@ -132,27 +139,25 @@ def partition_remove(partition: str, words: tuple[str, ...], editing: Editing) -
     source = parse_partition(partition)
     _refuse_keywords(words)
 
-    def edit(policy: Policy, meant: Meant) -> EditedPolicy:
-        guids = dict.fromkeys(guid for each in meant.guids.values() for guid in each)
-        return remove_members(policy, source, list(guids), meant.known)
+    def edit(policy: Policy, ports_of_words: PortsOfWords) -> EditedPolicy:
+        guids = dict.fromkeys(guid for each in ports_of_words.guids.values() for guid in each)
+        return remove_members(policy, source, list(guids), ports_of_words.known)
 
     return _carry_out(PARTITION_REMOVE, words, editing, edit)
 
 
-def _by_guid(meant: Meant, memberships: Mapping[str, M]) -> dict[int, M]:
-    """Return the membership of each port by its GUID.
+def _by_guid(ports_of_words: PortsOfWords, memberships: Mapping[str, M]) -> dict[int, M]:
+    """Return the membership of each port by its GUID. *memberships*: the membership by the word that names the port.
 
-    Raises UsageError for a port that two words give different ones.
+    Raises UsageError for a port to which two words give different memberships.
     """
-    found: dict[int, M] = {}
-    for word, guids in meant.guids.items():
+    by_guid: dict[int, M] = {}
+    for word, guids in ports_of_words.guids.items():
         for guid in guids:
-            if found.setdefault(guid, memberships[word]) != memberships[word]:
-                raise UsageError(
-                    f"{meant.known.shown(guid)}: two names select it with different memberships; one of them is "
-                    f"{word!r}"
-                )
-    return found
+            if by_guid.setdefault(guid, memberships[word]) != memberships[word]:
+                port = ports_of_words.known.shown(guid)
+                raise UsageError(f"{port}: two names select it with different memberships; one of them is {word!r}")
+    return by_guid
 
 
 def _refuse_keywords(words: Sequence[str]) -> None:
@@ -166,34 +171,35 @@ def _refuse_keywords(words: Sequence[str]) -> None:
 
 
 def _carry_out(
-    document: Document, words: Sequence[str], editing: Editing, edit: Callable[[Policy, Meant], EditedPolicy]
+    document: Document, words: Sequence[str], editing: Editing, edit: Callable[[Policy, PortsOfWords], EditedPolicy]
 ) -> int:
-    """Read the file, look the words up, edit, report and write; return the exit code.
+    """Read the policy file, look *words* up on the fabric, edit the policy, write and report; return the exit code.
 
-    Nothing is written if a step is refused.
+    *document*: the document of the command. *edit*: makes the edit. Nothing is written if the edit is refused. Raises
+    UsageError, AddressError, FileFormatError, and Refused for an interlock.
     """
     from ibkeys.cli.opening import open_source
-    from ibkeys.cli.policies.edited import PolicyFile, refuse_what_objects, report
+    from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks, report
     from ibkeys.cli.policies.members import look_up
     from ibkeys.cli.showing import sweep
     from ibkeys.discovery.wanted import Wanted
 
-    given = PolicyFile.read(editing.file)
-    given.policy.require_accepted()
-    place = PolicyFile.look(editing.out) if editing.out is not None else given
+    policy_file = PolicyFile.read(editing.file)
+    policy_file.policy.require_accepted()
+    place = PolicyFile.read_if_there(editing.out) if editing.out is not None else policy_file
     with open_source(editing.where) as source:
-        found = sweep(source, editing.where, wanted=Wanted())
-    if found.troubles:
-        unread = counted(len(found.troubles), "thing")
+        topology = sweep(source, editing.where, wanted=Wanted())
+    if topology.troubles:
+        unread = counted(len(topology.troubles), "thing")
         exits.warn(f"{unread} could not be read, so a name may belong to more ports: see discover")
-    meant = look_up(found, words)
-    edited = edit(given.policy, meant)
+    ports_of_words = look_up(topology, words)
+    edited = edit(policy_file.policy, ports_of_words)
     has_text = edited.pending or editing.out is not None
-    refused = has_text and refuse_what_objects(place, editing.force, editing.override, only_say=editing.dry_run)
+    refused = has_text and refuse_by_interlocks(place, editing.force, editing.override, only_say=editing.dry_run)
     written = has_text and not editing.dry_run
     if written:
-        place.write(edited.after.data or b"", like=given)
-    report(document, edited, place, written, meant.ports, editing.format)
+        place.write(edited.after.data or b"", like=policy_file)
+    report(document, edited, place, written, ports_of_words.ports, editing.format)
     if refused:
         return exits.REFUSED
     return exits.SAYS_NO if editing.dry_run and edited.pending else exits.DONE

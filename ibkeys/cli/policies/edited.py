@@ -28,13 +28,13 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class PolicyFile:
-    """A file by the name that the user gave, and its contents when it was read."""
+    """A file by the name that the user typed. ``content``: its bytes, owner and mode when it was read."""
 
     name: str
-    seen: SeenFile
+    content: SeenFile
 
     @classmethod
-    def look(cls, name: str) -> PolicyFile:
+    def read_if_there(cls, name: str) -> PolicyFile:
         """Read a file that may not exist. Raises FileError; UsageError for a name that is not a file's."""
         from ibkeys import files
         from ibkeys.cli.sm.policy import require_file
@@ -54,47 +54,51 @@ class PolicyFile:
         Raises FileFormatError if it does not exist or cannot be read; UsageError for a name that is not a file's.
         """
         try:
-            found = cls.look(name)
+            policy_file = cls.read_if_there(name)
         except FileError as error:
             raise FileFormatError(str(error)) from None
-        if found.seen.data is None:
+        if policy_file.content.data is None:
             raise FileFormatError("there is no such policy (policy-from writes one)", name)
-        return found
+        return policy_file
 
     @property
     def policy(self) -> Policy:
         """Return the policy that the file holds."""
         from ibkeys.partitions.reader import parse_policy
 
-        return parse_policy(self.seen.data or b"", self.name)
+        return parse_policy(self.content.data or b"", self.name)
 
     def write(self, data: bytes, like: PolicyFile | None = None) -> None:
-        """Replace the file by *data* at once. Owner and mode stay; a new file has the mode of *like*.
+        """Replace the contents of the file by *data* in one step. Owner and mode stay as they are.
 
-        Raises FileChanged if another program or administrator has changed the file since it was read, FileError.
+        *like*: the file whose mode a new file gets; None: 0644. Raises FileChanged if another program or administrator
+        has changed the file since it was read; FileError if it cannot be written.
         """
         from ibkeys import files
         from ibkeys.host.replacing.looked_up import Metadata
         from ibkeys.host.replacing.putting import put
 
-        found = self.seen.found
-        if found is not None:
-            metadata = found.metadata
+        present = self.content.found
+        if present is not None:
+            metadata = present.metadata
         else:
-            other = like.seen.found if like is not None else None
+            other = like.content.found if like is not None else None
             metadata = Metadata(other.metadata.mode if other is not None else 0o644)
-        put(self.seen, data, metadata, files.LARGE)
+        put(self.content, data, metadata, files.LARGE)
 
 
-def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> bool:
-    """Raise Refused if an interlock objects to writing a policy file. *only_say*: warn instead, and return True."""
+def refuse_by_interlocks(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> bool:
+    """Raise Refused if an interlock objects to writing the policy file *place*. Return whether one objects.
+
+    *force*, *override*: the interlocks that the user overrides. *only_say*: whether to write a warning instead.
+    """
     from ibkeys.change.consent import Consent
     from ibkeys.change.interlocks.file_owners import objections_to_edit
     from ibkeys.cli.sm.hosts import settings_of
 
     consent = Consent(force, frozenset(override))
-    found = objections_to_edit(place.seen.path, place.seen.data, settings_of(None).here)
-    objections = [each for each in found if not consent.covers(each.interlock)]
+    all_objections = objections_to_edit(place.content.path, place.content.data, settings_of(None).here)
+    objections = [each for each in all_objections if not consent.covers(each.interlock)]
     for each in objections:
         if not only_say:
             raise each.refusal()
@@ -105,15 +109,18 @@ def refuse_what_objects(place: PolicyFile, force: bool, override: tuple[str, ...
 def report(
     document: Document, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
 ) -> None:
-    """Write the result of the edit by the command that writes *document*."""
+    """Write the result of an edit. *document*: the document of the command. *place*: the file to write.
+
+    *written*: whether the file was written. *ports*: the ports of the fabric by their GUIDs.
+    """
     exits.warn_each(edited.notes, "note")
-    _say_new_warnings(edited)
+    _warn_of_new_problems(edited)
     rows = [_row(each, ports) for each in edited.changes]
     if not write_document(format, document, lambda: _document(edited, place, written, rows, ports), rows):
         _write_words(edited, place, written, rows)
 
 
-def _say_new_warnings(edited: EditedPolicy) -> None:
+def _warn_of_new_problems(edited: EditedPolicy) -> None:
     """Warn of problems that the policy has now and did not have before."""
     from ibkeys.partitions.lint import lint
 
@@ -126,7 +133,7 @@ def _say_new_warnings(edited: EditedPolicy) -> None:
 
 def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[JsonRow]) -> None:
     write_each(map(clean, difference(edited)))
-    write_each(_who_is_where(rows))
+    write_each(_member_lines(rows))
     if edited.unchanged:
         count = len(edited.unchanged)
         write(f"{count} port{'s are' if count != 1 else ' is'} already as requested")
@@ -138,13 +145,13 @@ def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: S
         write("dry run: nothing was written")
 
 
-def _who_is_where(rows: Sequence[JsonRow]) -> Iterator[str]:
+def _member_lines(rows: Sequence[JsonRow]) -> Iterator[str]:
     """Yield lines with the members that changed: ``added to lustre (0x0021), limited: stage[1-48] mlx5_0``."""
     names = FoldedNames(row for row in rows if _is_found(row))
-    for (what, role), alike in grouped(rows, lambda row: (_what(row), _role(row))).items():
-        found = names.words(filter(_is_found, alike))
+    for (what, role), alike in grouped(rows, lambda row: (_change_in_words(row), _role(row))).items():
+        names_of_ports = names.words(filter(_is_found, alike))
         others = [row["port_guid"] or row["who"] for row in alike if not _is_found(row)]
-        yield f"{paint(clean(what), role)}: {', '.join([*found, *others])}"
+        yield f"{paint(clean(what), role)}: {', '.join([*names_of_ports, *others])}"
 
 
 def _is_found(row: JsonRow) -> bool:
@@ -152,7 +159,7 @@ def _is_found(row: JsonRow) -> bool:
     return row["node_guid"] is not None
 
 
-def _what(row: JsonRow) -> str:
+def _change_in_words(row: JsonRow) -> str:
     before, after = row["before"], row["after"]
     where = f"{row['name']} ({row['partition']})" if row["name"] else row["partition"]
     if before is None:
@@ -200,7 +207,7 @@ def _row(change: MemberChange, ports: Mapping[int, Port]) -> dict[str, Any]:
 
 
 def _identity(guid: int, ports: Mapping[int, Port]) -> dict[str, Any]:
-    """Return the identity of a port, or only the GUID of a port that was not found."""
+    """Return the identity of the port with *guid*. If the fabric has no such port, the GUID alone; 0 is no GUID."""
     if guid in ports:
         return ports[guid].identity()
     return {**dict.fromkeys(IDENTITY), "port_guid": f"0x{guid:016x}" if guid else None}

@@ -44,11 +44,11 @@ def parse_partition(text: str) -> PartitionName:
 
 
 @dataclass(frozen=True, slots=True)
-class Meant:
+class PortsOfWords:
     """The ports that words stand for.
 
-    ``guids``: port GUIDs by word, without keywords; ``known``: all ports of the fabric by GUID; ``ports``: the same as
-    ports.
+    ``guids``: the port GUIDs by the word that stands for them; keywords are left out. ``known``: the names and types of
+    all ports of the fabric, by GUID. ``ports``: all end ports of the fabric, by GUID.
     """
 
     guids: dict[str, list[int]]
@@ -56,33 +56,35 @@ class Meant:
     ports: dict[int, Port]
 
 
-def look_up(found: Topology, words: Sequence[str]) -> Meant:
-    """Look *words* up on a fabric; write notes about the ports to standard error.
+def look_up(topology: Topology, words: Sequence[str]) -> PortsOfWords:
+    """Look *words* up on a fabric, and return the ports that they stand for. Write notes about these to standard error.
 
-    Raises AddressError for a name that is not there or that several nodes have; UsageError for a port whose GUID is not
-    certain. A GUID that is not there is accepted: its host may not be connected yet.
+    A GUID that no port has is accepted with a warning: its host may not be connected yet. Raises AddressError for a
+    name that no node has or that several nodes have; UsageError for a port whose GUID is not certain.
     """
     from ibkeys.topology.directory import Directory, require_distinct
 
     names = [word for word in words if word not in KEYWORDS]
     say_guids(names)
-    directory = Directory(found)
+    directory = Directory(topology)
     absent = {word: guid for word in names if (guid := _absent_guid(directory, word)) is not None}
     ports = directory.find_all(word for word in names if word not in absent)
     for listed in ports.values():
         require_distinct(listed)
     _refuse_uncertain(directory, [port for listed in ports.values() for port in listed])
-    _say_what_is_meant(ports, FoldedNames(port.identity() for port in directory.ports))
+    _note_selected_ports(ports, FoldedNames(port.identity() for port in directory.ports))
     if absent:
         exits.warn(f"{named([f'0x{guid:016x}' for guid in absent.values()])}: no port that was read has this GUID")
     guids = {word: [port.guid for port in listed] for word, listed in ports.items()}
-    return Meant(guids | {word: [guid] for word, guid in absent.items()}, known_ports(directory.ports), by_guid(found))
+    return PortsOfWords(
+        guids | {word: [guid] for word, guid in absent.items()}, known_ports(directory.ports), by_guid(topology)
+    )
 
 
 def known_ports(ports: Iterable[Port]) -> KnownPorts:
-    """Return names and node types of *ports* by their GUIDs.
+    """Return the names and node types of *ports* by their GUIDs.
 
-    The name has the port number if the node has several ports.
+    If a node has several ports, the names have the port number.
     """
     from ibkeys.cli.showing import short_name
     from ibkeys.partitions.editing.changes import KnownPorts
@@ -92,15 +94,15 @@ def known_ports(ports: Iterable[Port]) -> KnownPorts:
     return KnownPorts(labels, {port.guid: cast("PortKind", port.node.type_name) for port in known})
 
 
-def by_guid(found: Topology) -> dict[int, Port]:
+def by_guid(topology: Topology) -> dict[int, Port]:
     """Return the end ports by their port GUIDs."""
-    return {port.guid: port for port in found.end_ports() if port.guid}
+    return {port.guid: port for port in topology.end_ports() if port.guid}
 
 
 def keywords_of(words: Iterable[str]) -> list[Keyword]:
-    """Return the keywords among *words*, in the order in which later ones narrow earlier ones."""
-    given = set(words)
-    return [word for word in KEYWORDS if word in given]
+    """Return the keywords among *words*, ordered so that a later keyword overrides an earlier one for its ports."""
+    all_words = set(words)
+    return [word for word in KEYWORDS if word in all_words]
 
 
 def _absent_guid(directory: Directory, word: str) -> int | None:
@@ -127,8 +129,8 @@ def _refuse_uncertain(directory: Directory, ports: Sequence[Port]) -> None:
             )
 
 
-def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None:
-    """Write notes about names that stand for several ports of a host, and about ports that are switches."""
+def _note_selected_ports(ports: dict[str, list[Port]], names: FoldedNames) -> None:
+    """Write notes about words that stand for several ports of a host, and about selected switches."""
     for word, listed in ports.items():
         hosts = grouped(listed, lambda port: (port.node.description or "").split(" ")[0])
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
@@ -138,4 +140,4 @@ def _say_what_is_meant(ports: dict[str, list[Port]], names: FoldedNames) -> None
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
         shown = ", ".join(names.words(switches.values()))
-        exits.note(f"{len(switches)} of them switches: {shown}")
+        exits.note(f"{len(switches)} of the selected ports {'are' if len(switches) > 1 else 'is'} of a switch: {shown}")

@@ -1,8 +1,8 @@
 """Colours for severities, changes and verdicts; the word itself is always written too.
 
-Text is coloured where it is made, and loses its colours where it is written if the stream shall have none, so that code
-that makes a line need not know its stream. Text from the fabric is cleaned before it is coloured, so that every escape
-in a line is one of `paint`.
+Code that makes a line colours it, and need not know the stream. The function that writes the line removes the colours
+if the stream shall have none. Text from the fabric is cleaned before it is coloured, so that every escape sequence in a
+line is from `paint`.
 """
 
 from __future__ import annotations
@@ -51,14 +51,14 @@ def paint(text: str, role: str) -> str:
 def role_of_change(before: object, after: object) -> str:
     """Return the role of a change.
 
-    ``added`` if there was no value before, ``removed`` if there is none after, else ``changed``.
+    ``added`` if *before* is None or empty, ``removed`` if *after* is, else ``changed``.
     """
     if before in (None, ""):
         return "added"
     return "removed" if after in (None, "") else "changed"
 
 
-def shown(text: str, stream: TextIO) -> str:
+def for_stream(text: str, stream: TextIO) -> str:
     """Return *text* for *stream*: with its colours, or without."""
     return text if _ESCAPE not in text or _is_wanted(stream) else plain(text)
 
@@ -68,13 +68,16 @@ def plain(text: str) -> str:
     return click.unstyle(text) if _ESCAPE in text else text
 
 
-def choose(context: click.Context, wish: Wish = "auto") -> None:
-    """Set whether *context* writes colours; ``auto``: as the environment says, else on a terminal only."""
-    context.color = {"always": True, "never": False, "auto": _of_environment()}[wish]
+def set_colours(context: click.Context, wish: Wish = "auto") -> None:
+    """Set whether the command of *context* writes colours.
+
+    ``auto``: as environment variables say, else on a terminal only.
+    """
+    context.color = {"always": True, "never": False, "auto": _wanted_by_environment()}[wish]
 
 
-def _of_environment() -> bool | None:
-    """Return whether the environment wants colours; None: on a terminal only. NO_COLOR has precedence.
+def _wanted_by_environment() -> bool | None:
+    """Return whether environment variables ask for colours; None: on a terminal only. NO_COLOR has precedence.
 
     Sources: no-color.org, force-color.org, bixense.com/clicolors.
     """

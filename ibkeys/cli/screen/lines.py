@@ -17,10 +17,9 @@ NARROW: Final = 80
 """Columns of a terminal that does not report its width."""
 _LEAST: Final = 20
 _HANG: Final = 2
-_DEEP: Final = 16
-"""Blanks at the beginning of a line above which the line continues another one.
-
-Its own continuation begins in the same column.
+_CONTINUES_FROM: Final = 16
+"""A line that begins with more blanks than this continues another line. If it is folded, its next line begins in the
+same column.
 """
 _GAP: Final = re.compile(r"(?<=[^ ]) {2,}(?=[^ ])")
 _GLUE: Final = "\0"
@@ -38,13 +37,13 @@ def width_of(stream: TextIO) -> int | None:
     """Return the width of *stream* in columns; None if it is not a terminal."""
     if not stream.isatty():
         return None
-    import shutil  # late, and only for a terminal: it loads the modules of all archive formats
+    import shutil  # not at the top: it loads the modules of all archive formats, and only a terminal needs it
 
     return max(_LEAST, shutil.get_terminal_size((NARROW, 24)).columns)
 
 
 def keep_whole(names: Iterable[str | None]) -> None:
-    """Keep the *names* of nodes whole in lines that are folded from now on; None is an unnamed node."""
+    """Register *names* of nodes, within which no later line is folded. None, an unnamed node, is ignored."""
     for name in names:
         name = clean(name or "")
         first, blank, _ = name.partition(" ")
@@ -53,7 +52,7 @@ def keep_whole(names: Iterable[str | None]) -> None:
 
 
 def forget_names() -> None:
-    """Allow lines to be folded within all names again."""
+    """Forget all registered names, so that lines may be folded within them again."""
     _names.clear()
 
 
@@ -71,10 +70,10 @@ def _columns_of(char: str) -> int:
 
 
 def folded(text: str, width: int | None, hang: int | None = None) -> str:
-    """Return *text* with its lines folded to *width* columns; None: unchanged.
+    """Return *text* with its lines folded to *width* columns; unchanged if *width* is None.
 
-    *hang*: blanks before a continued line. None: as many as the last column of the line has before it, if two blanks or
-    more separate columns, else a few more than the line itself has.
+    *hang*: how many blanks each continuation begins with. None: it begins where the last column of the line begins, if
+    the line has columns with at least two blanks between them; else two columns to the right of the line's beginning.
     """
     if width is None:
         return text
@@ -94,57 +93,57 @@ def _fold_line(line: str, width: int, hang: int | None) -> list[str]:
     if columns(line) <= width:
         return [line]
     parts = _glued_pieces(line)
-    before = " " * min(_hang_of(plain(line), width // 2) if hang is None else hang, width // 2)
+    before = " " * min(_continuation_indent(plain(line), width // 2) if hang is None else hang, width // 2)
     if max(columns(part.lstrip(" ")) for part in parts) > width - len(before):
         before = " " * min(len(before), _HANG + _indent_of(plain(line)))  # fewer blanks leave room for a path
     lines: list[str] = []
     current = ""
     for part in parts:
-        for fitting in _fitting(part, width - len(before)):
-            if current.strip() and columns(current) + columns(fitting) > width:
+        for piece in _split_to_fit(part, width - len(before)):
+            if current.strip() and columns(current) + columns(piece) > width:
                 lines.append(current.rstrip(" "))
-                current = before + fitting.lstrip(" ")
+                current = before + piece.lstrip(" ")
             else:
-                current += fitting
+                current += piece
     lines.append(current.rstrip(" "))
     return [each.replace(_GLUE, " ") for each in lines]
 
 
-def _hang_of(line: str, most: int) -> int:
-    """Return the number of blanks before the continuation of *line*.
+def _continuation_indent(line: str, last_start: int) -> int:
+    """Return the number of blanks with which the continuation of *line* begins.
 
-    *most*: the last place where a column may begin.
+    *last_start*: a column that begins further to the right does not count.
     """
-    begins = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= most]
-    if begins:
-        return begins[-1]
-    own = _indent_of(line)
-    return own if own > _DEEP else own + _HANG
+    column_starts = [gap.end() for gap in _GAP.finditer(line) if gap.end() <= last_start]
+    if column_starts:
+        return column_starts[-1]
+    indent = _indent_of(line)
+    return indent if indent > _CONTINUES_FROM else indent + _HANG
 
 
 def _indent_of(line: str) -> int:
     return len(line) - len(line.lstrip(" "))
 
 
-def _fitting(part: str, width: int) -> Iterator[str]:
+def _split_to_fit(part: str, width: int) -> Iterator[str]:
     """Yield *part* in pieces of at most *width* columns.
 
-    Unchanged if it fits; else split at blanks, then after commas, then anywhere.
+    A part that is too long is split at blanks; if pieces are still too long, after commas, and then anywhere.
     """
     if columns(part.lstrip(" ")) <= width:
         yield part
     elif _GLUE in part:
         for each in re.split(f"(?={_GLUE})", part):
-            yield from _fitting(each.replace(_GLUE, " "), width)
+            yield from _split_to_fit(each.replace(_GLUE, " "), width)
     elif "," in part.rstrip(","):
         for each in re.split(r"(?<=,)(?=.)", part):
-            yield from _fitting(each, width)
+            yield from _split_to_fit(each, width)
     else:
         yield from _cut(part, width)
 
 
 def _cut(word: str, width: int) -> Iterator[str]:
-    """Yield pieces of a word that is longer than a line; no escape of a colour is cut."""
+    """Yield pieces, of at most *width* columns, of a word that is longer. No escape sequence of a colour is cut."""
     current = ""
     for each in _COLOUR_OR_CHAR.findall(word):
         if columns((current + each).lstrip(" ")) > width:
@@ -155,7 +154,7 @@ def _cut(word: str, width: int) -> Iterator[str]:
 
 
 def _glued(text: str) -> str:
-    """Return *text* with `_GLUE` for each blank at which it is not folded. Colours make no difference to the choice."""
+    """Return *text* with `_GLUE` in place of each blank at which it must not be folded. Colours in it are ignored."""
     parts = _COLOUR_OR_CHAR.findall(text)
     glued = iter(_glued_plain("".join(part for part in parts if len(part) == 1)))
     return "".join(next(glued) if len(part) == 1 else part for part in parts)
@@ -165,7 +164,7 @@ def _glued_plain(text: str) -> str:
     text = _NUMBERED.sub(rf"\1{_GLUE}", text)
     if not _names:
         return text
-    for found in {match[0].lstrip(_OPENING) for match in _FIRST_WORD.finditer(text.replace(_GLUE, " "))}:
-        for name in _names.get(found, ()):
+    for first_word in {match[0].lstrip(_OPENING) for match in _FIRST_WORD.finditer(text.replace(_GLUE, " "))}:
+        for name in _names.get(first_word, ()):
             text = text.replace(_NUMBERED.sub(rf"\1{_GLUE}", name), name.replace(" ", _GLUE))
     return text

@@ -1,6 +1,6 @@
-"""Showing progress: one line on standard error, on a terminal only, which is redrawn and removed at the end.
+"""Showing progress on a terminal: one line on standard error, which is redrawn again and again, and removed at the end.
 
-Code that writes a line on the same terminal calls `hide` first; the next step draws the progress again.
+Code that writes a line to the same terminal calls `hide` first; the next step draws the progress again.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final, Self
 from ibkeys.cli import streams
 from ibkeys.cli.screen.lines import columns, width_of
 
-EVERY: Final = 0.1
+MIN_INTERVAL: Final = 0.1
 """Shortest time between two drawings, in seconds."""
 _CLEAR: Final = "\r\x1b[K"
 _BAR: Final = 30
@@ -22,9 +22,9 @@ _LEAST_BAR: Final = 8
 
 
 class ProgressLine:
-    """The progress line of one task, as a context manager that removes it.
+    """The progress line of one task. It is a context manager, which removes the line at the end.
 
-    *is_wanted*: False draws nothing. Nothing is drawn on a stream that is no terminal, or on a terminal that cannot
+    *is_wanted*: whether to draw at all. Nothing is drawn if standard error is no terminal, or a terminal that cannot
     clear a line (TERM=dumb).
     """
 
@@ -34,10 +34,10 @@ class ProgressLine:
         self._next = 0.0
 
     def show(self, text: str, done: int = 0, total: int = 0) -> None:
-        """Draw *text*, the steps *done* of *total* (0: unknown), and the time since the first call.
+        """Draw *text*, how many steps of *total* are *done* (0: unknown), and the time since the first call.
 
-        Draws at most once every `EVERY` seconds, and nothing while the terminal accepts no output, so that the task
-        does not wait for it.
+        Draws at most once every `MIN_INTERVAL` seconds. While the terminal accepts no output nothing is drawn, so that
+        the task does not wait for it.
         """
         if not self.is_drawing:
             return
@@ -46,7 +46,7 @@ class ProgressLine:
             self._began = now
         if now < self._next or not streams.takes_more(sys.stderr, 0):
             return
-        self._next = now + EVERY
+        self._next = now + MIN_INTERVAL
         self._write(_CLEAR + _line(text, done, total, int(now - self._began)), is_drawn=True)
 
     def stop(self) -> None:
@@ -81,7 +81,7 @@ def _put(text: str, is_drawn: bool) -> None:
 
 
 def _line(text: str, done: int, total: int, seconds: int) -> str:
-    """Return the line, fitted to the terminal. On a narrow one the bar is left out, then the text is cut."""
+    """Return the line, fitted to the terminal. On a narrow terminal the bar is left out, and the text may be cut."""
     most = (width_of(sys.stderr) or 0) - 1  # some terminals begin a new line once the last column is filled
     minutes, second = divmod(seconds, 60)
     end = f"{f'  {done}/{total}' if total else ''}  {minutes // 60}:{minutes % 60:02}:{second:02}"

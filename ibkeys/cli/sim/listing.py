@@ -52,15 +52,15 @@ def stop(name: str) -> int:
     from ibkeys.sim.hosted import servers
     from ibkeys.sim.hosted.processes import end_all
 
-    told, failed = end_all(name)
+    signalled, failed = end_all(name)
     try:
         server = servers.ask(name)
     except TransportError:
-        if not told:
+        if not signalled:
             raise
     else:
         servers.stop(server)
-    write(clean(f"{name}: ended, with {counted(told - len(failed), 'program')} on its hosts"))
+    write(clean(f"{name}: ended, with {counted(signalled - len(failed), 'program')} on its hosts"))
     if failed:
         exits.warn_each(clean(f"not ended: process {each.pid}: {each.command}") for each in failed)
         return exits.NOT_COMPLETED
@@ -68,12 +68,12 @@ def stop(name: str) -> int:
 
 
 def _document_of(server: RunningServer, processes: Iterable[HostedProcess]) -> dict[str, Any]:
-    there = [each for each in processes if each.host.socket == server.socket]
+    own_processes = [each for each in processes if each.host.socket == server.socket]
     return {
         "socket": server.socket,
         "fabric": server.host.fabric,
         "pid": server.pid,
-        "processes": [{"host": each.host.host, "pid": each.pid, "command": each.command} for each in there],
+        "processes": [{"host": each.host.host, "pid": each.pid, "command": each.command} for each in own_processes],
     }
 
 

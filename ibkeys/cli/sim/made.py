@@ -28,7 +28,7 @@ socket_option: Final = click.option(
 
 
 @dataclass(frozen=True, slots=True)
-class Made:
+class SubnetOptions:
     """The options for making the subnet of a file."""
 
     port_guids: Literal["file", "ibsim"] = options.field(
@@ -47,18 +47,23 @@ class Made:
         help="State of the links: as after power-up, or as a subnet manager left them.  [default: as recorded, else "
         "initialize]",
     )
-    inbound_check: InboundCheck = options.taken(options.inbound_check, DEFAULT_INBOUND_CHECK)
+    inbound_check: InboundCheck = options.field_of(options.inbound_check, DEFAULT_INBOUND_CHECK)
 
 
-def made_of(sources: Sequence[str], made: Made) -> Subnet:
-    """Return the subnet of the files *sources*, or the demo fabric. Raises FileFormatError, UsageError."""
+def make_subnet(sources: Sequence[str], make_options: SubnetOptions) -> Subnet:
+    """Return the subnet that the files *sources* describe; without files the demo fabric.
+
+    Raises FileFormatError for a file that cannot be read, UsageError for files that do not go together.
+    """
     from ibkeys.replica.sources import read_subnet
     from ibkeys.sim.subnet import Subnet
     from ibkeys.umad.sim_spec import DEMO
 
     if sources:
-        subnet = read_subnet(list(map(Path, sources)), made.port_guids, made.seed, made.links, "initialize")
+        subnet = read_subnet(
+            list(map(Path, sources)), make_options.port_guids, make_options.seed, make_options.links, "initialize"
+        )
     else:
-        subnet = Subnet.from_file(DEMO, made.port_guids, made.seed, made.links or "initialize")
-    subnet.inbound_check = made.inbound_check
+        subnet = Subnet.from_file(DEMO, make_options.port_guids, make_options.seed, make_options.links or "initialize")
+    subnet.inbound_check = make_options.inbound_check
     return subnet

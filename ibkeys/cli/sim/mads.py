@@ -19,38 +19,41 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Traced:
+class TraceOptions:
     """The options for printing and capturing MADs."""
 
     verbose: int = options.field("-v", "--verbose", count=True, help="Print each MAD in one line.")
     pcap: str | None = options.field(
         "--pcap", metavar="FILE", help="Write the MADs for Wireshark, keys zeroed unless -K."
     )
-    show_keys: bool = options.taken(options.show_keys, default=False)
+    show_keys: bool = options.field_of(options.show_keys, default=False)
 
 
-traced_options: Final = options.group("traced", Traced)
+trace_options: Final = options.group("trace", TraceOptions)
 
 
-def watching(stack: ExitStack, traced: Traced) -> Callable[[PassedMad], None] | None:
-    """Return a function that prints and captures each MAD as the options say; None if they ask for neither."""
-    watchers: list[Callable[[PassedMad], None]] = [_print_mad] if traced.verbose else []
-    if traced.pcap:
-        watchers.append(_capture(stack, Path(traced.pcap), traced.show_keys))
-    return (lambda passed: _all(watchers, passed)) if watchers else None
+def mad_watcher(stack: ExitStack, trace: TraceOptions) -> Callable[[PassedMad], None] | None:
+    """Return a function that prints or captures each MAD as the options say; None if they ask for neither.
+
+    *stack*: closes the capture file.
+    """
+    watchers: list[Callable[[PassedMad], None]] = [_print_mad] if trace.verbose else []
+    if trace.pcap:
+        watchers.append(_capture(stack, Path(trace.pcap), trace.show_keys))
+    return (lambda passed: _pass_on(watchers, passed)) if watchers else None
 
 
-def _all(watchers: list[Callable[[PassedMad], None]], passed: PassedMad) -> None:
-    """Give one MAD to every watcher. A watcher that fails (a closed pipe, a full disk) is dropped.
+def _pass_on(watchers: list[Callable[[PassedMad], None]], passed: PassedMad) -> None:
+    """Call every watcher with one MAD. A watcher that fails (a closed pipe, a full disk) is removed from *watchers*.
 
-    The server goes on, because its programs would hang without it.
+    The error does not end the server, because the programs that are attached to it would hang.
     """
     for watcher in tuple(watchers):
         try:
             watcher(passed)
         except (OSError, ValueError, IbkeysError, exits.StdoutFailed) as error:
             watchers.remove(watcher)
-            exits.warn(f"what was shown or captured ends here: {error}", "sim")
+            exits.warn(f"printing or capturing of MADs ends here: {error}", "sim")
 
 
 def _print_mad(passed: PassedMad) -> None:
@@ -72,7 +75,7 @@ def _capture(stack: ExitStack, path: Path, show_keys: bool) -> Callable[[PassedM
         """A capture file of MADs between any two ports."""
 
         def capture_mad(self, passed: PassedMad) -> None:
-            """Write one MAD; one that came back without an answer was on the wire only once, and is skipped."""
+            """Write one MAD. A MAD with a note is skipped: nothing answered it, and it was written when it was sent."""
             if not passed.note:
                 self._write(passed.mad, passed.slid, passed.dlid, passed.qpn, 0)
 

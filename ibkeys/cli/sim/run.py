@@ -18,7 +18,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.sim.made import Made, made_of, socket_option
+from ibkeys.cli.sim.made import SubnetOptions, make_subnet, socket_option
 
 if TYPE_CHECKING:
     from ibkeys.simulated_host import SimulatedHost
@@ -29,87 +29,90 @@ _NOT_IN_PROMPT: Final = re.compile(r"[^\w.:@ -]")
 
 
 @dataclass(frozen=True, slots=True)
-class _Place:
-    """The options for the host on which a program runs. ``on``: the files of a fabric that is served for it alone."""
+class _HostOptions:
+    """The options for the host on which a program runs. ``on``: files of a fabric to serve for this program only."""
 
     host: str = options.field(
         "--host", metavar="NODE[:ADAPTER]", default="", help="Host of the fabric.  [default: the first one]"
     )
-    name: str = options.taken(socket_option, "sim")
+    name: str = options.field_of(socket_option, "sim")
     on: tuple[str, ...] = options.repeated_field(
         "--on", "FILE", "Serve this fabric as long as the program runs: a file as for 'sim serve', or demo."
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _Found:
-    """A host, and how to wait for the end of a program there (None: by waiting only)."""
+class _OpenHost:
+    """A host on which a program can run.
+
+    ``wait``: a function that serves the fabric until the program ends; None: another process serves the fabric.
+    """
 
     host: SimulatedHost
     wait: Callable[[int], object] | None = None
 
 
-_place: Final = options.group("place", _Place)
+_host_options: Final = options.group("place", _HostOptions)
 
 
 @command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
-@_place
+@_host_options
 @options.common
-def run(place: _Place, words: tuple[str, ...]) -> int:
+def run(place: _HostOptions, words: tuple[str, ...]) -> int:
     """Run a program on a host of a simulated fabric.
 
     The program and all that it starts see the adapters of that host, and none of this one: their devices are hidden,
     and no privilege gets them back. Without --on, 'ibkeys sim serve' has to run. Exits with the status of the program;
     with 4 if the adapters of this host cannot be hidden.
     """
-    with _host_of(place) as found:
-        return _run(list(words), place, found)
+    with _host_of(place) as open_host:
+        return _run(list(words), place, open_host)
 
 
 @command("shell")
-@_place
+@_host_options
 @options.common
-def shell(place: _Place) -> int:
+def shell(place: _HostOptions) -> int:
     """Start a shell on a host of a simulated fabric, which its prompt names.
 
     All programs that are started in it run on that host, as with 'ibkeys sim run'.
     """
-    with _host_of(place) as found:
-        return _run(_shell_on(found.host), place, found)
+    with _host_of(place) as open_host:
+        return _run(_shell_on(open_host.host), place, open_host)
 
 
 @contextmanager
-def _host_of(place: _Place) -> Iterator[_Found]:
+def _host_of(place: _HostOptions) -> Iterator[_OpenHost]:
     if place.on:
-        with _served(place) as found:
-            yield found
+        with _serve_for(place) as open_host:
+            yield open_host
         return
     from ibkeys.sim.hosted.servers import ask
 
     server = ask(place.name, place.host, with_folder=True)
     folder = server.host.folder
     if os.access(folder, os.W_OK | os.X_OK):
-        yield _Found(_host(place.name, server.host.name, folder))
+        yield _OpenHost(_host(place.name, server.host.name, folder))
         return
-    with tempfile.TemporaryDirectory(prefix="ibkeys-sim-hosts-", ignore_cleanup_errors=True) as own:
-        yield _Found(_host(place.name, server.host.name, own))  # the server is another user's
+    with tempfile.TemporaryDirectory(prefix="ibkeys-sim-hosts-", ignore_cleanup_errors=True) as own_folder:
+        yield _OpenHost(_host(place.name, server.host.name, own_folder))  # the server is another user's
 
 
 @contextmanager
-def _served(place: _Place) -> Iterator[_Found]:
-    """Serve a fabric under a name that no other server has."""
+def _serve_for(place: _HostOptions) -> Iterator[_OpenHost]:
+    """Serve the fabric of --on under a name that no other server has, and yield the host for the program."""
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.server.umad.hosts import adapters_of, name_of
 
     sources = [] if place.on == (DEMO,) else place.on
-    subnet = made_of(sources, Made())
+    subnet = make_subnet(sources, SubnetOptions())
     exits.warn_each((f"the files do not say: {each}" for each in subnet.assumed), "note")
     name = f"run-{os.getpid()}-{secrets.token_hex(4)}"
     say = lambda line: exits.warn(line, "sim")  # noqa: E731
     with Server(subnet, name, log=say, fabric=" ".join(place.on)) as server:
         host = name_of(subnet, adapters_of(subnet, place.host, server.home))
-        yield _Found(_host(name, host, server.folder()), server.serve)
+        yield _OpenHost(_host(name, host, server.folder()), server.serve)
 
 
 def _host(socket: str, host: str, folder: str) -> SimulatedHost:
@@ -118,25 +121,28 @@ def _host(socket: str, host: str, folder: str) -> SimulatedHost:
     return SimulatedHost(socket, host, os.path.join(folder, quote(host, safe=" ")))
 
 
-def _run(words: Sequence[str], place: _Place, found: _Found) -> int:
+def _run(words: Sequence[str], place: _HostOptions, open_host: _OpenHost) -> int:
     from ibkeys.sim.hosted import program
     from ibkeys.sim.hosted.processes import hosted
 
-    host = found.host
+    host = open_host.host
     Path(host.folder).mkdir(0o700, exist_ok=True)
     peers = [each.pid for each in hosted(host.socket) if each.host == host]
     environment = program.environment_of(host, place.host or host.host, os.environ)
-    return program.run(words, host, environment, peers, found.wait)
+    return program.run(words, host, environment, peers, open_host.wait)
 
 
 def _shell_on(host: SimulatedHost) -> list[str]:
-    """Return the command of the user's shell. bash gets a file that puts the host before the user's own prompt."""
+    """Return the command line of the user's shell, with the name of *host* in its prompt.
+
+    For bash this writes a startup file into the host's folder; for other shells it sets PS1 in the environment.
+    """
     program = os.environ.get("SHELL") or "/bin/sh"
     name = _NOT_IN_PROMPT.sub("_", host.host)
     if os.path.basename(program) != "bash":
         os.environ["PS1"] = f"[{name}] $ "
         return [program]
     Path(host.folder).mkdir(0o700, exist_ok=True)
-    file = Path(host.folder) / "bashrc"
-    file.write_text(f'[ -f ~/.bashrc ] && . ~/.bashrc\nPS1={shlex.quote(f"[{name}] ")}"$PS1"\n')
-    return [program, "--rcfile", str(file)]
+    startup_file = Path(host.folder) / "bashrc"
+    startup_file.write_text(f'[ -f ~/.bashrc ] && . ~/.bashrc\nPS1={shlex.quote(f"[{name}] ")}"$PS1"\n')
+    return [program, "--rcfile", str(startup_file)]

@@ -18,8 +18,8 @@ from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.sim.made import Made, made_of, socket_option
-from ibkeys.cli.sim.mads import Traced, traced_options, watching
+from ibkeys.cli.sim.made import SubnetOptions, make_subnet, socket_option
+from ibkeys.cli.sim.mads import TraceOptions, mad_watcher, trace_options
 from ibkeys.cli.sim.source import assumed_lines, end_ports_of, export_keys, write_ready
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted
@@ -35,7 +35,7 @@ _BLANKS: Final = re.compile(r"^(?=.*\s)(.*?)(\[\d+\]|:\d+)?$", re.DOTALL)
 
 
 @dataclass(frozen=True, slots=True)
-class _Served:
+class _ServeOptions:
     """The options for the programs that attach, the state file and the events."""
 
     at: str | None = options.field(
@@ -64,12 +64,19 @@ class _Served:
 @command("serve")
 @click.argument("sources", metavar="[FILE]...", nargs=-1)
 @socket_option
-@options.group("made", Made)
-@options.group("served", _Served)
-@traced_options
+@options.group("subnet_options", SubnetOptions)
+@options.group("serve_options", _ServeOptions)
+@trace_options
 @options.format
 @options.common
-def serve(sources: tuple[str, ...], name: str, made: Made, served: _Served, traced: Traced, format: str) -> int:
+def serve(
+    sources: tuple[str, ...],
+    name: str,
+    subnet_options: SubnetOptions,
+    serve_options: _ServeOptions,
+    trace: TraceOptions,
+    format: str,
+) -> int:
     """Serve a simulated subnet to any libibumad program.
 
     FILE is a snapshot, a net file of ibsim, output of ibnetdiscover, or a file that 'ibkeys import' reads: several
@@ -80,13 +87,13 @@ def serve(sources: tuple[str, ...], name: str, made: Made, served: _Served, trac
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
 
-    subnet = made_of(sources, made)
-    where = _listening_at(served.listen) if served.remote or served.listen else None
-    home = subnet.node(served.at) if served.at else subnet.nodes[0]
-    events = _script(served.script) if served.script else None
+    subnet = make_subnet(sources, subnet_options)
+    where = _udp_address(serve_options.listen) if serve_options.remote or serve_options.listen else None
+    home = subnet.node(serve_options.at) if serve_options.at else subnet.nodes[0]
+    events = _read_script(serve_options.script) if serve_options.script else None
     failures: list[Exception] = []
     with ExitStack() as stack:
-        keeper = StateFile(served.state, subnet) if served.state else None
+        keeper = StateFile(serve_options.state, subnet) if serve_options.state else None
         if keeper is not None:
             stack.callback(keeper.close)
         server = stack.enter_context(
@@ -94,25 +101,25 @@ def serve(sources: tuple[str, ...], name: str, made: Made, served: _Served, trac
                 subnet,
                 name,
                 listen=where,
-                allow_others=served.allow_others,
+                allow_others=serve_options.allow_others,
                 home=home,
-                watch=watching(stack, traced),
-                save=None if keeper is None else lambda: _ending(server, failures, keeper.save_if_changed),
+                watch=mad_watcher(stack, trace),
+                save=None if keeper is None else lambda: _stop_if_it_fails(server, failures, keeper.save_if_changed),
                 log=_say,
-                log_clients=_say if traced.verbose else None,
+                log_clients=_say if trace.verbose else None,
                 fabric=" ".join(sources) or "demo",
-                folder=f"{os.path.abspath(served.state)}.hosts" if served.state else None,
+                folder=f"{os.path.abspath(serve_options.state)}.hosts" if serve_options.state else None,
             )
         )
         _stop_on_signals(stack, server)
-        _keep_names(server, stack)
-        if served.script and events is not None:
-            _play(server, events, served.script)
-        m_keys = export_keys(subnet, served.export_keys) if served.export_keys is not None else None
+        _save_names(server, stack)
+        if serve_options.script and events is not None:
+            _play(server, events, serve_options.script)
+        m_keys = export_keys(subnet, serve_options.export_keys) if serve_options.export_keys is not None else None
         if write_ready(format, server, sources, _settings(server, where), m_keys):
             exits.require_stdout()
         else:
-            _welcome(server, sources, where)
+            _write_instructions(server, sources, where)
         server.serve()
     if failures:
         raise failures[0]
@@ -146,13 +153,13 @@ def ctl(name: str, words: tuple[str, ...]) -> int:
 
 
 def _line_of(words: tuple[str, ...]) -> str:
-    """Return the line of the shell's *words*; the node of a word with blanks gets double quotes."""
+    """Return the command line that the shell divided into *words*. A node's name with blanks gets double quotes."""
     if len(words) == 1:
         return words[0]
     return " ".join(_BLANKS.sub(r'"\1"\2', word) if '"' not in word else word for word in words)
 
 
-def _listening_at(text: str | None) -> tuple[str, int]:
+def _udp_address(text: str | None) -> tuple[str, int]:
     from ibkeys.sim.server.clients import MAX_CLIENTS
     from ibkeys.sim.server.ibsim_protocol import DEFAULT_PORT
 
@@ -171,7 +178,7 @@ def _say(line: str) -> None:
     exits.warn(line, "sim")
 
 
-def _script(path: str) -> Script:
+def _read_script(path: str) -> Script:
     from ibkeys.sim.steering.script import Script
 
     with files.told_as(UsageError, path):
@@ -185,8 +192,11 @@ def _play(server: Server, script: Script, path: str) -> None:
         raise UsageError(f"{path}, {error}") from None
 
 
-def _ending(server: Server, failures: list[Exception], work: Callable[[], object]) -> None:
-    """Do *work*; if it fails (a full disk, a pipe without reader), stop the server, which then ends with that error."""
+def _stop_if_it_fails(server: Server, failures: list[Exception], work: Callable[[], object]) -> None:
+    """Call *work*. If it fails (a full disk, a pipe without reader), add the error to *failures* and stop the server.
+
+    The command then ends with this error.
+    """
     if failures:
         return
     try:
@@ -202,30 +212,33 @@ def _stop_on_signals(stack: ExitStack, server: Server) -> None:
         stack.callback(signal.signal, number, before)
 
 
-def _keep_names(server: Server, stack: ExitStack) -> None:
-    """Keep the names of the nodes for completion of `sim ctl`, until the server ends."""
+def _save_names(server: Server, stack: ExitStack) -> None:
+    """Save the names of the nodes for the completion of `sim ctl`. They are removed when the server ends."""
     from ibkeys.cli.completing import names
 
     try:
-        which = names.served(server.name)
-        names.keep(which, (name for node in server.subnet.nodes for name in (node.node_id, node.description)))
+        list_name = names.list_of_server(server.name)
+        names.save_names(list_name, (name for node in server.subnet.nodes for name in (node.node_id, node.description)))
     except (OSError, RuntimeError) as error:
-        _say(f"names of nodes are not kept for completion: {error}")
+        _say(f"names of nodes are not saved for completion: {error}")
     else:
-        stack.callback(names.forget, which)
+        stack.callback(names.remove_list, list_name)
 
 
 def _settings(server: Server, where: tuple[str, int] | None) -> dict[str, str]:
-    """Return the environment variables with which programs attach."""
+    """Return the environment variables with which programs attach. *where*: the UDP address; None: local sockets."""
     if where is None:
-        found = {"IBSIM_SOCKNAME": server.name}
+        variables = {"IBSIM_SOCKNAME": server.name}
     else:
-        found = {"IBSIM_SERVER_NAME": where[0], "IBSIM_SERVER_PORT": str(where[1])}
-    return {**found, "SIM_HOST": server.home.node_id}
+        variables = {"IBSIM_SERVER_NAME": where[0], "IBSIM_SERVER_PORT": str(where[1])}
+    return {**variables, "SIM_HOST": server.home.node_id}
 
 
-def _welcome(server: Server, sources: Sequence[str], where: tuple[str, int] | None) -> None:
-    """Print how programs attach, and "ready" last. Raises StdoutFailed if standard output cannot be written."""
+def _write_instructions(server: Server, sources: Sequence[str], where: tuple[str, int] | None) -> None:
+    """Write how programs attach, and "ready" as the last line.
+
+    Raises StdoutFailed if standard output cannot be written.
+    """
     subnet, home = server.subnet, server.home
     what = " ".join(sources) or "the demo fabric"
     settings = " ".join(f"{variable}={quote(value)}" for variable, value in _settings(server, where).items())

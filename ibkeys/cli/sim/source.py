@@ -22,7 +22,10 @@ def end_ports_of(subnet: Subnet) -> int:
 def write_ready(
     format: str, server: Server, files: Sequence[str], environment: Mapping[str, str], m_keys: int | None
 ) -> bool:
-    """Write the served subnet for a program and return True; return False if *format* is for people."""
+    """Write the document about the served subnet if *format* is json or csv, and return whether it is.
+
+    *environment*: the variables with which programs attach. *m_keys*: how many M_Keys `export_keys` wrote, if it did.
+    """
     subnet, home = server.subnet, server.home
     assumed = [
         {"what": each.what, "count": each.count, "unit": each.unit, "assumed": each.assumed} for each in subnet.assumed
@@ -40,7 +43,7 @@ def write_ready(
 
 
 def assumed_lines(subnet: Subnet) -> Iterator[str]:
-    """Yield lines for people with the assumptions for facts that the files lack."""
+    """Yield lines that say what is assumed in place of facts that the files lack."""
     if subnet.assumed:
         yield "The files do not say, so this is assumed:"
         yield from (f"  {each}" for each in subnet.assumed)
@@ -49,8 +52,9 @@ def assumed_lines(subnet: Subnet) -> Iterator[str]:
 def export_keys(subnet: Subnet, directory: Path) -> int:
     """Write the M_Keys and links of *subnet* into *directory* as OpenSM's files, and return the number of keys.
 
-    The keys are of a simulated subnet, so they never replace others: raises Refused if a guid2mkey has keys that this
-    subnet does not have, or if a running OpenSM has its files there. Raises StoreError, FileFormatError.
+    The keys are of a simulated subnet, so they never replace other keys. Raises Refused if the guid2mkey there has keys
+    that this subnet does not have, or if a running OpenSM has its files there; StoreError or FileFormatError if the
+    files cannot be written, or an earlier one cannot be read.
     """
     from ibkeys.keys.mkey import MKey
     from ibkeys.managers.key_files import export_key_files

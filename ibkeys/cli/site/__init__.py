@@ -1,6 +1,6 @@
 """The site file, ``ibkeys.toml``: values for options that are neither typed nor in the environment.
 
-It is read when the first option looks for such a value (`defaults`), and only for the real stack. Man page:
+It is read when click first looks for such a value (`defaults`), but not for a snapshot or a simulated subnet. Man page:
 ibkeys.toml(5).
 """
 

@@ -19,16 +19,19 @@ if TYPE_CHECKING:
 
 _SITE: Final = "ibkeys.site"
 _PROBLEMS: Final = "ibkeys.site.problems"
-"""Keys in the ``meta`` of click's context: the site file, and its mistakes for a command that reports them."""
+"""Keys in the ``meta`` of click's context.
+
+`_SITE`: the site file. `_PROBLEMS`: its mistakes, by their text, for a command that reports them.
+"""
 SUBNET_INTERLOCK: Final = "site-subnet"
 
 
 class SiteDefaults(Mapping[str, Any]):
-    """The ``default_map`` of a command's context, which is the site file.
+    """The ``default_map`` of a command's context: it gives click the values of the site file.
 
     The file is read when click first looks for a value. The options that choose the file (``--site``, ``--backend``,
-    ``--from``) are eager, so that their values are known by then; help and completion look for no value.
-    *keeps_mistakes*: a mistake in the file is kept for `problems_of` instead of raised.
+    ``--from``) are eager, so that their values are known by then. Help and completion do not read it.
+    *keeps_mistakes*: whether a mistake in the file is kept for `problems_of`, and not raised.
     """
 
     def __init__(self, context: click.Context, keeps_mistakes: bool = False) -> None:
@@ -54,7 +57,7 @@ class SiteDefaults(Mapping[str, Any]):
         option = next((each for each in self._context.command.params if each.name == parameter), None)
         if not isinstance(option, click.Option):
             raise KeyError(parameter)
-        value = site.typed(name)
+        value = site.typed_form(name)
         if isinstance(option.type, click.Choice) and value not in option.type.choices:
             raise KeyError(parameter)  # the value is a choice that this command does not have
         try:
@@ -71,7 +74,7 @@ class SiteDefaults(Mapping[str, Any]):
 
 
 def site_of(context: click.Context) -> SiteFile | None:
-    """Return the site file of a command, which is read once; None if none is read. Raises FileFormatError."""
+    """Return the site file of a command; None if no site file is read. It is read only once. Raises FileFormatError."""
     if _SITE not in context.meta:
         context.meta[_SITE] = None  # a file with a mistake is not read again for the next option
         context.meta[_SITE] = _read(context)
@@ -80,7 +83,7 @@ def site_of(context: click.Context) -> SiteFile | None:
 
 
 def fixed_method() -> str | None:
-    """Return the method of changes in the site file; None if there is none, or ``auto``."""
+    """Return the method of changes (``via``) in the site file; None if it names none, or ``auto``."""
     site = site_of(click.get_current_context())
     via = site.values.get("via") if site is not None else None
     return via if via != "auto" else None
@@ -92,7 +95,7 @@ def problems_of(context: click.Context) -> list[FileFormatError]:
 
 
 def refuse_unread_site(context: click.Context) -> None:
-    """Raise UsageError for a typed --site where no site file is read, except for ``none``."""
+    """Raise UsageError if --site is typed, with a file, in a command that reads no site file."""
     if context.get_parameter_source("site") is not ParameterSource.COMMANDLINE:
         return
     why = _why_not_read(context)
@@ -101,9 +104,9 @@ def refuse_unread_site(context: click.Context) -> None:
 
 
 def refuse_other_subnet(port_guid: int) -> None:
-    """Raise Refused if the site file is for another subnet, and a value in use depends on the subnet.
+    """Raise Refused if the site file is for another subnet, and a value from it that is used depends on the subnet.
 
-    *port_guid*: the GUID of the local port.
+    *port_guid*: the GUID of the local port, by which the subnet is recognised.
     """
     context = click.get_current_context(silent=True)
     site = site_of(context) if context is not None else None
@@ -143,7 +146,7 @@ def _why_not_read(context: click.Context) -> str | None:
 
 
 def _text_of(context: click.Context, parameter: str) -> str | None:
-    """Return the value of an option; None if it has none.
+    """Return the text that is the value of an option; None if it has no value.
 
     While click parses, it marks a missing value by an object of its own.
     """

@@ -28,19 +28,19 @@ MOST_BYTES: Final = 64 * files.KIB
 
 @dataclass(frozen=True, slots=True)
 class SiteFile:
-    """The contents of a site file. ``values``: by name, as TOML has them.
+    """The contents of a site file. ``values``: the values by name, as TOML has them.
 
-    ``subnet``: the GUIDs of the local ports on the subnet of its policy and stores; empty if it has neither.
+    ``subnet``: the GUIDs of the local ports on the subnet for which its policy and stores are; empty if it has neither.
     """
 
     path: Path
     values: Mapping[str, Any]
     subnet: frozenset[int]
 
-    def typed(self, name: str) -> Any:
-        """Return the value of *name* in the form of a typed option: a text, a list of texts, or True for a flag.
+    def typed_form(self, name: str) -> Any:
+        """Return the value of *name* as if it were typed: a text, a list of texts, or True or False for a flag.
 
-        Raises FileFormatError if others can change a file that the value names.
+        Raises FileFormatError if other users can change a file that the value names.
         """
         value = self.values[name]
         for text in _texts(value):
@@ -49,8 +49,11 @@ class SiteFile:
                 self._refuse_untrusted(name, Path(file))
         return str(value) if type(value) is int else value
 
-    def missing(self, name: str) -> list[str]:
-        """Return the files in the value of *name* that do not exist. Files that ibkeys creates itself are left out."""
+    def missing_files(self, name: str) -> list[str]:
+        """Return the files that the value of *name* names and that do not exist.
+
+        Files that ibkeys creates itself are left out.
+        """
         setting = SETTINGS[name]
         named = [] if setting.is_created else [setting.form(text) for text in _texts(self.values[name])]
         return [file for file in named if file is not None and not os.path.exists(file)]
@@ -73,9 +76,9 @@ class SiteFile:
 
 
 def read_site(path: Path) -> SiteFile:
-    """Return a site file.
+    """Return the contents of the site file *path*.
 
-    Raises FileFormatError if it cannot be read, if others can write it, or if it has a mistake.
+    Raises FileFormatError if it cannot be read, if other users can change it, or if it has a mistake.
     """
     path = Path(os.path.abspath(path))
     try:
@@ -88,7 +91,7 @@ def read_site(path: Path) -> SiteFile:
             _check(name, value)
             if SETTINGS[name].is_of_subnet and not subnet:
                 raise UsageError(
-                    f"{name} needs {SUBNET} in this file: the port GUIDs of this host on the subnet that it is of"
+                    f"{name} needs {SUBNET} in this file: the GUIDs of this host's ports on the subnet of {name}"
                 )
         return SiteFile(path, document, subnet)
     except (UsageError, EncodeError) as error:
@@ -96,10 +99,10 @@ def read_site(path: Path) -> SiteFile:
 
 
 def _refuse_links(path: Path) -> None:
-    """Raise UsageError if the path has a symbolic link: whoever made the link may point it elsewhere."""
+    """Raise UsageError if *path* leads through a symbolic link: the owner of the link may point it elsewhere."""
     real = os.path.realpath(path)
     if real != os.path.abspath(path):
-        raise UsageError(f"a symbolic link leads to it, so it is not used: name {real} itself")
+        raise UsageError(f"a symbolic link leads to this file, so it is not used: name {real} itself")
 
 
 def _subnet(value: Any) -> frozenset[int]:
@@ -119,14 +122,14 @@ def _check(name: str, value: Any) -> None:
         raise UsageError(f"{name} {why}")
     setting = SETTINGS.get(name)
     if setting is None:
-        near = did_you_mean(name, (*SETTINGS, SUBNET))
-        raise UsageError(f"{quoted(name)} is not known{near or '; see ibkeys.toml(5)'}")
+        hint = did_you_mean(name, (*SETTINGS, SUBNET))
+        raise UsageError(f"{quoted(name)} is not known{hint or '; see ibkeys.toml(5)'}")
     if not _is_of_kind(value, setting):
         raise UsageError(f"{name} has to be {_KIND_WORDS[setting.kind]}")
     if len(_texts(value)) > MOST_TEXTS:
         raise UsageError(f"{name} has more than {MOST_TEXTS} texts")
     if value in ("", []) or "" in _texts(value):
-        raise UsageError(f"{name} is empty: leave it out")  # else another source would decide, silently
+        raise UsageError(f"{name} is empty: leave it out")  # else another source of the value would be used silently
     for text in _texts(value):
         if "\0" in text:
             raise UsageError(f"{name} must not hold a NUL")

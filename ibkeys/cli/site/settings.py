@@ -1,4 +1,4 @@
-"""The names that a site file may have, and those that it never has.
+"""The names that a site file may have, and the names that it must not have.
 
 A name is a long option in small letters, with ``_`` for ``-``, and has the option's meaning.
 """
@@ -14,11 +14,11 @@ from ibkeys.cli.types import ViaType
 from ibkeys.errors import UsageError
 
 SUBNET: Final = "subnet"
-"""The list of local port GUIDs that tell the subnet of the file; the only name that is not an option."""
+"""The list of local port GUIDs by which the subnet of the file is recognised; the only name that is not an option."""
 NO_FILE: Final = "none"
-"""The value of --site and --config for no file; a file of this name is written ``./none``."""
+"""The value of --site and --config that means no file; a file of this name is typed ``./none``."""
 MOST_TEXTS: Final = 16
-"""Most texts in a list: more than the hosts with an OpenSM in any subnet."""
+"""Most texts in a list. No subnet has so many hosts with an OpenSM."""
 
 
 def _text(value: str) -> str | None:
@@ -75,10 +75,11 @@ def _refuse_login(url: str) -> None:
 class SiteSetting:
     """The rules for the value of a name. ``kind``: its type in TOML.
 
-    ``form``: a function that returns the file that a text names, or None, and raises UsageError or EncodeError for an
-    invalid text. ``parameters``: click's names of the option. ``has_variable``: whether an environment variable sets
-    it. ``is_of_subnet``: its value is right on one subnet only, so that the file must name the subnet. ``is_created``:
-    the first change creates the file.
+    ``form``: a function that checks a text; it returns the file that the text names, or None, and raises UsageError or
+    EncodeError for an invalid text. ``parameters``: click's names of the option; empty: the name itself.
+    ``has_variable``: whether an environment variable sets the option, too. ``is_of_subnet``: whether the value is right
+    on one subnet only, so that the file must name the subnet. ``is_created``: whether ibkeys creates the file that the
+    value names.
     """
 
     kind: type
@@ -123,22 +124,22 @@ SECRETS: Final = frozenset(name for name, setting in SETTINGS.items() if setting
 BY_PARAMETER: Final = {
     parameter: name for name, setting in SETTINGS.items() for parameter in setting.parameters or (name,)
 }
-"""The name of a setting by click's name of its option."""
+"""The names of settings, by click's names of their options."""
 
-_CONSENT: Final = (
+_DECISIONS: Final = (
     *("yes", "force", "override", "all", "leave_open", "ask_unproven", "ask_unkeyed", "trust_topology", "first"),
     *("open_while_rotating", "ufm_insecure"),
 )
-_ADDRESS: Final = ("lid", "direct", "guid", "name", "l", "d", "g", "n")
+_ADDRESS_KINDS: Final = ("lid", "direct", "guid", "name", "l", "d", "g", "n")
 _KEYS: Final = ("m_key", "sm_key", "sa_key", "new_m_key", "new_sm_key", "new_sa_key", "new_passphrase", "try_keys")
 _NEVER: Final[Mapping[str, str]] = {
-    **dict.fromkeys(_CONSENT, "is a decision about one command: it has to be typed each time"),
-    **dict.fromkeys(_ADDRESS, "says what the typed ADDR is: it has to be typed with it"),
+    **dict.fromkeys(_DECISIONS, "is a decision about one command: it has to be typed each time"),
+    **dict.fromkeys(_ADDRESS_KINDS, "says what the typed ADDR is: it has to be typed with it"),
     **dict.fromkeys(_KEYS, "is a key: keys are never in this file"),
 }
 
 
 def why_never(name: str) -> str | None:
-    """Return why *name*, in any spelling, is never in a site file; None if it may be there, or is unknown."""
+    """Return why a site file must not have *name*, in any spelling; None if it may, or if the name is unknown."""
     plain = name.replace("-", "_").lower()
     return _NEVER["force"] if plain.startswith("allow_") else _NEVER.get(plain)

@@ -1,4 +1,4 @@
-"""The options of a new change of OpenSMs' files, and the request for one that was begun."""
+"""The options of a new change of OpenSMs' files, and the request to finish, undo or close an earlier change."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class AskedOfManagers(AskedOfHosts):
 def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F]:
     """Return the decorator for a command that changes OpenSMs' files.
 
-    It passes the options as an object of *kind*, named *name*.
+    The command gets the options as one object of *kind*, as its argument *name*.
     """
     return options.group(
         name, kind, options.wait_for_sm, options.sm_hosts, options.changing, options.format, options.fabric
@@ -57,40 +57,40 @@ class FilesRequest(AskedOfManagers, ABC):
     ``begun``: the operation to finish, undo or close; None for a new change.
     """
 
-    begun: OperationRecord | None = None
+    earlier: OperationRecord | None = None
 
     @abstractmethod
     def finish(self) -> int:
-        """Finish the change that was begun, and return the exit code."""
+        """Finish the earlier change, and return the exit code."""
 
     @abstractmethod
     def take_back(self) -> int:
-        """Undo the change that was begun, or finish its undo, and return the exit code."""
+        """Undo the earlier change, or finish its undo, and return the exit code."""
 
     @abstractmethod
     def end_record(self) -> int:
-        """Close the change that was begun, and return the exit code.
+        """Close the operation of the earlier change, and return the exit code.
 
         This is for a change whose values another program or administrator has changed since.
         """
 
     @property
     def record(self) -> OperationRecord:
-        """Return the operation of the change that was begun."""
-        assert self.begun is not None  # only a new change has no record
-        return self.begun
+        """Return the operation of the earlier change."""
+        assert self.earlier is not None  # only a new change has no record
+        return self.earlier
 
     def hosts(self) -> list[SmHost]:
-        """Return the hosts that the options name, or else those of the change that was begun."""
-        return hosts_of_operation(self.where, self.sm_hosts, None if self.begun is None else self.begun.id)
+        """Return the hosts that the options name; if they name none, the hosts of the earlier change."""
+        return hosts_of_operation(self.where, self.sm_hosts, None if self.earlier is None else self.earlier.id)
 
     @contextmanager
     def open_writer(self, command: str) -> Iterator[ChangeWriter]:
-        """Open the fabric, and yield the writer of *command*."""
-        goes_on = None if self.begun is None else self.begun.id
+        """Open the fabric, and yield the writer of *command*. Raises the errors of `open_fabric` and `writer_of`."""
+        continued = None if self.earlier is None else self.earlier.id
         with (
             open_fabric(self.where, changing=True) as fabric,
-            writer_of(fabric, command, self.consent, goes_on) as writer,
+            writer_of(fabric, command, self.consent, continued) as writer,
         ):
             yield writer
 

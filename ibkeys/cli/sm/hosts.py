@@ -1,4 +1,4 @@
-"""The hosts whose OpenSMs are inspected, from the options, and the text of a dry run about them."""
+"""The hosts whose OpenSMs are examined, from the options, and the text of a dry run about them."""
 
 from __future__ import annotations
 
@@ -17,28 +17,29 @@ if TYPE_CHECKING:
     from ibkeys.managers.settings import SmSettings
 
 
-def hosts_of(where: Where, given: SmHosts) -> list[SmHost]:
-    """Return the hosts of the options and of ``sm.toml``, this host first.
+def hosts_of(where: Where, sm_hosts: SmHosts) -> list[SmHost]:
+    """Return the hosts that the options and ``sm.toml`` name, this host first.
 
-    No hosts for a simulated subnet, and none with --from. Raises UsageError, FileFormatError, StoreError.
+    The list is empty for a simulated subnet and with --from. Raises UsageError for --sm-host there and for an invalid
+    host; FileFormatError and StoreError for ``sm.toml``.
     """
     if where.snapshot is not None or is_simulated(where):
-        if given.sm_host and is_typed("sm_host"):
+        if sm_hosts.sm_host and is_typed("sm_host"):
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
             raise UsageError(f"{what}: omit --sm-host")
         return []
-    return settings_of(given.sm_config).chosen(given.sm_host, given.sudo, given.ssh_config)
+    return settings_of(sm_hosts.sm_config).chosen(sm_hosts.sm_host, sm_hosts.sudo, sm_hosts.ssh_config)
 
 
-def hosts_of_operation(where: Where, given: SmHosts, operation: int | None) -> list[SmHost]:
-    """Return the hosts of `hosts_of`; if that is this host only, also those of *operation* in the journal.
+def hosts_of_operation(where: Where, sm_hosts: SmHosts, operation: int | None) -> list[SmHost]:
+    """Return the hosts of `hosts_of`; if that is this host only, also the hosts that *operation* was made with.
 
-    Raises the errors of `hosts_of`, and StoreError for a damaged journal.
+    *operation*: None for a new change. Raises the errors of `hosts_of`, and StoreError for a damaged journal.
     """
     from ibkeys.managers.site import hosts_in
     from ibkeys.store.journal import Journal
 
-    hosts = hosts_of(where, given)
+    hosts = hosts_of(where, sm_hosts)
     if operation is None or len(hosts) != 1:
         return hosts
     with Journal.read(journal_of(where)) as journal:
@@ -46,9 +47,9 @@ def hosts_of_operation(where: Where, given: SmHosts, operation: int | None) -> l
 
 
 def settings_of(path: str | None) -> SmSettings:
-    """Return the settings of the ``sm.toml`` at *path*; None: of the system's file, if it exists.
+    """Return the settings of the ``sm.toml`` at *path*; None: of the system's file, or the defaults if it is missing.
 
-    Raises FileFormatError, StoreError.
+    Raises FileFormatError for a mistake in the file, StoreError if it cannot be read.
     """
     from ibkeys.managers import settings
 
@@ -56,7 +57,7 @@ def settings_of(path: str | None) -> SmSettings:
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
-    """Write the sources that a run would read; with -v also the program that would run on other hosts."""
+    """Write what the command would read without --dry-run; with -v also the program that would run on other hosts."""
     from ibkeys.managers.elsewhere.remote import program
 
     source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"

@@ -1,6 +1,6 @@
-"""Words in place of a policy's file name.
+"""Reading policies, also by words in place of a file's name.
 
-``opensm`` is the policy that the master on this host uses; ``ufm:URL`` is UFM's partitions.
+``opensm`` is the policy that the master on this host uses; ``ufm:URL`` is the partitions of a UFM.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def is_opensm(name: str | None) -> bool:
-    """Return whether *name* means the master's policy; a file of this name is written ``./opensm``."""
+    """Return whether *name* means the master's policy; a file of this name is typed ``./opensm``."""
     return name == "opensm"
 
 
@@ -44,9 +44,9 @@ def read_accepted(name: str, ufm: UfmOptions | None = None) -> Policy | None:
 
 
 def require_file(name: str, why: str) -> None:
-    """Raise UsageError with *why* for a policy that is not a file.
+    """Raise UsageError with the message *why* if *name* is ``opensm``, a UFM or a URL, and not a file.
 
-    The message repeats no URL, which may hold a password.
+    The message does not repeat *name*: a URL may hold a password.
     """
     from ibkeys.managers.ufm.access import is_ufm
 
@@ -76,28 +76,28 @@ def refuse_with_a_file(policy: str | None, option: str) -> None:
 
 
 def master_policy(source: Source) -> MasterPolicy:
-    """Return the policy of the master on this host; the file is named in a note on standard error.
+    """Return the policy of the master on this host. A note on standard error names the file.
 
-    Raises UsageError, FileFormatError.
+    Raises UsageError for a snapshot, and if the master is not on this host; FileFormatError for its files.
     """
     from ibkeys.fabric.live import LiveFabric
     from ibkeys.managers.master_policy import policy_of_master
 
     if not isinstance(source, LiveFabric):
         raise UsageError("opensm needs the fabric to find the master, and --from reads a file: name the policy file")
-    found = policy_of_master(source, settings_of(None).here)
-    exits.warn_each(found.notes, "note")
-    return found
+    master = policy_of_master(source, settings_of(None).here)
+    exits.warn_each(master.notes, "note")
+    return master
 
 
 def only_policy() -> Policy:
     """Return the policy of the only OpenSM of this host, without a fabric.
 
-    A note on standard error names the file. The policy may be one that OpenSM would reject. Raises UsageError,
-    FileFormatError.
+    A note on standard error names the file. The policy may be one that OpenSM would reject. Raises UsageError if this
+    host has no OpenSM or several; FileFormatError for its files.
     """
     from ibkeys.managers.master_policy import policy_of_only_one
 
-    found = policy_of_only_one(settings_of(None).here, require_accepted=False)
-    exits.warn_each(found.notes, "note")
-    return found.policy
+    policy_in_use = policy_of_only_one(settings_of(None).here, require_accepted=False)
+    exits.warn_each(policy_in_use.notes, "note")
+    return policy_in_use.policy

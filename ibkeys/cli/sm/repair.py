@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.repair.start import ConfAdvice
 
 _COMMAND = "sm-repair"
-_NAMED: Final = 8
-"""Most ports that keep their keys for one reason and are named; -v names all."""
+_MOST_NAMED: Final = 8
+"""Most ports without an answer that a line names; with -v it names all."""
 _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
 
 
@@ -65,9 +65,9 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
     _check_options(where, cache_dir)
     directory = cache_dir or Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
-        confs = _confs(where, opensm_conf)
+        config_files = _config_files(where, opensm_conf)
         repair = plan_repair(writer, directory, opensm_processes)
-        outlook = repair.outlook(conf.m_key_lease_period for _, conf in confs if conf is not None)
+        outlook = repair.outlook(conf.m_key_lease_period for _, conf in config_files if conf is not None)
         if consent.dry_run:
             return _dry_run(writer, repair, outlook, format)
         for line in _in_words(outlook):
@@ -76,12 +76,12 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
         exits.require_stdout()
         confirm(consent, question=f"Query these ports, and write guid2mkey and neighbors in {directory}?")
         with progress_bar(where) as progress:
-            done = repair.run(progress)
+            repaired = repair.run(progress)
         with Journal.read(fabric.stores.journal) as journal:
-            last = Runs(journal).last({fabric.own_guid, *(each.port_guid for each in done.answers)})
+            last = Runs(journal).last({fabric.own_guid, *(each.port_guid for each in repaired.answers)})
         removes = last is not None and last.removes_keys
-        advice = [advise(done, repair.candidates, removes, *conf) for conf in confs]
-        return _report(where, repair, done, advice, format)
+        advice = [advise(repaired, repair.candidates, removes, *conf) for conf in config_files]
+        return _report(where, repair, repaired, advice, format)
 
 
 def _check_options(where: Where, cache_dir: Path | None) -> None:
@@ -97,16 +97,17 @@ def _check_options(where: Where, cache_dir: Path | None) -> None:
         raise UsageError(f"{path}: no key store, so no key to query with (ibkeys keystore import makes one)")
 
 
-def _confs(where: Where, named: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
-    """Return each opensm.conf that OpenSM may start with, and its contents; None if one that was found cannot be read.
+def _config_files(where: Where, own_file: Path | None) -> list[tuple[Path, OpensmConfig | None]]:
+    """Return each opensm.conf that OpenSM may start with, and its contents.
 
-    Raises FileFormatError if the user's own file cannot be read.
+    *own_file*: the file of --opensm-conf; None: the files on this host. The contents of a file that was found on this
+    host and cannot be read are None. Raises FileFormatError if *own_file* cannot be read.
     """
     from ibkeys.managers.opensm.on_this_host import configs_here
     from ibkeys.managers.opensm.process import read_given_config, read_opensm_config
 
-    if named is not None:
-        return [(named, read_given_config(named))]
+    if own_file is not None:
+        return [(own_file, read_given_config(own_file))]
     return [] if is_simulated(where) else [(path, read_opensm_config(path)) for path in configs_here()]
 
 
@@ -144,11 +145,11 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
 def _dry_run(writer: ChangeWriter, repair: Repair, outlook: RepairOutlook, format: str) -> int:
     refused = [each for each in repair.objections() if not writer.consent.covers(each.interlock)]
     say_would_be_refused(refused)
-    found = outlook.to_json()
+    fields = outlook.to_json()
     more = {"cache_dir": str(repair.directory), "interlocks": [each.interlock for each in refused]}
-    row = found | {"leases": " ".join(map(str, outlook.leases))}
+    row = fields | {"leases": " ".join(map(str, outlook.leases))}
     declared = SM_REPAIR._replace(rows=SM_REPAIR.other_rows)
-    if not write_document(format, declared, lambda: {"dry_run": True, **found, **more}, [row]):
+    if not write_document(format, declared, lambda: {"dry_run": True, **fields, **more}, [row]):
         for line in _in_words(outlook):
             write(line)
         write(f"dry run: no port was queried, nothing was written in {repair.directory}")
@@ -158,34 +159,34 @@ def _dry_run(writer: ChangeWriter, repair: Repair, outlook: RepairOutlook, forma
 # --- after ------------------------------------------------------------------------------------------------------------
 
 
-def _report(where: Where, repair: Repair, done: Repaired, confs: list[ConfAdvice], format: str) -> int:
-    exits.warn_each(done.notes, "note")
-    rows = _rows(done, where.show_keys)
-    errors = [{**each.port.identity(), "error": each.error} for each in done.troubles]
+def _report(where: Where, repair: Repair, repaired: Repaired, confs: list[ConfAdvice], format: str) -> int:
+    exits.warn_each(repaired.notes, "note")
+    rows = _rows(repaired, where.show_keys)
+    errors = [{**each.port.identity(), "error": each.error} for each in repaired.troubles]
     document = {
         "dry_run": False,
         "cache_dir": str(repair.directory),
         "ports": rows,
-        "keys": done.exported.keys,
-        "links": done.exported.links,
+        "keys": repaired.exported.keys,
+        "links": repaired.exported.links,
         "opensm_conf": [each.to_json() for each in confs],
         "errors": errors,
     }
     if not write_document(format, SM_REPAIR, lambda: document, rows):
         _write_table(rows, where.show_keys)
-        keys, links = counted(done.exported.keys, "key"), counted(done.exported.links, "link")
+        keys, links = counted(repaired.exported.keys, "key"), counted(repaired.exported.links, "link")
         files = f"guid2mkey with {keys}, neighbors with {links}"
         write(
             f"{repair.directory}: {files}: "
-            f"{counted(len(done.answers), 'port')} as they answered, "
-            f"{counted(len(done.kept), 'port')} as the key store has it first"
+            f"{counted(len(repaired.answers), 'port')} as they answered, "
+            f"{counted(len(repaired.kept), 'port')} as the key store has it first"
         )
         for line in _how_to_start(confs, repair.directory):
             write(clean(line))
-    return _finish(done, confs, errors, format)
+    return _finish(repaired, confs, errors, format)
 
 
-def _rows(done: Repaired, show_keys: bool) -> list[dict[str, Any]]:
+def _rows(repaired: Repaired, show_keys: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {
             **each.port,
@@ -197,10 +198,10 @@ def _rows(done: Repaired, show_keys: bool) -> list[dict[str, Any]]:
             "m_key_violations": each.violations,
             "reason": "",
         }
-        for each in done.answers
+        for each in repaired.answers
     ]
     empty = {field.name: None for field in ANSWER}
-    rows += [{**each.port, **empty, "result": "kept", "reason": each.reason} for each in done.kept]
+    rows += [{**each.port, **empty, "result": "kept", "reason": each.reason} for each in repaired.kept]
     return rows
 
 
@@ -236,27 +237,27 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
     )
 
 
-def _say_kept(done: Repaired) -> None:
-    """Write why ports keep the key that the key store has first: each reason once, with its ports.
+def _write_unanswered(repaired: Repaired) -> None:
+    """Write why ports did not answer, so that guid2mkey has the key that the key store has first: each reason once.
 
-    Ports are named by node or GUID, because of many not even the node is known.
+    Ports are named by node, or by port GUID if the node is not known.
     """
-    for reason, kept in grouped(done.kept, lambda each: each.reason).items():
-        ports = [each.port["node_desc"] or f"port GUID {each.port['port_guid']}" for each in kept]
+    for reason, unanswered in grouped(repaired.kept, lambda each: each.reason).items():
+        ports = [each.port["node_desc"] or f"port GUID {each.port['port_guid']}" for each in unanswered]
         who = ports[0] if len(ports) == 1 else counted(len(ports), "port")
         whose = "its key in guid2mkey is" if len(ports) == 1 else "their keys in guid2mkey are"
-        which = "" if len(ports) == 1 else f": {named(ports, _NAMED)}"
+        which = "" if len(ports) == 1 else f": {named(ports, _MOST_NAMED)}"
         exits.warn(exits.clean(f"{who}: {reason}; {whose} the store's{which}"), "not answered")
 
 
-def _finish(done: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
-    _say_kept(done)
+def _finish(repaired: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
+    _write_unanswered(repaired)
     say_by_cause([(error, error["error"]) for error in errors], "not read", format)
     problems = [f"{conf.path}: {problem}" for conf in confs for problem in conf.problems]
     exits.warn_each(problems, "keys would be lost")
-    if done.missing or errors:
+    if repaired.missing or errors:
         exits.warn(
-            f"{counted(len(done.missing), 'port')} did not answer, {len(errors)} other places could not be read: "
+            f"{counted(len(repaired.missing), 'port')} did not answer, {len(errors)} other places could not be read: "
             "OpenSM may not reach them",
             "error",
         )

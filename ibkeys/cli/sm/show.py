@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 
-_USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
+_WRONG_USAGE = (UsageError, AddressError, EncodeError, FileFormatError)
 
 
 @command("sm-show")
@@ -51,21 +51,21 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     if dry_run:
         write_dry_run(where, hosts)
         return exits.DONE
-    report, found = _look(where, hosts)
+    report, topology = _read_report(where, hosts)
     dangers = list(all_dangers(report))
-    errors = errors_of(found) if found is not None else []
+    errors = errors_of(topology) if topology is not None else []
     if format == "json":
-        unreached = found.unreached if found is not None else None
+        unreached = topology.unreached if topology is not None else None
         write_json(SM_SHOW, {**to_json(report, dangers), "errors": errors, "unreached": unreached})
     else:
         write_words(report, dangers)
     return _finish(report, finish(errors, format))
 
 
-def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | None]:
-    """Read the fabric and the hosts; return the report, and the topology if the fabric answered.
+def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | None]:
+    """Read the fabric and the hosts. Return the report, and the topology; None if the fabric could not be read.
 
-    Without an answer the hosts are still reported. Raises errors of wrong usage.
+    The hosts are read even if the fabric could not be. Raises only errors of wrong usage.
     """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.managers.hosts import look_at_hosts
@@ -73,23 +73,26 @@ def _look(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topology | N
     from ibkeys.managers.report import join
     from ibkeys.managers.subnet_managers import managers_of
 
-    found, error = None, ""
+    topology, error = None, ""
     try:
         with open_source(where) as source:
-            found = sweep(source, where, wanted=Wanted(sm_info=True))
+            topology = sweep(source, where, wanted=Wanted(sm_info=True))
     except IbkeysError as failure:
-        if isinstance(failure, _USAGE):
+        if isinstance(failure, _WRONG_USAGE):
             raise
         error = str(failure)
-    looked_at = look_at_hosts(hosts, socket=own_socket())
-    if found is None:
-        return join(None, looked_at, [], error), None
-    own = next((port.guid for port in found.end_ports() if port.path == ()), 0)
-    return join(managers_of(found), looked_at, [own] if own else [], error), found
+    host_reports = look_at_hosts(hosts, socket=own_socket())
+    if topology is None:
+        return join(None, host_reports, [], error), None
+    own = next((port.guid for port in topology.end_ports() if port.path == ()), 0)
+    return join(managers_of(topology), host_reports, [own] if own else [], error), topology
 
 
 def _finish(report: SmReport, code: int) -> int:
-    """Write everything that could not be read to standard error, and return the exit code."""
+    """Write everything that could not be read to standard error, and return the exit code.
+
+    *code*: the exit code so far, from the sweep.
+    """
     problems = [f"the fabric: {report.error}"] if report.error else []
     problems += [f"{host.name}: {host.error}" for host in report.hosts if host.error]
     problems += [f"{each.name}: {unknown}" for each in report.instances() for unknown in each.unknowns()]
@@ -112,21 +115,23 @@ def write_words(report: SmReport, dangers: Sequence[FoundDanger]) -> None:
             _write_instance(instance)
     write("")
     write(paint(counted(len(dangers), "danger"), "bad") if dangers else _no_danger(report))
-    for found in dangers:
-        write(clean(f"{found.danger}: {found.subject}: {found.seen}"))
-        write(clean(f"  {found.means}"))
-        write(clean(f"  -> {found.remedy}"))
+    for danger in dangers:
+        write(clean(f"{danger.danger}: {danger.subject}: {danger.seen}"))
+        write(clean(f"  {danger.means}"))
+        write(clean(f"  -> {danger.remedy}"))
 
 
 def _no_danger(report: SmReport) -> str:
-    """Return the sentence that no danger was seen, with the parts that were not examined."""
+    """Return the sentence for a report without dangers; it names the parts that were not examined."""
     instances = list(report.instances())
-    left = [] if report.managers is not None else ["the fabric"]
-    left += [] if instances else ["the files and options of any OpenSM"]
-    left += ["parts of an OpenSM that could not be read"] if any(any(each.unknowns()) for each in instances) else []
+    not_examined = [] if report.managers is not None else ["the fabric"]
+    not_examined += [] if instances else ["the files and options of any OpenSM"]
+    not_examined += (
+        ["parts of an OpenSM that could not be read"] if any(any(each.unknowns()) for each in instances) else []
+    )
     if report.managers is None and not instances:
-        return f"dangers were not checked: not examined: {', '.join(left)}"
-    return "no danger seen" + (f"; not examined: {', '.join(left)}" if left else "")
+        return f"dangers were not checked: not examined: {', '.join(not_examined)}"
+    return "no danger seen" + (f"; not examined: {', '.join(not_examined)}" if not_examined else "")
 
 
 def _write_managers(report: SmReport) -> None:
@@ -135,9 +140,9 @@ def _write_managers(report: SmReport) -> None:
         return
     if not report.managers:
         write("no port of the fabric says that a subnet manager runs there")
-    names = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
+    instances_by_guid = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     for manager in report.managers:
-        instance = names.get(manager.guid)
+        instance = instances_by_guid.get(manager.guid)
         state = manager.state or "no answer to SMInfo"
         priority = f", priority {manager.priority}" if manager.priority is not None else ""
         runs = f"; {instance.name}" if instance is not None else ""

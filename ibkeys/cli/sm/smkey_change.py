@@ -31,20 +31,21 @@ _NAME: Final = "the interrupted change of sm_key and sa_key"
 class SmKeyRequest(FilesRequest):
     """The request for a change of sm_key and sa_key."""
 
-    def begin(self, given: Mapping[SmKeyKind, SMKey]) -> int:
-        """Begin a change of SM keys, and return the exit code. *given*: the new keys; a key that is not given is
-        generated.
+    def begin(self, new_keys: Mapping[SmKeyKind, SMKey]) -> int:
+        """Begin a change of sm_key and sa_key, and return the exit code.
 
-        If the journal was lost, the change whose keys are in the key store is finished instead.
+        *new_keys*: the keys that the user chose; the others are generated. If the journal was lost, the change whose
+        keys are in the key store is finished instead. Raises Refused for an interlock, for an open change and without
+        confirmation; and the errors of the change.
         """
         from ibkeys.smkeys.begun import refuse_while_open
 
         with self.open_writer(COMMAND) as writer:
             refuse_while_open(writer, {writer.fabric.own_guid})
-            return self._carry_out(writer, given)
+            return self._carry_out(writer, new_keys)
 
     def finish(self) -> int:
-        """Finish the change that was begun, with the same keys, and return the exit code."""
+        """Finish the earlier change, with the same keys, and return the exit code."""
         from ibkeys.smkeys.begun import require_open
 
         with self.open_writer(COMMAND) as writer:
@@ -52,7 +53,7 @@ class SmKeyRequest(FilesRequest):
             return self._carry_out(writer, {})
 
     def take_back(self) -> int:
-        """Give up the keys of the change that was begun, if no file has them; return the exit code."""
+        """Give up the keys of the earlier change, and return the exit code. Raises Refused if a file has them."""
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.smkeys.begun import require_open
         from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
@@ -63,11 +64,11 @@ class SmKeyRequest(FilesRequest):
             change = self._plan(writer, {}, Interrupts())
             refuse_written(writer, change, self.record.id)
             if self.consent.dry_run:
-                write("dry run: its keys would be given up, and no file has them; nothing was changed")
+                write("dry run: the new keys would be given up, because no file has them; nothing was changed")
                 return exits.SAYS_NO
             confirm(self.consent, question="No file has the new keys. Give them up?")
             exits.warn_each(give_up(writer, change, self.record.id), "note")
-            write(f"{_NAME} was taken back: no file has its keys, which stay in the key store")
+            write(f"{_NAME} was undone: no file has the new keys, which stay in the key store")
             return exits.DONE
 
     def end_record(self) -> int:
@@ -88,9 +89,9 @@ class SmKeyRequest(FilesRequest):
             if why is not None:
                 exits.warn(str(why), "note")
                 return end_record(self.consent, partial(self._close_only, writer))
-            otherwise = f"{_NAME}: `{finishes(self.record.id)}` finishes it"
+            operation = f"{_NAME}: `{finishes(self.record.id)}` finishes it"
             overtaken = why_overtaken(lambda: self._plan(writer, {}, Interrupts()))
-            return end_overtaken(self.consent, overtaken, close, otherwise)
+            return end_overtaken(self.consent, overtaken, close, operation)
 
     def _close(self, writer: ChangeWriter) -> str:
         """Close the change and give up its keys; return its name."""
@@ -101,7 +102,7 @@ class SmKeyRequest(FilesRequest):
         return _NAME
 
     def _close_only(self, writer: ChangeWriter) -> str:
-        """Close a change whose keys are not in the key store; return its name. Raises UsageError if it has ended."""
+        """Close a change without giving up its keys, and return its name. Raises UsageError if it has ended."""
         from ibkeys.store.journal import Journal
 
         with Journal(writer.fabric.stores.journal) as journal:
@@ -111,20 +112,22 @@ class SmKeyRequest(FilesRequest):
         self.remove_locks(writer)
         return f"operation {self.record.id} ({writer.command})"
 
-    def _plan(self, writer: ChangeWriter, given: Mapping[SmKeyKind, SMKey], interrupts: Interrupts) -> KeyChange:
+    def _plan(self, writer: ChangeWriter, new_keys: Mapping[SmKeyKind, SMKey], interrupts: Interrupts) -> KeyChange:
         from ibkeys.managers.site import reach
         from ibkeys.smkeys.planning import plan_change
         from ibkeys.smkeys.run import SmKeySettings
 
-        tells = bool(self.where.verbose) or sys.stderr.isatty()
-        settings = SmKeySettings(self.sm_wait, check=interrupts.check, say=exits.note if tells else lambda text: None)
-        return plan_change(writer, reach(writer.enter, self.hosts()), given, settings, self.begun is None)
+        with_notes = bool(self.where.verbose) or sys.stderr.isatty()
+        settings = SmKeySettings(
+            self.sm_wait, check=interrupts.check, say=exits.note if with_notes else lambda text: None
+        )
+        return plan_change(writer, reach(writer.enter, self.hosts()), new_keys, settings, self.earlier is None)
 
-    def _carry_out(self, writer: ChangeWriter, given: Mapping[SmKeyKind, SMKey]) -> int:
+    def _carry_out(self, writer: ChangeWriter, new_keys: Mapping[SmKeyKind, SMKey]) -> int:
         from ibkeys.change.interrupts import Interrupts
 
         interrupts = Interrupts()
-        plan = self._plan(writer, given, interrupts)
+        plan = self._plan(writer, new_keys, interrupts)
         return _ShownKeyChange(writer, plan, self.consent, self.format, interrupts, self.where.show_keys).carry_out()
 
 
@@ -151,12 +154,12 @@ class _ShownKeyChange(ShownChange):
 
     def apply(self) -> None:
         """Make the change. A signal that asks to stop takes effect between two steps."""
-        told = len(self.plan.notes)
+        already_written = len(self.plan.notes)
         try:
             with self.interrupts:
                 self.writer.apply(self.plan)
         finally:
-            exits.warn_each(self.plan.notes[told:], "note")
+            exits.warn_each(self.plan.notes[already_written:], "note")
 
     def report(self, applied: bool) -> int:
         """Write the result, with the keys if -K was given, and return the exit code."""

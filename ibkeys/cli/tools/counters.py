@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import options
 from ibkeys.cli.addresses import given_port
-from ibkeys.cli.changing import Missing, change
+from ibkeys.cli.changing import MissingPorts, change
 from ibkeys.cli.documents.port import COUNTERS_CLEAR
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import has_counted
@@ -32,7 +32,7 @@ def counters_clear(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...
     from ibkeys.change.counters import plan_clear
 
     given = given_port(words, kind, every_port)
-    missing = Missing()
+    missing = MissingPorts()
     with open_fabric(asked.where, changing=True) as fabric:
 
         def make_plan(writer: ChangeWriter) -> Plan:

@@ -58,11 +58,11 @@ def check_site() -> Iterator[ProbeResult]:
     site, missing = site_of(context), []
     for name in site.values if site is not None else ():
         try:
-            site.typed(name)  # type: ignore[union-attr]
+            site.typed_form(name)  # type: ignore[union-attr]
         except FileFormatError as error:
             problems[str(error)] = error
         else:
-            missing += [f"{name}: {file}: no such file" for file in site.missing(name)]  # type: ignore[union-attr]
+            missing += [f"{name}: {file}: no such file" for file in site.missing_files(name)]  # type: ignore[union-attr]
     for text in problems:
         yield ProbeResult("site file", False, text, "its value is not used: correct it, or give --site none")
     for text in missing:

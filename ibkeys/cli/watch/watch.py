@@ -53,7 +53,7 @@ class _Asked:
     repeats: int = options.number_field(
         "--repeats", 1, 86_400, "S", "Seconds between two counts of repeated events.", default=60
     )
-    policy: str | None = options.taken(options.partition_names)
+    policy: str | None = options.field_of(options.partition_names)
     opensm_log: str | None = options.field(
         "--opensm-log", metavar="FILE", help="Follow OpenSM's log instead of Reports: needs no SM_Key."
     )
@@ -68,7 +68,7 @@ class _Asked:
     seconds: int | None = options.field(
         "--for", "seconds", type=NumberType(1, 10**9), metavar="S", help="End after S seconds."
     )
-    format: str | None = options.taken(
+    format: str | None = options.field_of(
         options.format_of(
             ["table", "json"], "Form of the output.  [default: table on a terminal, else json]", default=None
         )

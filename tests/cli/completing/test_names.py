@@ -16,7 +16,7 @@ OWN = {"Infiniscale-IV Mellanox Technologies", *(f"node{number:02} mlx4_0" for n
 
 def test_a_sweep_keeps_the_names_of_its_nodes(cli: Cli, cache: Path) -> None:
     assert cli("discover").code == 0
-    assert set(names.kept(names.SIMULATED_NODES)) == OWN
+    assert set(names.load_names(names.SIMULATED_NODES)) == OWN
     assert [each.name for each in cache.iterdir()] == [names.SIMULATED_NODES]
     assert stat.S_IMODE((cache / names.SIMULATED_NODES).stat().st_mode) == 0o600
     assert stat.S_IMODE(cache.stat().st_mode) == 0o700
@@ -28,24 +28,24 @@ def test_what_asks_one_port_keeps_nothing(cli: Cli, cache: Path) -> None:
 
 
 def test_names_are_written_when_they_change_and_no_more(cache: Path) -> None:
-    names.keep(names.NODES, ["b", "a", "b", "$(reboot)"])
+    names.save_names(names.NODES, ["b", "a", "b", "$(reboot)"])
     before = (cache / names.NODES).stat().st_ino
-    names.keep(names.NODES, ["a", "b"])
+    names.save_names(names.NODES, ["a", "b"])
     assert (cache / names.NODES).stat().st_ino == before
-    names.keep(names.NODES, ["c"])
-    assert names.kept(names.NODES) == ["c"]
+    names.save_names(names.NODES, ["c"])
+    assert names.load_names(names.NODES) == ["c"]
 
 
 def test_no_more_names_are_kept_than_a_sweep_may_find(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(names, "MOST_NAMES", 3)
-    names.keep(names.NODES, [f"node{number}" for number in range(10)])
-    assert len(names.kept(names.NODES)) == 3
+    names.save_names(names.NODES, [f"node{number}" for number in range(10)])
+    assert len(names.load_names(names.NODES)) == 3
 
 
 def test_what_somebody_else_wrote_there_is_looked_at_again(cache: Path) -> None:
     cache.mkdir(parents=True)
     (cache / names.NODES).write_bytes(b"good\n$(reboot)\n-rf\n\xff\xfe\n\nwith\x1b[31m\nfine too\n")
-    assert names.kept(names.NODES) == ["good", "fine too"]
+    assert names.load_names(names.NODES) == ["good", "fine too"]
 
 
 def test_a_cache_that_cannot_be_written_is_no_error(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,13 +54,13 @@ def test_a_cache_that_cannot_be_written_is_no_error(cache: Path, monkeypatch: py
     assert (quiet.code, quiet.err) == (0, "")
     verbose = run("discover", "--backend", TWO_SWITCH, "-v")
     assert verbose.code == 0
-    assert "names of nodes are not kept for completion" in verbose.err
+    assert "names of nodes are not saved for completion" in verbose.err
 
 
 def test_the_folder_of_another_user_is_not_used(cache: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ibkeys.cli.completing.names.os.geteuid", lambda: os.getuid() + 1)
     with pytest.raises(OSError, match="not a directory of this user"):
-        names.keep(names.NODES, ["a"])
+        names.save_names(names.NODES, ["a"])
     assert list(cache.iterdir()) == []
 
 
@@ -69,11 +69,11 @@ def test_a_link_in_the_place_of_the_list_is_replaced_and_not_followed(cache: Pat
     target = tmp_path / "target"
     target.write_text("kept\n")
     (cache / names.NODES).symlink_to(target)
-    names.keep(names.NODES, ["a"])
-    assert (names.kept(names.NODES), target.read_text()) == (["a"], "kept\n")
+    names.save_names(names.NODES, ["a"])
+    assert (names.load_names(names.NODES), target.read_text()) == (["a"], "kept\n")
 
 
 @pytest.mark.parametrize("name", ["../x", "a/b", "$(x)", ""])
 def test_a_socket_of_an_odd_name_has_no_list(name: str) -> None:
     with pytest.raises(OSError, match="not a valid file name"):
-        names.served(name)
+        names.list_of_server(name)

@@ -66,8 +66,8 @@ def test_names_where_no_name_is_meant(complete: Complete, cli: Cli) -> None:
 
 
 def test_simulated_and_real_fabrics_are_kept_apart(complete: Complete) -> None:
-    names.keep(names.NODES, ["real"])
-    names.keep(names.SIMULATED_NODES, ["simulated"])
+    names.save_names(names.NODES, ["real"])
+    names.save_names(names.SIMULATED_NODES, ["simulated"])
     assert complete("ibkeys mkey-show -N ") == ["real"]
     assert complete("ibkeys mkey-show --backend sim:x.net -N ") == ["simulated"]
     assert complete("ibkeys mkey-show --at ") == complete("ibkeys sim serve --at ") == ["simulated"]
@@ -95,8 +95,8 @@ def test_partitions_of_a_policy(complete: Complete, tmp_path: Path) -> None:
 def test_steering_completes_every_command_of_its_grammar(complete: Complete) -> None:
     verbs = [line.split()[0] for line in GRAMMAR.split("\n\n")[0].splitlines() if not line.startswith(" ")]
     assert complete("ibkeys sim ctl ") == sorted(set(verbs))
-    names.keep(names.served("one"), ["H-1", "node01 mlx4_0"])
-    names.keep(names.served("sim"), ["H-2"])
+    names.save_names(names.list_of_server("one"), ["H-1", "node01 mlx4_0"])
+    names.save_names(names.list_of_server("sim"), ["H-2"])
     assert complete("ibkeys sim ctl --socket one link ") == ["H-1", "node01\\ mlx4_0"]
     assert complete("ibkeys sim ctl packet H-2 ") == ["H-2"]
     assert complete("ibkeys sim ctl link H-2[1] ") == ["H-2", "down", "up"]

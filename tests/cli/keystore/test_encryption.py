@@ -92,7 +92,7 @@ def test_terminal_is_asked_twice_for_a_new_passphrase_and_once_for_the_old(
         assert answers == []
         return result
 
-    assert "the two differ" in asked("keystore", "encrypt", answer=[WORDS, NEW_WORDS]).error
+    assert "the two texts that were typed differ" in asked("keystore", "encrypt", answer=[WORDS, NEW_WORDS]).error
     assert asked("keystore", "encrypt", answer=[WORDS, WORDS]).code == 0
     assert asked("mkey-show", 2, "--ask-unproven", answer=[WORDS]).code == 0
     assert asked("keystore", "list", answer=[]).code == 0

@@ -122,7 +122,7 @@ def test_the_subnet_of_a_key_of_subnet_managers_is_that_of_the_first_change_that
     (tmp_path / "fabric.journal").write_text("torn")
     torn = said("keystore", "list", "-f", "json")
     assert (torn.code, [row["subnet"] for row in torn.json["sm_keys"]]) == (0, [None] * 4)
-    assert "of which subnet the keys of subnet managers are is not known: " in torn.err
+    assert "the subnets of the subnet managers' keys are not known: " in torn.err
 
 
 def test_wrong_usage(said: Cli, tmp_path: Path, private: Callable[[str, str], str]) -> None:

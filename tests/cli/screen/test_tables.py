@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from ibkeys.cli.screen.colour import plain
 from ibkeys.cli.screen.lines import columns, forget_names, keep_whole
-from ibkeys.cli.screen.tables import CellLine, laid_out
+from ibkeys.cli.screen.tables import CellLine, table_layout
 
 WORDS = st.lists(st.text("abcdef", min_size=1, max_size=12), min_size=1, max_size=12)
 ROLES = st.sampled_from(["", "added", "high"])
@@ -26,7 +26,7 @@ def tables(draw: st.DrawFn) -> tuple[list[str], list[list[tuple[CellLine, ...]]]
 
 
 def lines_of(titles: list[str], rows: list[list[tuple[CellLine, ...]]], width: int | None) -> list[str]:
-    return list(laid_out(titles, rows, [False] * len(titles), None, width))
+    return list(table_layout(titles, rows, [False] * len(titles), None, width))
 
 
 @given(table=tables(), width=st.integers(20, 90))
@@ -96,4 +96,4 @@ def test_names_stay_whole_and_the_rest_goes_to_a_line_of_its_own() -> None:
 
 def test_colour_stands_within_the_column() -> None:
     rows = [[(CellLine("a", "added"),), (CellLine("1"),)]]
-    assert list(laid_out(["Word", "N"], rows, [False, True], None, None)) == ["Word  N", "\x1b[32ma\x1b[0m     1"]
+    assert list(table_layout(["Word", "N"], rows, [False, True], None, None)) == ["Word  N", "\x1b[32ma\x1b[0m     1"]
