@@ -305,7 +305,7 @@ class OpensmPlanning:
     def _refuse_no_way_back(self, others: Sequence[str]) -> None:
         """Raise Refused (``stale``, ``can_be_closed``): OpenSM reads a file that the operation did not write, and ports
         have P_Keys of the operation. It is not ``is_overtaken``: the former master may return, and a rollback that
-        nobody waits for then goes on."""
+        no user waits for then goes on."""
         error = stale_for_good(
             f"{self.site.master.instance.name} reads {self.files[-1].name}, which the operation did not write"
         )
