@@ -26,8 +26,6 @@ MIDDLE = 0.5
 """The point of these under `make test`, as a share of all. Under `make soak` all of each way, in `PARTS` tests."""
 OF_STANDBYS = ("mkeys/opensm/standbys.py", "mkeys/opensm/key_files.py")
 """What has points only where there is a standby; its options file is written as that of the master is."""
-STRIDE = 20
-"""One point in so many of a lowering while there is a standby: all of them are those that it has without one."""
 
 
 def every_way_in_parts(test: Callable[..., None]) -> Callable[..., None]:
@@ -137,10 +135,11 @@ def test_after_a_kill_at_any_point_that_only_a_standby_brings_it_is_finished_or_
 
 
 @pytest.mark.soak
+@pytest.mark.parametrize("part", range(PARTS))
 @pytest.mark.parametrize("way_on", WAYS_DOWN)
 def test_a_lowering_that_was_killed_while_a_standby_is_there_is_finished_or_the_run_is(
-    standby_scene: StandbyScene, way_on: str
+    standby_scene: StandbyScene, way_on: str, part: int
 ) -> None:
     lowering = LoweringScene(standby_scene)
-    for point in range(0, lowering.points(), STRIDE):
+    for point in every_point(lowering.points(), part, PARTS):
         lowering.cut_off(point, way_on)
