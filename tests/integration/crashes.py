@@ -16,7 +16,7 @@ from pathlib import Path
 from ibkeys.mad.const import Method
 from ibkeys.sim.server.outbox import PassedMad
 from tests.crashpoints.shim import compiled
-from tests.integration.forkserver import ForkServer
+from tests.integration.forkserver import Forked, ForkServer
 from tests.integration.ibsim import Ibsim, ibkeys_environment, tool
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
@@ -101,6 +101,21 @@ def run_to_a_point(
     server = _fork_server(preloaded)
     assert server.fits(environment)
     return server.run(_DRIVE, arguments, environment, str(served.folder), timeout=300), points_passed(served)
+
+
+def start_to_a_point(
+    served: Ibsim,
+    preloaded: str,
+    stores: Path,
+    words: Sequence[str | Path | int],
+    mode: str = "off",
+    point: int | str = 0,
+) -> Forked:
+    """Start ibkeys by a fork server. *stores*, *mode*, *point*: see `crash_command`."""
+    environment, arguments = crash_environment(served, preloaded), _arguments(served, stores, words, mode, point)
+    server = _fork_server(preloaded)
+    assert server.fits(environment)
+    return server.start(arguments, environment, str(served.folder), _DRIVE)
 
 
 @cache

@@ -87,11 +87,13 @@ class ForkServer:
         texts = [each.decode(errors="replace") for each in (out, err)]
         return subprocess.CompletedProcess(list(arguments), int(lines[1]), *texts)
 
-    def start(self, arguments: Sequence[str], environment: Mapping[str, str], folder: str) -> Forked:
-        """Start ``ibkeys`` with *arguments* in *folder*; its standard input is empty."""
+    def start(
+        self, arguments: Sequence[str], environment: Mapping[str, str], folder: str, code: str | None = None
+    ) -> Forked:
+        """Start ``ibkeys`` with *arguments* in *folder*, or *code* as in `run`; its standard input is empty."""
         (said, out), (ended, end) = os.pipe(), os.pipe()
         try:
-            self._ask(None, arguments, environment, folder, [out, os.dup(out), end])
+            self._ask(code, arguments, environment, folder, [out, os.dup(out), end])
         except BaseException:
             os.close(said)
             os.close(ended)

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from ibkeys.mad.const import CapabilityMask
 from tests.corpus import DATA
+from tests.integration.forkserver import Forked
 from tests.integration.hosted import Hosted
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import KeyedPorts, stored_keys
@@ -57,7 +58,7 @@ class KeyedSite(KeyedPorts):
     words: Sequence[str | Path] = ()
     systemd: StandInSystemd | None = None
     before: Sequence[str] = ()
-    asked: subprocess.Popen[str] | None = None
+    asked: subprocess.Popen[str] | Forked | None = None
     hears: list[Callable[[str], None]] = field(default_factory=list)
 
     @property
@@ -94,31 +95,33 @@ class KeyedSite(KeyedPorts):
         command = self.served.ibkeys_command(*(by_method(words) if via else words), "--yes", *self.words)
         if self.systemd is not None:
             command = self.systemd.command(command)
-        return self.follow([*self.before, *self.served.arguments(command)], self.served.environment, timeout)
-
-    def follow(self, command: Sequence[str], environment: dict[str, str], timeout: float = 300) -> PortView:
-        """Run a command line of ibkeys, and do what it says is to be done."""
-        with subprocess.Popen(
-            command,
+        process = subprocess.Popen(
+            [*self.before, *self.served.arguments(command)],
             cwd=self.served.folder,
-            env=environment,
+            env=self.served.environment,
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-        ) as process:
-            self.asked = process
-            giving_up = threading.Timer(timeout, process.kill)
-            giving_up.start()
-            said = ""
-            assert process.stdout is not None
+        )
+        return self.follow(process, timeout)
+
+    def follow(self, process: subprocess.Popen[str] | Forked, timeout: float = 300) -> PortView:
+        """Read what an ibkeys says that was started, and do what it says is to be done, until it has ended."""
+        self.asked = process
+        giving_up = threading.Timer(timeout, process.kill)
+        giving_up.start()
+        said = ""
+        assert process.stdout is not None
+        with process.stdout:
             for line in process.stdout:
                 said += line
                 for hear in self.hears:
                     hear(line)
                 self.answer(line)
-            giving_up.cancel()
-        return process.returncode, said
+        code = process.wait(timeout)
+        giving_up.cancel()
+        return code, said
 
     def answer(self, line: str) -> None:
         """Do what ibkeys asks for in a line, if it asks for anything."""

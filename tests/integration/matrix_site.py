@@ -15,7 +15,7 @@ from ibkeys.mad.const import CapabilityMask
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys
-from tests.integration.crashes import crash_command, crash_environment
+from tests.integration.crashes import start_to_a_point
 from tests.integration.hosted import plan_for
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, stored_keys
@@ -118,8 +118,8 @@ class MatrixSite:
     def type(self, stores: Path, *words: str, mode: str = "off", point: int | str = 0) -> tuple[int, str]:
         """Run a command; no key may be lost by it, and "nothing to change" is true."""
         before = self.facts()
-        command = crash_command(self.served, stores, words, mode, point)
-        code, text = self.user.follow(command, crash_environment(self.served, self.preloaded))
+        process = start_to_a_point(self.served, self.preloaded, stores, words, mode, point)
+        code, text = self.user.follow(process)
         self.history.append(f"{stores.name}: {' '.join(words)} -> {code} {text[-1500:]}")
         if NOTHING in text:
             assert self.facts() == before, f"{NOTHING!r} was said\n{self.told()}"

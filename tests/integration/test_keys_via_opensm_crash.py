@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Sequence
 import pytest
 
 from tests.corpus import DATA
-from tests.integration.crashes import crash_command, crash_environment, every_point, points_around
+from tests.integration.crashes import every_point, points_around, start_to_a_point
 from tests.integration.keyed_crash import COMMANDS, KeyedScene
 from tests.integration.keyed_opensm import keyed
 from tests.integration.keyed_standbys import KeyedSite, keyed_site
@@ -99,8 +99,8 @@ class StandbyScene(KeyedScene):
 
     def run(self, words: Sequence[str], mode: str = "off", point: int = 0) -> tuple[int, str]:
         """Run a command, and do what it says is to be done."""
-        command = crash_command(self.served, self.stores, [*by_method(words), "--yes"], mode, point)
-        return self.site.follow(command, crash_environment(self.served, self.preloaded))
+        words = [*by_method(words), "--yes"]
+        return self.site.follow(start_to_a_point(self.served, self.preloaded, self.stores, words, mode, point))
 
     def answer(self, line: str) -> None:
         self.site.answer(line)
