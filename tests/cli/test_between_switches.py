@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from ibkeys.cli.partitions.proof import write_proof
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import run
@@ -57,7 +58,14 @@ def test_why_does_not_know_where_a_route_leads_through_such_a_port(some: Path) -
     assert "is dropped, or corrupted and passed on" in found.out
     document = run("why", "--from", some, HERE, THERE, "-f", "json").json
     assert (document["can_talk"], document["a_to_b"], document["b_to_a"]) == (None, None, None)
-    assert document["by"] == [{"a_pkey": "0xffff", "b_pkey": "0xffff", "stopped": None, "a_to_b": None, "b_to_a": None}]
+    [match] = document["by"]
+    checks = match.pop("checks")
+    assert match == {"a_pkey": "0xffff", "b_pkey": "0xffff", "stopped": None, "a_to_b": None, "b_to_a": None}
+    assert [(each["way"], each["index"], each["on_some_routes"]) for each in checks] == [
+        *[("a_to_b", None, True)] * 2,
+        *[("b_to_a", None, True)] * 2,
+    ]
+    assert {each["peer"]["node_type"] for each in checks} == {"switch"}
     assert document["stopped_by"] == []
     stops = [(each["direction"], each["way"]) for each in document["may_be_stopped_by"]]
     assert sorted(stops) == sorted((way, to) for way in ("inbound", "outbound") for to in ("a_to_b", "b_to_a"))
@@ -138,3 +146,13 @@ def test_audit_does_not_know_whether_a_forbidden_pair_can_talk(tmp_path: Path, s
 def none_read(coverage: dict[str, Any]) -> int:
     """Return at how many ports the routes that lead through it were not read."""
     return sum(each["attribute"] == "LinearForwardingTable" for each in coverage["troubles"])
+
+
+@pytest.mark.parametrize("fabric", ["some", "every"])
+@pytest.mark.parametrize("there", [THERE, BESIDE])
+def test_the_words_of_why_are_made_of_its_document_alone(
+    fabric: str, there: str, request: pytest.FixtureRequest, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ("why", "--from", request.getfixturevalue(fabric), HERE, there)
+    write_proof(run(*words, "-f", "json").json)
+    assert capsys.readouterr().out == run(*words).out

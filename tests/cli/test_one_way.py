@@ -66,7 +66,18 @@ def test_the_document_of_why_has_both_ways(after: Path) -> None:
     ways = {"can_talk": False, "a_to_b": True, "b_to_a": False}
     assert {key: document[key] for key in ways} == document["otherwise"] == ways
     pair = {"a_pkey": "0x8001", "b_pkey": "0x0001", "stopped": True, "a_to_b": True, "b_to_a": False}
-    assert document["by"] == [pair]
+    [match] = document["by"]
+    checks = match.pop("checks")
+    assert match == pair
+    fields = ("way", "direction", "pkey", "index", "entry", "on_some_routes")
+    assert [tuple(each[name] for name in fields) for each in checks] == [
+        ("a_to_b", "inbound", "0x8001", 1, "0x0001", False),
+        ("a_to_b", "outbound", "0x8001", 1, "0x0001", False),
+        ("b_to_a", "inbound", "0x0001", 1, "0x0001", False),
+        ("b_to_a", "outbound", "0x0001", None, None, False),
+    ]
+    assert [each["peer"]["node_desc"] for each in checks] == [LIAR, VICTIM, VICTIM, LIAR]
+    assert (document["a"]["pkeys"], document["b"]["pkeys"]) == (["0x7fff", "0x8001"], ["0x7fff", "0x0001"])
     [stop] = document["stopped_by"]
     assert (stop["port"], stop["direction"], stop["pkey"], stop["way"]) == (2, "outbound", "0x0001", "b_to_a")
     assert (document["inbound_check"], document["depends_on_inbound_check"]) == ("partition", False)

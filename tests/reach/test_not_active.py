@@ -74,6 +74,7 @@ def test_why_names_the_port_and_its_state() -> None:
         "gmps": False,
         "raw_a_to_b": False,
         "raw_b_to_a": False,
+        "raw_dropped_by": [],
         "reliable_datagram": False,
     }
 

@@ -138,10 +138,16 @@ def test_why_names_the_filters_between_switches(net: Subnet, tmp_path: Path) -> 
     ) in out
     traffic = run("why", A, FAR, "--from", some, "-f", "json").json["traffic"]
     assert (traffic["raw_a_to_b"], traffic["raw_b_to_a"]) == (None, True)
+    fields = ("node_desc", "port", "field", "way", "on_some_routes")
+    assert [[each[name] for name in fields] for each in traffic["raw_dropped_by"]] == [
+        [SWITCH, 7, "FilterRawOutbound", "a_to_b", True]
+    ]
     out = run("why", A, FAR, "--from", every).out
     assert "node04 mlx4_0 to node02 mlx4_0: dropped by 'MF0;switch-a:IS5023/U1' 0x0002c90200401000 port 7 (" in out
     traffic = run("why", A, FAR, "--from", every, "-f", "json").json["traffic"]
     assert (traffic["raw_a_to_b"], traffic["raw_b_to_a"]) == (False, False)
+    assert {each["way"] for each in traffic["raw_dropped_by"]} == {"a_to_b", "b_to_a"}
+    assert not any(each["on_some_routes"] for each in traffic["raw_dropped_by"])
 
 
 def test_why_says_it_in_words_and_in_its_document() -> None:
@@ -158,5 +164,6 @@ def test_why_says_it_in_words_and_in_its_document() -> None:
         "gmps": True,
         "raw_a_to_b": True,
         "raw_b_to_a": True,
+        "raw_dropped_by": [],
         "reliable_datagram": True,
     }

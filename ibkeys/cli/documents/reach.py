@@ -131,16 +131,36 @@ _MATCH: Final = (
     Field("a_to_b", maybe(FLAG), "Whether packets from A get to B with these. Null: not known."),
     Field("b_to_a", maybe(FLAG), "Whether packets from B get to A with these. Null: not known."),
 )
-_STOP_ON_THE_WAY: Final = object_of(*_STOP, Field("way", TEXT, "Of packets in this direction: a_to_b or b_to_a."))
+_OF_PACKETS: Final = Field("way", one_of("a_to_b", "b_to_a"), "Of packets in this direction.")
+_ON_SOME_ROUTES: Final = Field(
+    "on_some_routes", FLAG, "Whether it is between switches and on some routes only. False: on every route."
+)
+_STOP_ON_THE_WAY: Final = object_of(*_STOP, _OF_PACKETS)
+_NUM_PORTS: Final = Field("num_ports", NUMBER, "How many ports its node has.")
+_CHECK: Final = object_of(
+    *_STOP,
+    _OF_PACKETS,
+    Field("index", maybe(NUMBER), "The entry of its P_Key table that lets them pass. Null: it drops them."),
+    Field("entry", maybe(P_KEY), "The P_Key of that entry."),
+    _ON_SOME_ROUTES,
+    Field("peer", maybe(object_of(*PORT, _NUM_PORTS)), "The port at the other end of its link. Null: not known."),
+)
+_END: Final = object_of(
+    *PORT, _NUM_PORTS, Field("pkeys", maybe(listed(P_KEY)), "Its P_Keys, by their indexes. Null: not read.")
+)
 
 WHY: Final = Document(
     "why",
     1,
     (
-        _A,
-        _B,
+        _A._replace(kind=_END),
+        _B._replace(kind=_END),
         *_CAN_TALK,
-        Field("by", listed(object_of(*_MATCH)), "The P_Keys of the two that match."),
+        Field(
+            "by",
+            listed(object_of(*_MATCH, Field("checks", listed(_CHECK), "The switch ports that check these packets."))),
+            "The P_Keys of the two that match.",
+        ),
         Field("stopped_by", listed(_STOP_ON_THE_WAY), "The switch ports that drop packets."),
         Field("may_be_stopped_by", listed(_STOP_ON_THE_WAY), "Those between switches that drop them on some routes."),
         _UNREAD,
@@ -161,6 +181,18 @@ WHY: Final = Document(
                 Field("gmps", maybe(FLAG), "Whether GMPs (QP1) pass, as `can_talk`."),
                 Field("raw_a_to_b", maybe(FLAG), "Whether raw packets from A get to B. Null: not known."),
                 Field("raw_b_to_a", maybe(FLAG), "Whether raw packets from B get to A. Null: not known."),
+                Field(
+                    "raw_dropped_by",
+                    listed(
+                        object_of(
+                            *PORT,
+                            Field("field", TEXT, "The field of PortInfo: FilterRawInbound or FilterRawOutbound."),
+                            _OF_PACKETS,
+                            _ON_SOME_ROUTES,
+                        )
+                    ),
+                    "The switch ports that drop raw packets.",
+                ),
                 Field("reliable_datagram", maybe(FLAG), "Whether reliable datagrams pass, as `can_talk`."),
             ),
             "What holds for packets of other kinds.",
