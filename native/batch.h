@@ -12,7 +12,7 @@
 
 #define IBKEYS_MAD_SIZE 256
 
-/* A MAD, and where it goes: what Outgoing has in ibkeys/umad/port.py. Made there by way_of. */
+/* A MAD, and where it goes: what Outgoing has in ibkeys/umad/port.py. Made there by record_head. */
 struct ibkeys_record {
 	uint32_t length;
 	uint32_t lid;

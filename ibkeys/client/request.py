@@ -16,7 +16,7 @@ from typing import Final
 from ibkeys.errors import EncodeError, IbkeysError
 from ibkeys.mad import offsets as at
 from ibkeys.mad.attributes import Attribute
-from ibkeys.umad.port import address_of, mad_of, way_of
+from ibkeys.umad.port import address_of, mad_of, record_head
 
 SMI: Final = (0, 0, 0, 0)
 """QPN, Q_Key, SL and P_Key index of an SMP."""
@@ -46,7 +46,7 @@ class Failure:
 class Destination:
     """The LID and queue pair for MADs, with timeout and retries; a directed route is in the MAD itself.
 
-    ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.port.way_of`). ``timeout`` in seconds for each
+    ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.port.record_head`). ``timeout`` in seconds for each
     attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
     """
 
@@ -54,7 +54,7 @@ class Destination:
 
     def __init__(self, lid: int, timeout: float, retries: int, to: tuple[int, int, int, int] = SMI) -> None:
         """*to*: QPN, Q_Key, SL and P_Key index. Raises EncodeError."""
-        self.head = way_of((lid, int(timeout * 1000), *to))
+        self.head = record_head((lid, int(timeout * 1000), *to))
         self.timeout = timeout
         self.retries = retries
         self.is_smp = to == SMI

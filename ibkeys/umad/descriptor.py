@@ -27,15 +27,19 @@ GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, *_SI
 
 
 class Descriptor:
-    """One descriptor of libibumad with its agents. Closed once: by close(), the collector, or the kernel at exit."""
+    """One descriptor of libibumad with its agents. Closed once: by close(), the collector, or the kernel at exit.
+
+    ``agents``: the agent id of each management class, -1 for a class without an agent.
+    """
 
     def __init__(self, ca_name: str, port: int) -> None:
+        """Open the port's umad device. Raises AccessDenied, ModuleMissing, NoDevice, TransportError."""
         self.ffi, self.lib = binding()
         self.where = f"{ca_name} port {port}"
         self.ffi.errno = 0
         fd = self.lib.umad_open_port(ca_name.encode(), port)
         if fd < 0:
-            # -EIO means only that open() failed; errno has the reason
+            # -EIO means only that open() failed; errno has the reason.
             reason = self.ffi.errno if fd == -errno.EIO and self.ffi.errno else -fd
             _refuse_open(self.where, reason)
         self.fd = fd
@@ -45,7 +49,10 @@ class Descriptor:
         self.close.atexit = False
 
     def register(self, mgmt_class: int, class_version: int, methods: Sequence[int]) -> None:
-        """Register an agent, in place of that of this class. Raises AgentRefused, SmpsNotAllowed, DeviceGone."""
+        """Register an agent for a management class; it replaces an earlier agent of the class.
+
+        *methods*: the unsolicited methods that it receives. Raises AgentRefused, SmpsNotAllowed, DeviceGone.
+        """
         ffi, lib = self.ffi, self.lib
         if self.agents[mgmt_class] >= 0:
             self._registered.remove(self.agents[mgmt_class])
@@ -57,7 +64,7 @@ class Descriptor:
         for method in methods:
             words[method // bits] |= 1 << method % bits
         ffi.errno = 0
-        # RMPP version 0: the kernel delivers the segments of a long answer as they come (see ibkeys.client.rmpp)
+        # RMPP version 0: the kernel delivers the segments of a long answer as they come (see ibkeys.client.rmpp).
         agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
         reason = ffi.errno
         if agent < 0:
@@ -67,7 +74,7 @@ class Descriptor:
 
 
 def _close(lib: Any, fd: int, agents: list[int]) -> None:
-    # the kernel forgets agents with their descriptor, libumad2sim does not
+    # The kernel removes the agents of a closed descriptor, libumad2sim does not.
     for agent in agents:
         lib.umad_unregister(fd, agent)
     lib.umad_close_port(fd)
@@ -88,7 +95,7 @@ def _refuse_open(where: str, reason: int) -> NoReturn:
     text = os.strerror(reason)
     if reason in (errno.EACCES, errno.EPERM):
         raise AccessDenied(
-            f"{where}: no permission to open its umad device ({text}): run as root; who may: ls -l /dev/infiniband",
+            f"{where}: no permission to open its umad device ({text}): run as root (rights: ls -l /dev/infiniband)",
             reason,
         )
     if reason == errno.EOPNOTSUPP:
@@ -112,7 +119,7 @@ def _refuse_agent(where: str, mgmt_class: int, reason: int) -> NoReturn:
             reason,
         )
     raise AgentRefused(
-        f"{where}: no agent for management class {mgmt_class:#04x} ({text}): another program (OpenSM, a monitor) may "
-        "own it, or the port may not have it",
+        f"{where}: cannot register an agent for management class {mgmt_class:#04x} ({text}): another program (OpenSM, "
+        "a monitor) may have one, or the port may not support the class",
         reason,
     )

@@ -1,7 +1,8 @@
-"""The channel adapters of this host, as libibumad knows them, and the choice among their ports.
+"""The channel adapters of this host, as libibumad shows them, and the choice of one of their ports.
 
-Everything here goes through libibumad, and directories are examined with os.listdir() only: libumad2sim, which puts
-ibsim's simulated device under unmodified programs, sees neither Python's own open() nor its stat().
+Everything here goes through libibumad, and folders are examined with os.listdir() only. The reason is libumad2sim, the
+preload library that gives unmodified programs the device of ibsim: it intercepts neither Python's open() nor its
+stat().
 """
 
 from __future__ import annotations
@@ -20,16 +21,16 @@ from ibkeys.errors import DeviceGone, LibraryMissing, NoDevice, PortDown, SmpsNo
 from ibkeys.umad.port import LocalCa, LocalPort
 
 SYS_INFINIBAND = "/sys/class/infiniband"
-LONGEST_LOOK = 10.0
-"""The most seconds for listing a folder of sysfs. The kernel needs microseconds."""
+LISTING_LIMIT = 10.0
+"""The longest time to list a folder of sysfs, in seconds. The kernel needs microseconds."""
 SYS_INFINIBAND_MAD = "/sys/class/infiniband_mad"
 BUILD_ADVICE = "apt-get install libibumad-dev gcc pkg-config python3-dev, then install ibkeys from its source"
 LIBRARY_ADVICE = "apt-get install libibumad3 (on other systems the package is called libibumad)"
 
-IS_SM_DISABLED = 0x400  # PortInfo:CapabilityMask bit 10; set on virtual functions, which have no QP0
+IS_SM_DISABLED = 0x400  # PortInfo:CapabilityMask bit 10; it is set on virtual functions, which have no QP0.
 ACTIVE, LINK_UP = 4, 5
 STATES = {1: "Down", 2: "Initialize", 3: "Armed", 4: "Active"}
-INFINIBAND = ("InfiniBand", "IB")  # libibumad returns IB where the kernel has no link layer
+INFINIBAND = ("InfiniBand", "IB")  # libibumad returns IB if the kernel shows no link layer.
 
 
 class Binding(NamedTuple):
@@ -43,7 +44,7 @@ class Binding(NamedTuple):
 def binding() -> Binding:
     """Return the extension, with libibumad loaded. Raises LibraryMissing, whose message names the package to install.
 
-    Both are needed for the real stack only, so nothing is imported or loaded before.
+    Only the real stack needs them, so neither is loaded before the first call.
     """
     try:
         import ibkeys.umad._libibumad as extension
@@ -55,15 +56,15 @@ def binding() -> Binding:
         ).explained(
             "Wheels and packages for a processor have the extension; the wheel that ends in -none-any.whl has not."
         ) from None
-    found = Binding(extension.ffi, extension.lib)
-    reason = found.lib.ibkeys_load()
+    loaded = Binding(extension.ffi, extension.lib)
+    reason = loaded.lib.ibkeys_load()
     if reason:
-        text = found.ffi.string(reason).decode("utf-8", "replace")
+        text = loaded.ffi.string(reason).decode("utf-8", "replace")
         raise LibraryMissing(f"libibumad cannot be loaded ({text})", errno.ENOSYS, LIBRARY_ADVICE).explained(
             "The library is searched for in the folders of LD_LIBRARY_PATH, then in those that ldconfig -p lists. A"
             " file named libibumad.so.3 without a function of version IBUMAD_1.0 is not the libibumad of rdma-core."
         )
-    return found
+    return loaded
 
 
 # Local channel adapters -----------------------------------------------------------------------------------------------
@@ -81,22 +82,23 @@ def list_cas() -> tuple[LocalCa, ...]:
             cas.append(read_ca(name))
         except NoDevice:
             continue
-    # node_type 1..3 is CA, switch and router; iWARP and others follow
+    # node_type 1, 2 and 3: CA, switch and router. Higher numbers are iWARP and others.
     return tuple(ca for ca in cas if 1 <= ca.node_type <= 3)
 
 
 def ca_names() -> list[str]:
     """Return the names of all RDMA devices, whether or not libibumad can read them.
 
-    umad_get_cas_names() is used on a simulated host only: without any device it returns invented names. Raises
-    DeviceGone.
+    umad_get_cas_names() is called on a simulated host only: on a real host without devices it returns invented names.
+    Raises DeviceGone.
     """
     simulated = simulated_names()
     return sorted(_entries(SYS_INFINIBAND)) if simulated is None else simulated
 
 
 def simulated_names() -> list[str] | None:
-    """Return the names of the devices of a simulated host, None where libibumad is the one for real devices."""
+    """Return the names of the devices of a host that libumad2sim simulates; None on a real host, also without
+    libibumad."""
     try:
         ffi, lib = binding()
     except LibraryMissing:
@@ -110,31 +112,31 @@ def simulated_names() -> list[str] | None:
 
 
 def _entries(folder: str) -> list[str]:
-    """Return the names in a folder, [] if it cannot be read. Raises DeviceGone after `LONGEST_LOOK` seconds.
+    """Return the names in a folder, [] if it cannot be read. Raises DeviceGone after `LISTING_LIMIT` seconds.
 
-    libumad2sim attaches to its simulator when a folder is first listed. If the simulator ends in the middle of that,
-    its opendir() does not return; so a thread lists the folder, which need not end.
+    libumad2sim attaches to its simulator when a folder is first listed. If the simulator ends during that, the call of
+    opendir() never returns. So a daemon thread lists the folder: the program can end without it.
     """
-    found: list[str] = []
+    names: list[str] = []
 
-    def look() -> None:
+    def list_folder() -> None:
         with suppress(OSError):
-            found.extend(os.listdir(folder))
+            names.extend(os.listdir(folder))
 
-    looking = threading.Thread(target=look, daemon=True)
-    looking.start()
-    looking.join(LONGEST_LOOK)
-    if looking.is_alive():
+    lister = threading.Thread(target=list_folder, daemon=True)
+    lister.start()
+    lister.join(LISTING_LIMIT)
+    if lister.is_alive():
         raise DeviceGone(
-            f"{folder} could not be listed within {LONGEST_LOOK:g} s: if a simulator serves it (ibsim, sim serve), "
-            "that ended or hangs: start it again",
+            f"{folder} could not be listed within {LISTING_LIMIT:g} s: if a simulator serves it (ibsim, ibkeys sim "
+            "serve), the simulator has ended or hangs: start it again",
             errno.ETIMEDOUT,
         )
-    return found
+    return names
 
 
 def read_ca(name: str) -> LocalCa:
-    """Return the data of libibumad about device *name*. Raises NoDevice, LibraryMissing."""
+    """Return device *name* and its ports as libibumad shows them. Raises NoDevice, LibraryMissing."""
     ffi, lib = binding()
     ca = ffi.new("umad_ca_t *")
     result = lib.umad_get_ca(name.encode(), ca)
@@ -156,16 +158,16 @@ def read_ca(name: str) -> LocalCa:
 
 
 def read_port(ca_name: str, port: int) -> LocalPort:
-    """Return the data of libibumad about one port. Raises NoDevice, LibraryMissing."""
+    """Return one port as libibumad shows it. Raises NoDevice, LibraryMissing."""
     ffi, lib = binding()
-    found = ffi.new("umad_port_t *")
-    result = lib.umad_get_port(ca_name.encode(), port, found)
+    umad_port = ffi.new("umad_port_t *")
+    result = lib.umad_get_port(ca_name.encode(), port, umad_port)
     if result < 0:
         raise NoDevice(f"umad_get_port {ca_name} port {port}: {os.strerror(-result)}", -result)
     try:
-        return _local_port(ffi, ca_name, found)
+        return _local_port(ffi, ca_name, umad_port)
     finally:
-        lib.umad_release_port(found)
+        lib.umad_release_port(umad_port)
 
 
 def _local_port(ffi: Any, ca_name: str, port: Any) -> LocalPort:
@@ -187,7 +189,7 @@ def _local_port(ffi: Any, ca_name: str, port: Any) -> LocalPort:
 
 
 def _be64(value: int) -> int:
-    # GUIDs and prefixes are big-endian even in libibumad's structures
+    # GUIDs and prefixes are big-endian even in libibumad's structures.
     return int.from_bytes(value.to_bytes(8, sys.byteorder), "big")
 
 
@@ -199,7 +201,11 @@ def _text(ffi: Any, chars: Any) -> str:
 
 
 def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> LocalPort:
-    """Return the port that -C and -P name. Raises NoDevice, PortDown, SmpsNotAllowed."""
+    """Return the port that -C (*ca*) and -P (*port*) name.
+
+    If one of them is None, it is the first Active port that fits, else the first with a link. Raises NoDevice,
+    PortDown, SmpsNotAllowed.
+    """
     if not cas:
         if ca_names():
             raise NoDevice(
@@ -222,8 +228,8 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
     infiniband = [each for each in named if each.link_layer in INFINIBAND]
     if not infiniband:
         raise NoDevice(f"no InfiniBand link layer, so no SMPs: there is {_describe(cas)}", errno.ENODEV)
-    able = [each for each in infiniband if not each.capability_mask & IS_SM_DISABLED]
-    if not able:
+    capable = [each for each in infiniband if not each.capability_mask & IS_SM_DISABLED]
+    if not capable:
         partners = [name for each in infiniband if (name := _smi_partner(cas, each))]
         advice = "run this on the host that owns the physical function"
         if partners:
@@ -234,9 +240,9 @@ def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> Loc
             errno.EPERM,
         )
     if ca is not None and port is not None:
-        return able[0]
-    for better in (lambda each: each.state == ACTIVE, lambda each: each.phys_state == LINK_UP):
-        for each in filter(better, able):
+        return capable[0]
+    for is_preferred in (lambda each: each.state == ACTIVE, lambda each: each.phys_state == LINK_UP):
+        for each in filter(is_preferred, capable):
             return each
     raise PortDown(
         f"no port with a link: there is {_describe(cas)}; check the cable; a port "
@@ -257,7 +263,7 @@ def _describe(cas: Sequence[LocalCa]) -> str:
 
 
 def _same_port(cas: Sequence[LocalCa], port: LocalPort) -> Iterator[LocalPort]:
-    # the two devices of an SMI/GSI pair show the same port: one with QP0, one without
+    # The two devices of an SMI/GSI pair show the same port: one with QP0, one without.
     for ca in cas:
         for other in ca.ports:
             if other.ca_name != port.ca_name and other.port_guid == port.port_guid:
@@ -270,7 +276,8 @@ def _smi_partner(cas: Sequence[LocalCa], port: LocalPort) -> str | None:
 
 
 def gsi_partner(cas: Sequence[LocalCa], port: LocalPort) -> tuple[str, int] | None:
-    """Return the device and port that carry GMPs for the SMI device of *port*; None when it carries them itself."""
+    """Return the device and port that carry GMPs for *port* if its device carries SMPs only (an SMI device), else
+    None."""
     ffi, lib = binding()
     name = ffi.new("char[]", lib.IBKEYS_NAME_LEN + 1)
     if lib.ibkeys_gsi_of(port.ca_name.encode(), name) == 0:

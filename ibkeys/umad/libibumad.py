@@ -24,23 +24,24 @@ from ibkeys.umad.port import Incoming, LocalPort, MadAnswer, Outgoing, Requests,
 __all__ = ["LibibumadPort", "list_cas", "open_port"]
 
 
-# The most MADs of one receive call. Half of a scheduler's requests in flight: the fabric is busy with the other
-# half while these are examined and the next ones are sent.
+# The most MADs of one receive call: half of the requests that a scheduler has in flight. The fabric works on the other
+# half while these answers are examined and the next requests are sent.
 _SLOTS = 32
 _SLOT_BYTES = [struct.Struct(f"{MAD_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
 _DATA_SIZE = 64
 _DATA_BYTES = [struct.Struct(f"{_DATA_SIZE}s" * count).unpack for count in range(_SLOTS + 1)]
-# With so many requests in flight, sending waits a moment for replies. A peer that stops reading while its own
-# replies are not read never ends: ibsim with its preload library does so with some 500.
-_MUCH, _CHUNK = 256, 64
-_MOMENT_MS = 20
+# With so many requests in flight, `send` first receives for a moment. Otherwise this program and a peer that waits
+# until its replies are read would block each other: ibsim with its preload library does so at some 500 requests.
+_MANY_IN_FLIGHT = 256
+_CHUNK = 64  # the most MADs of one send call
+_PAUSE_MS = 20
 
 
 def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
-    """Open a port of this host for SMPs.
+    """Open *port* of the channel adapter *ca* of this host, for SMPs.
 
-    By default it is the first Active port, else the first with a link. A port that is given with its channel adapter is
-    opened even without a link, because it can still be queried about itself.
+    If one of them is None, it is the first Active port that fits, else the first with a link. If both are given, the
+    port is opened even without a link, because it can still be queried about itself.
 
     Raises LibraryMissing, ModuleMissing, NoDevice, PortDown, SmpsNotAllowed, AccessDenied, AgentRefused.
     """
@@ -58,10 +59,10 @@ def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
 
 
 class LibibumadPort(Closing):
-    """A `UmadPort` over libibumad. Not thread-safe: one thread for each instance.
+    """A `UmadPort` over libibumad. Not thread-safe: use each instance in one thread only.
 
-    *gsi_ca*: the device and port that carry GMPs, where that is another device than the one for SMPs; it is opened
-    when a class of QP1 is registered.
+    *gsi_ca*: the device and port that carry GMPs, if they are not those that carry SMPs. They are opened when a class
+    of QP1 is registered. Raises the errors of `Descriptor`.
     """
 
     def __init__(self, ca_name: str, port: int, gsi_ca: tuple[str, int] | None = None) -> None:
@@ -73,8 +74,8 @@ class LibibumadPort(Closing):
         self._ffi, self._lib = self._smi.ffi, self._smi.lib
         self._mads = self._ffi.new("uint8_t[]", _SLOTS * MAD_SIZE)
         self._mads_buffer = self._ffi.buffer(self._mads)
-        self._early: list[Incoming] = []  # received while sending, for the next recv
-        self._on_the_way = 0  # requests without a reply so far, or nearly: unsolicited MADs count as replies
+        self._received_early: list[Incoming] = []  # received during `send`, for the next `recv`
+        self._in_flight = 0  # requests without a reply; not exact, because unsolicited MADs count as replies
         self._rows = self._ffi.new("int32_t[]", _SLOTS * self._lib.IBKEYS_RECV_COLUMNS)
         self._errors = self._ffi.new("int32_t[]", _CHUNK)
         self._asked = self._ffi.new("struct ibkeys_asked[]", self._lib.IBKEYS_ASKED)
@@ -95,9 +96,9 @@ class LibibumadPort(Closing):
     def close(self) -> None:
         """Close the device. Safe to call twice."""
         if self._smi is not None:
-            # libumad2sim crashes on a reply for a descriptor that was just closed: let the last ones come in
+            # libumad2sim crashes on a reply for a descriptor that was just closed: receive the last replies first.
             with suppress(TransportError):
-                while self._on_the_way and any(self._take(self._smi, _MOMENT_MS) or ()):
+                while self._in_flight and any(self._receive(self._smi, _PAUSE_MS) or ()):
                     pass
         for device in (self._smi, self._gsi):
             if device is not None:
@@ -117,10 +118,10 @@ class LibibumadPort(Closing):
             raise failed(f"{self.ca_name} port {self.port}", "umad_get_port", errno.ENODEV) from error
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent for a management class; registering again replaces the agent.
+        """Register an agent for a management class; it replaces an earlier agent of the class.
 
-        *methods* are the unsolicited methods that it receives. The agents for 0x01 and 0x81 exist from the start. An SA
-        agent (0x03) gets an answer of many RMPP segments one by one, and has to acknowledge them.
+        *methods* are the unsolicited methods that it receives. The agents for 0x01 and 0x81 exist from the start. The
+        segments of a long SA answer (class 0x03, RMPP) come as single MADs, which the caller has to acknowledge.
 
         Raises AgentRefused, AccessDenied, DeviceGone, UsageError, ClosedError.
         """
@@ -136,8 +137,8 @@ class LibibumadPort(Closing):
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
         """Send a batch in order, with one call into C.
 
-        Returns those that were not sent, each with the kernel's errno: EINVAL for a MAD that was refused by itself,
-        EAGAIN for the rest of the batch when the device takes no more now.
+        Returns the MADs that were not sent, each with the kernel's errno: EINVAL for a MAD that is refused for what it
+        is, EAGAIN for the rest of the batch when the device takes no more now.
 
         Raises DeviceGone, ClosedError; UsageError for a class without an agent; EncodeError for a value out of range.
         """
@@ -145,21 +146,21 @@ class LibibumadPort(Closing):
         requests = batch if isinstance(batch, Requests) else Requests.of(batch)
         failures: list[SendFailure] = []
         for start in range(0, len(requests), _CHUNK):
-            while self._on_the_way >= _MUCH and any(came := self._take(smi, _MOMENT_MS) or ([], [])):
-                self._early += came[1]
+            while self._in_flight >= _MANY_IN_FLIGHT and any(received := self._receive(smi, _PAUSE_MS) or ([], [])):
+                self._received_early += received[1]
             places = range(start, min(start + _CHUNK, len(requests)))
             if self._gsi is None:
                 unsent = self._send(smi, requests, places)
             else:
                 unsent = self._send_both(smi, self._gsi, requests, places)
-            self._on_the_way += len(places) - len(unsent)
+            self._in_flight += len(places) - len(unsent)
             failures += unsent
         return failures
 
     def _send_both(
         self, smi: Descriptor, gsi: Descriptor, requests: Requests, places: Sequence[int]
     ) -> list[SendFailure]:
-        """Send SMPs by one device and GMPs by the other."""
+        """Send the *requests* at *places*, SMPs by *smi* and GMPs by *gsi*; return those that were not sent."""
         failures = []
         for device, qp in ((smi, 0), (gsi, 1)):
             mine = [place for place in places if (requests[place].qpn != 0) == qp]
@@ -167,15 +168,15 @@ class LibibumadPort(Closing):
         return sorted(failures)
 
     def _send(self, device: Descriptor, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
-        """Send the *requests* at *places* by one device."""
-        ffi, count, some = self._ffi, len(places), requests.at(places)
+        """Send the *requests* at *places* by one device; return those that were not sent."""
+        ffi, count, chosen = self._ffi, len(places), requests.at(places)
         unsent = self._lib.ibkeys_send_batch(
             device.fd,
             device.agents,
-            b"".join(some.records),
-            some.tids,
-            some.attributes,
-            some.modifiers,
+            b"".join(chosen.records),
+            chosen.tids,
+            chosen.attributes,
+            chosen.modifiers,
             self._asked,
             count,
             self._errors,
@@ -190,16 +191,16 @@ class LibibumadPort(Closing):
         if not GONE.isdisjoint(codes):
             raise failed(device.where, "umad_send", next(code for code in codes if code in GONE))
         if errno.EINTR in codes:
-            # the signal's handlers have run by now; continue with the rest
+            # The handlers of the signal have run by now: send the rest.
             rest = codes.index(errno.EINTR)
             failures = [SendFailure(places[n], code) for n, code in enumerate(codes[:rest]) if code]
             return failures + self._send(device, requests, places[rest:])
         return [SendFailure(places[n], code) for n, code in enumerate(codes) if code]
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds for a MAD and return all that are there, with one call into C.
+        """Wait up to *timeout* seconds for a MAD and return all MADs that have arrived, with one call into C.
 
-        [] when nothing came in time. A signal does not end the wait unless its handler raises.
+        Returns [] if none arrived in time. A signal does not end the wait unless its handler raises.
         Raises DeviceGone, ClosedError.
         """
         return self._wait(timeout, self._ffi.NULL)[1]
@@ -209,44 +210,44 @@ class LibibumadPort(Closing):
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[MadAnswer], list[Incoming]]:
-        """Return the MADs that come within *timeout* seconds, however many signals come. *answers*: as for `_take`."""
+        """Wait up to *timeout* seconds, through signals, and return what `_receive` returns. *answers*: as there."""
         smi = self._device()
-        if self._early:
-            early, self._early = self._early, []
+        if self._received_early:
+            early, self._received_early = self._received_early, []
             return [], early
         deadline = time.monotonic() + timeout
         while True:
-            # rounded up: a wait that ends too early would be repeated at once
+            # Rounded up: a wait that ended before the deadline would be repeated at once.
             milliseconds = min(-int(-timeout * 1000 // 1), 0x7FFFFFFF) if timeout > 0 else 0
             if self._gsi is None:
-                got = self._take(smi, milliseconds, answers)
+                received = self._receive(smi, milliseconds, answers)
             else:
-                got = self._take_both(smi, self._gsi, milliseconds, answers)
-            if got is not None:
-                return got
+                received = self._receive_both(smi, self._gsi, milliseconds, answers)
+            if received is not None:
+                return received
             timeout = deadline - time.monotonic()
 
-    def _take_both(
+    def _receive_both(
         self, smi: Descriptor, gsi: Descriptor, milliseconds: int, answers: Any
     ) -> tuple[list[MadAnswer], list[Incoming]] | None:
         result = self._lib.ibkeys_poll_pair(smi.fd, gsi.fd, milliseconds)
-        smps = self._take(smi, 0, answers) or ([], [])
-        gmps = self._take(gsi, 0) or ([], [])
-        got = smps[0], smps[1] + gmps[1]
-        return None if result == -errno.EINTR and not any(got) else got
+        smps = self._receive(smi, 0, answers) or ([], [])
+        gmps = self._receive(gsi, 0) or ([], [])
+        received = smps[0], smps[1] + gmps[1]
+        return None if result == -errno.EINTR and not any(received) else received
 
-    def _take(
+    def _receive(
         self, device: Descriptor, milliseconds: int, answers: Any = None
     ) -> tuple[list[MadAnswer], list[Incoming]] | None:
-        """Return the answers that C matched to requests, and all other MADs; None when a signal ended the wait.
+        """Return the answers that C matched to requests, and all other MADs; None if a signal ended the wait.
 
-        *answers*: where C puts those that it matches; without it none is matched.
+        *answers*: the C structure for the matched answers; without it no answer is matched.
         """
         ffi = self._ffi
         answers = answers or ffi.NULL
         count = self._lib.ibkeys_recv_batch(device.fd, self._mads, self._rows, answers, _SLOTS, milliseconds)
         if count > 0:
-            self._on_the_way = max(0, self._on_the_way - count)
+            self._in_flight = max(0, self._in_flight - count)
             if not answers:
                 return [], self._incoming(count)
             matched = answers.count
@@ -266,7 +267,7 @@ class LibibumadPort(Closing):
         mads: Sequence[bytes] = _SLOT_BYTES[count](self._mads_buffer[: count * MAD_SIZE])
         if min(lengths) < MAD_SIZE:
             mads = [mad[:length] for mad, length in zip(mads, lengths, strict=True)]
-        # Incoming(...) for each, without a call in Python for each
+        # This makes an Incoming of each without a call in Python for each.
         return list(map(tuple.__new__, repeat(Incoming), zip(mads, rows[1::4], rows[2::4], rows[3::4], strict=True)))
 
     def _device(self) -> Descriptor:

@@ -24,7 +24,7 @@ from ibkeys.umad.port import Incoming, Outgoing
 LINKTYPE_ERF: Final = 197
 ERF_INFINIBAND: Final = 21
 _FILE_HEADER: Final = struct.pack("<IHHiIII", 0xA1B2C3D4, 2, 4, 0, 0, 65535, LINKTYPE_ERF)
-_ERF_TIME: Final = struct.Struct("<Q")  # seconds, 32 bits before and 32 after the point: little-endian, the rest is not
+_ERF_TIME: Final = struct.Struct("<Q")  # units of 2**-32 seconds; little-endian, unlike the other fields
 _ERF: Final = struct.Struct(">BBHHH")
 _ERF_VARYING_LENGTH: Final = 4
 _ERF_ALIGNMENT: Final = 8
@@ -41,8 +41,8 @@ class PcapFile:
     """An observer of a `Tap` that writes every whole MAD to *path*, a new file of mode 0600 in place of an older one.
 
     An inherited descriptor, such as /dev/stdout, is written to as it is. Unless *show_keys*, only known fields that are
-    not keys are written (`masked`). *local_lid*: the own LID, for the made-up headers. Raises StoreError when the file
-    cannot be written.
+    not keys are written (`masked`). *local_lid*: this port's LID, for the made-up headers. *clock*: returns the
+    seconds since 1970. Each method raises StoreError when the file cannot be written.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class PcapFile:
             self._write(mad.mad, self._lid, mad.lid, mad.qpn, mad.sl)
 
     def received(self, mad: Incoming) -> None:
-        """Write a MAD that was received."""
+        """Write a MAD that was received, unless it is the report of a timeout."""
         if not mad.status:
             self._write(mad.mad, mad.lid, self._lid, mad.qpn, 0)
 
@@ -87,7 +87,8 @@ class PcapFile:
 
 
 def erf_of(frame: bytes, ticks: int) -> bytes:
-    """Return *frame* in an ERF record, filled up to whole 64-bit words. *ticks*: seconds since 1970, times 2 to 32."""
+    """Return *frame* in an ERF record, padded to a multiple of 8 bytes. *ticks*: time since 1970 in units of 2**-32
+    seconds."""
     whole = _ERF_TIME.size + _ERF.size + len(frame)
     padding = -whole % _ERF_ALIGNMENT
     header = _ERF.pack(ERF_INFINIBAND, _ERF_VARYING_LENGTH, whole + padding, 0, len(frame))
@@ -95,7 +96,8 @@ def erf_of(frame: bytes, ticks: int) -> bytes:
 
 
 def frame_of(mad: bytes, source: int, destination: int, qpn: int, sl: int = 0) -> bytes:
-    """Return *mad* in a made-up packet between two LIDs; *qpn* is 0 (SMPs, on VL 15) or 1 (GMPs)."""
+    """Return *mad* in a made-up packet from LID *source* to LID *destination*; *qpn*: 0 for an SMP (on VL 15), 1 for a
+    GMP."""
     is_gmp = qpn != 0
     lrh = _LRH.pack(0 if is_gmp else 0xF0, sl << 4 | _LNH_BTH, destination & 0xFFFF, _WORDS, source & 0xFFFF)
     bth = _BTH.pack(_UD_SEND_ONLY, 0, 0xFFFF, 1 if is_gmp else 0, 0)

@@ -1,9 +1,10 @@
 """Sending MADs from this host: the interface of a port, and the batches for it.
 
-A `UmadPort` is one port of one local channel adapter. It handles MADs as bytes, agents, and this host's attributes of
-the port; it has no knowledge of attributes, retries or policy. Two backends implement it: `ibkeys.umad.libibumad` (the
-real stack) and `ibkeys.umad.simulated`. Others are around one of these and have it as ``inner``: `ibkeys.umad.tap`,
-`ibkeys.client.report_port`. None is thread-safe: one thread for each instance.
+A `UmadPort` is one port of one local channel adapter. It sends and receives MADs as bytes, registers agents, and shows
+what this host knows about the port. It knows nothing of the attributes in MADs, of retries or of policy. Two backends
+implement it: `ibkeys.umad.libibumad` (the real stack) and `ibkeys.umad.simulated`. The ports of `ibkeys.umad.tap` and
+`ibkeys.client.report_port` wrap another port, which is their ``inner``. None is thread-safe: use each instance in one
+thread only.
 """
 
 from __future__ import annotations
@@ -23,11 +24,11 @@ ETIMEDOUT = 110
 
 # The head of a record, as `struct ibkeys_record` in native/batch.h begins: the length, then the fields of `Outgoing`
 # other than the MAD, in their order. The MAD comes after the head.
-_WAY: Final = struct.Struct("=7I")
+_HEAD: Final = struct.Struct("=7I")
 _ADDRESS: Final = struct.Struct("=6I")
-_LENGTH_SIZE: Final = _WAY.size - _ADDRESS.size
-_MAD_AT: Final = _WAY.size
-_NUMBER: Final = struct.Struct(">I").pack
+_LENGTH_SIZE: Final = _HEAD.size - _ADDRESS.size
+_MAD_AT: Final = _HEAD.size
+_pack_number: Final = struct.Struct(">I").pack
 
 
 class Outgoing(NamedTuple):
@@ -124,13 +125,13 @@ class UmadPort(Protocol):
         """
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order. Returns those that the kernel refused (EINVAL, ...); the others were sent.
+        """Send a batch, in order. Returns the MADs that the kernel refused (EINVAL, ...); all others were sent.
 
         Raises DeviceGone when the device was removed, ClosedError after close().
         """
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds for at least one MAD and return all that are there; [] when nothing came.
+        """Wait up to *timeout* seconds for a MAD and return all MADs that have arrived; [] if none arrived in time.
 
         The TransactionID's upper 32 bits belong to the kernel: compare the lower half only.
         Raises DeviceGone, ClosedError.
@@ -150,31 +151,31 @@ class UmadPort(Protocol):
 
 
 def innermost(port: UmadPort) -> UmadPort:
-    """Return the port itself, inside all ports around it (``inner``)."""
+    """Return the port of a backend inside *port*: that of the last ``inner``, or *port* itself if it wraps no other."""
     inner: UmadPort | None = getattr(port, "inner", None)
     return port if inner is None else innermost(inner)
 
 
 def receiver(port: UmadPort) -> Callable[[float], tuple[list[MadAnswer], list[Incoming]]]:
-    """Return ``recv_answers`` of a port that matches answers to requests itself, else an equivalent that uses `recv`.
+    """Return the function that receives MADs at *port*: its ``recv_answers`` if it matches answers to requests itself,
+    else one that calls `recv` and matches none.
 
-    It receives as `recv` does, and returns the answers that were matched to their requests, and separately all others.
-    Matched is an SMP of 256 bytes, with the R bit and Status 0 (except the D bit), whose TransactionID, class,
-    AttributeID and AttributeModifier are those of a request that was sent and not answered yet. Not every such answer
-    need be matched: one may still be among the others. It raises the errors of `recv`.
+    The function takes a timeout as `recv` does and raises the same errors. It returns two lists: the matched answers,
+    and all other MADs. A matched answer is an SMP of 256 bytes with the R bit and Status 0 (apart from the D bit); its
+    TransactionID, class, AttributeID and AttributeModifier are those of a request that was not answered before. The
+    second list may still contain such answers.
     """
     matching: Callable[[float], tuple[list[MadAnswer], list[Incoming]]] | None = getattr(port, "recv_answers", None)
     return matching or (lambda timeout: ([], port.recv(timeout)))
 
 
 class Requests(Sequence[Outgoing]):
-    """A batch of MADs, each in parts: a record (`way_of` and the MAD), the TransactionID's lower half, AttributeID and
-    AttributeModifier.
+    """A batch of MADs, each in four parts: a record (`record_head` and the MAD), the lower half of the TransactionID,
+    the AttributeID and the AttributeModifier. The last three replace the values in the record's MAD.
 
-    These three replace those in the record's MAD. Its items are `Outgoing`. A sweep sends many thousands of Gets, most
-    of which differ from another in these three numbers: the common part of those to one agent is made once.
-    `ibkeys.umad.libibumad` passes the parts to C, which joins them; any other port iterates, and gets each `Outgoing`
-    whole.
+    A sweep sends many thousands of Gets. Most Gets to one agent differ in these three numbers only, so they share a
+    record, which is made once. `ibkeys.umad.libibumad` passes the parts to C, which joins them. Every other port
+    iterates over the batch, whose items are complete `Outgoing` tuples.
     """
 
     __slots__ = ("attributes", "modifiers", "records", "tids")
@@ -187,13 +188,14 @@ class Requests(Sequence[Outgoing]):
 
     @classmethod
     def of(cls, batch: Sequence[Outgoing]) -> Self:
-        """Return a batch in parts. Raises EncodeError for a MAD that is too long, and the errors of `way_of`."""
+        """Return *batch* in parts. Raises EncodeError for a MAD of more than 256 bytes or less than 2, and the errors
+        of `record_head`."""
         requests = cls()
         for mad, *address in batch:
             if not 2 <= len(mad) <= MAD_SIZE:
                 raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
             whole = mad.ljust(MAD_SIZE, b"\0")
-            requests.records.append(way_of(address, len(mad)) + whole)
+            requests.records.append(record_head(address, len(mad)) + whole)
             requests.tids.append(int.from_bytes(whole[at.TID]))
             requests.attributes.append(int.from_bytes(whole[at.ATTRIBUTE_ID]))
             requests.modifiers.append(int.from_bytes(whole[at.ATTRIBUTE_MODIFIER]))
@@ -201,14 +203,14 @@ class Requests(Sequence[Outgoing]):
 
     def at(self, places: Sequence[int]) -> Requests:
         """Return the MADs at *places*, in that order."""
-        if len(places) == len(self.tids):  # nearly always
+        if len(places) == len(self.tids):  # Nearly every batch is small enough to be sent as a whole.
             return self
-        some = Requests()
-        some.records = [self.records[place] for place in places]
-        some.tids = [self.tids[place] for place in places]
-        some.attributes = [self.attributes[place] for place in places]
-        some.modifiers = [self.modifiers[place] for place in places]
-        return some
+        subset = Requests()
+        subset.records = [self.records[place] for place in places]
+        subset.tids = [self.tids[place] for place in places]
+        subset.attributes = [self.attributes[place] for place in places]
+        subset.modifiers = [self.modifiers[place] for place in places]
+        return subset
 
     def __len__(self) -> int:
         return len(self.tids)
@@ -228,14 +230,14 @@ class Requests(Sequence[Outgoing]):
         return map(self.__getitem__, range(len(self)))
 
 
-def way_of(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
-    """Return the head of a record for a MAD of *length* bytes: its address in the form for C.
+def record_head(address: Sequence[int], length: int = MAD_SIZE) -> bytes:
+    """Return the head of the record of a MAD of *length* bytes: the length and the address, in the form for C.
 
-    The record of a MAD is this head and 256 bytes. *address*: the values that follow the MAD in `Outgoing`. Raises
-    EncodeError for a number of more than 32 bits.
+    A record is this head followed by the MAD, filled up to 256 bytes. *address*: the values that follow the MAD in
+    `Outgoing`. Raises EncodeError for a number that does not fit into 32 bits.
     """
     try:
-        return _WAY.pack(length, *address)
+        return _HEAD.pack(length, *address)
     except struct.error as error:
         raise EncodeError(f"a MAD's address or timeout is not a 32-bit number: {error}") from None
 
@@ -246,9 +248,9 @@ def address_of(record: bytes) -> tuple[int, int, int, int, int, int]:
 
 
 def mad_of(record: bytes, tid: int, attribute_id: int, modifier: int) -> bytes:
-    """Return the 256 bytes of a record's MAD with the TransactionID's lower half, the AttributeID and the modifier."""
+    """Return the 256 bytes of the MAD in *record* with these numbers in it; *tid*: the TransactionID's lower half."""
     mad = bytearray(record[_MAD_AT:])
-    mad[at.TID] = _NUMBER(tid)
+    mad[at.TID] = _pack_number(tid)
     mad[at.ATTRIBUTE_ID] = attribute_id.to_bytes(2)
-    mad[at.ATTRIBUTE_MODIFIER] = _NUMBER(modifier)
+    mad[at.ATTRIBUTE_MODIFIER] = _pack_number(modifier)
     return bytes(mad)

@@ -15,7 +15,7 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The result of one check. ``ok`` is None when it cannot be determined; ``advice`` is empty when none is needed."""
+    """The result of one check. ``ok``: None if it cannot be determined; ``advice``: empty if nothing is to be done."""
 
     name: str
     ok: bool | None
@@ -28,10 +28,11 @@ def probe(
     binding: Callable[[], object] = devices.binding,
     list_cas: Callable[[], Sequence[LocalCa]] = devices.list_cas,
 ) -> list[ProbeResult]:
-    """Return the checks of library, kernel module, device files, channel adapters and ports, in that order.
+    """Return the results for libibumad, RDMA devices, kernel module, device files, channel adapters and their ports, in
+    that order.
 
-    Reads directories under *root*; the channel adapters come from *list_cas*, which calls libibumad. Needs no
-    privileges.
+    Reads folders under *root*. *binding* loads libibumad, *list_cas* asks it for the channel adapters. Needs no
+    privileges. Raises DeviceGone.
     """
     checks = [_library(binding), _class(root), _module(root), _device_files(root)]
     if not checks[0].ok:
@@ -51,7 +52,7 @@ def probe(
 
 
 def _listdir(root: Path, path: str) -> list[str] | None:
-    # os.listdir, because libumad2sim replaces it
+    # os.listdir(), because libumad2sim intercepts it.
     names = or_none(os.listdir, root / path.lstrip("/"))
     return None if names is None else sorted(names)
 
@@ -70,7 +71,7 @@ def _class(root: Path) -> ProbeResult:
         return ProbeResult("RDMA devices", True, f"{devices.SYS_INFINIBAND}: {', '.join(names)}")
     detail = f"{devices.SYS_INFINIBAND} is {'empty' if names is not None else 'not there'}"
     return ProbeResult(
-        "RDMA devices", False, detail, "no HCA, or its driver is not loaded: lspci, then modprobe mlx5_ib (or its kind)"
+        "RDMA devices", False, detail, "no HCA, or its driver is not loaded: lspci, then modprobe mlx5_ib or its like"
     )
 
 
@@ -89,12 +90,12 @@ def _device_files(root: Path) -> ProbeResult:
         if "umad2sim" in os.environ.get("LD_PRELOAD", ""):
             return ProbeResult("device files", None, "simulated by libumad2sim: there are no files to check")
         return ProbeResult(
-            "device files", False, f"no {folder}/umad*", "modprobe ib_umad; in a container, pass the devices on"
+            "device files", False, f"no {folder}/umad*", "modprobe ib_umad; in a container, pass the devices to it"
         )
     closed = [name for name in umads if not os.access(root / folder.lstrip("/") / name, os.R_OK | os.W_OK)]
     if closed:
         detail = f"{folder}: this user may not open {', '.join(closed)}"
-        return ProbeResult("device files", False, detail, "run as root: who may send SMPs controls the fabric")
+        return ProbeResult("device files", False, detail, "run as root: whoever can send SMPs controls the fabric")
     return ProbeResult("device files", True, f"{folder}: {', '.join(umads)}, readable and writable")
 
 

@@ -39,8 +39,10 @@ class SubnetReader(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class SimSpec:
-    """The parsed text of ``--backend sim:...``. ``path`` "" is the packaged demo fabric; the faults are shares from 0
-    to 1."""
+    """The parsed text of ``--backend sim:...``.
+
+    ``path``: "" for the packaged demo fabric. ``drop``, ``duplicate`` and ``delay``: shares of the packets, 0 to 1.
+    """
 
     path: str = ""
     state: Path | None = None
@@ -59,8 +61,8 @@ class SimSpec:
     def load(self, read: SubnetReader = Subnet.from_file) -> Subnet:
         """Build the subnet, without its saved state.
 
-        *read*: builds the subnet from the file, which by default must be a net file. Raises the errors of *read*, and
-        AddressError.
+        *read*: builds the subnet from the file, by default from a net file. Raises the errors of *read*, and
+        AddressError if ``sm`` is no node.
         """
         subnet = read(self.path or DEMO, self.port_guids, self.seed, self.links)
         subnet.inbound_check = self.inbound_check
@@ -77,9 +79,9 @@ class SimSpec:
 
 
 def stores_of(backend: str, keystore: str | None = None, journal: str | None = None) -> StorePaths:
-    """Return the files of a run on *backend*, without opening any. *keystore* and *journal* are the user's own choice.
+    """Return the paths of the key store and the journal for a run on *backend*, without opening any.
 
-    Raises the errors of `parse_spec`.
+    *keystore* and *journal*: the paths that the user chose; None or "": the default. Raises the errors of `parse_spec`.
     """
     simulated = backend != "umad"
     return store_paths(
@@ -91,7 +93,7 @@ def stores_of(backend: str, keystore: str | None = None, journal: str | None = N
 
 
 def parse_spec(text: str) -> SimSpec:
-    """Read ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
+    """Parse ``sim:FILE[,option=value]...``; the options are state=PATH, port-guids=file|ibsim, seed=N,
     links=active|initialize, sm=NODE, sa-key=KEY, sa-trust=plain|enhanced,
     sa-wildcards=accepted|refused, drop=PCT, duplicate=PCT, delay=PCT, inbound-check=partition|membership.
 
@@ -117,7 +119,8 @@ def parse_spec(text: str) -> SimSpec:
 
 
 def _split(text: str) -> tuple[str, dict[str, str]]:
-    """Return the file and the options, each given once at most."""
+    """Return the file and the options. Raises UsageError for another backend, and for an option that is unknown, empty
+    or given twice."""
     scheme, colon, rest = text.partition(":")
     if scheme != SCHEME or (rest and not colon):
         raise UsageError(f"backend {text!r} is not known: use umad, or sim:FILE for a simulated subnet")

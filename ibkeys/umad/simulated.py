@@ -1,9 +1,9 @@
 """The simulated backend: a `UmadPort` on a port of a simulated subnet, with a virtual clock.
 
-It behaves as the kernel does: each attempt times out by itself and is returned with status 110 and the 24-byte header,
-the upper half of a TransactionID belongs to it, and a local port that refuses an SMP may end it in three ways
-(`SimulatedPort.local_refusal`). Unlike a kernel it delivers late and duplicate replies, as libumad2sim does, because a
-program must tolerate them; ``discard_late`` turns that off.
+It behaves as the kernel does. Each attempt times out by itself and is returned with status 110 and the 24-byte header.
+The port sets the upper half of the TransactionIDs. An SMP that the local port refuses ends in one of three ways
+(`SimulatedPort.local_refusal`). Unlike the kernel, but like libumad2sim, it delivers late and duplicate replies,
+because a program must tolerate them; ``discard_late`` turns that off.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from ibkeys.umad.port import ETIMEDOUT, Incoming, LocalCa, LocalPort, Outgoing, 
 from ibkeys.umad.sim_spec import SimSpec, SubnetReader, parse_spec
 
 CA_NAME: Final = "sim0"
-MIN_MAD: Final = 36  # the kernel's ib_umad_write() refuses less
+MIN_MAD: Final = 36  # The kernel's ib_umad_write() refuses shorter MADs.
 
 LocalRefusal = Literal["timeout", "silent", "einval"]
 """How a refused SMP to the local port (hop count 0) ends: the kernel's timeout, nothing at all, or EINVAL from send."""
@@ -47,16 +47,17 @@ def open_simulated(
 ) -> SimulatedPort:
     """Open the port of a simulated subnet that *spec* describes.
 
-    *at* is the local node (NodeDescription, node id or GUID); else SIM_HOST, else the file's first node. On a switch
-    that is port 0, elsewhere *port*, else the first port with a link. *read*: builds the subnet from the file, which
-    by default must be a net file. Raises UsageError, FileFormatError, AddressError, NoDevice, StoreLocked, StoreError.
+    *at*: the local node (NodeDescription, node id or GUID); None: the node that SIM_HOST names, else the first node of
+    the file. *port*: its port; None: port 0 of a switch, else the first port with a link. *ca*: "sim0" or None. *read*:
+    builds the subnet from the file, by default from a net file. Raises UsageError, EncodeError, FileFormatError,
+    AddressError, NoDevice, StoreLocked, StoreError.
     """
     if isinstance(spec, str):
         spec = parse_spec(spec)
     _check_ca(ca)
     subnet = spec.load(read)
     node = _home(subnet, at)
-    number = _choose_port(subnet, node, port)  # a spec that it refuses has no state file
+    number = _choose_port(subnet, node, port)  # Before the next line, which creates the state file.
     state = StateFile(spec.state, subnet) if spec.state is not None else None
     return SimulatedPort(subnet, node, number, state=state)
 
@@ -64,7 +65,8 @@ def open_simulated(
 def port_on(
     subnet: Subnet, ca: str | None = None, port: int | None = None, at: str | int | None = None
 ) -> SimulatedPort:
-    """Open a port of a subnet that the caller made; the arguments are those of `open_simulated`."""
+    """Open a port of a subnet that the caller made; the arguments are those of `open_simulated`. Raises AddressError,
+    NoDevice."""
     _check_ca(ca)
     return SimulatedPort(subnet, _home(subnet, at), port)
 
@@ -103,16 +105,18 @@ def _choose_port(subnet: Subnet, node: SimNode, port: int | None) -> int:
 
 
 class SimulatedPort(Closing):
-    """A `UmadPort` at a port of *subnet*. Several may share one subnet, and its clock, in a process.
+    """A `UmadPort` at a port of *subnet*. Several instances in a process may share a subnet and its clock.
 
-    `recv` moves the subnet's clock: to the next MAD that arrives, or by the whole timeout when none does. Tests may set
-    ``local_refusal``, ``discard_late`` and ``gone`` (the device was removed). Not thread-safe.
+    `recv` moves the subnet's clock: to the next MAD that arrives, or by the whole timeout if none arrives. Tests may
+    set ``local_refusal``, ``discard_late`` and ``gone`` (the device was removed). ``home``: the port of the subnet.
+    Not thread-safe.
     """
 
     def __init__(
         self, subnet: Subnet, node: SimNode | str | int, port: int | None = None, *, state: StateFile | None = None
     ) -> None:
-        """*port* None is port 0 of a switch, else the first port with a link. Raises AddressError, NoDevice."""
+        """Attach to *port* of *node*; None: port 0 of a switch, else the first port with a link. *state*: the file in
+        which the subnet is saved. Raises AddressError, NoDevice."""
         home = subnet.node(node)
         self.subnet = subnet
         self.ca_name = CA_NAME
@@ -127,7 +131,7 @@ class SimulatedPort(Closing):
         self._methods: dict[int, frozenset[int]] = dict.fromkeys(SMP_CLASSES, frozenset())
         self._queue: list[tuple[float, int, Incoming | tuple[int, int]]] = []
         self._sequence = 0
-        # (class, TransactionID) -> (place of its timeout in the queue, header to give back)
+        # Requests without an answer: (class, TransactionID) -> (number of its timeout in the queue, its header).
         self._outstanding: dict[tuple[int, int], tuple[int, bytes]] = {}
         self._detach = subnet.attach(self.home, self._unsolicited)
 
@@ -142,11 +146,14 @@ class SimulatedPort(Closing):
         return _local_port(self.home)
 
     def local_ca(self) -> LocalCa:
-        """Return the node this port belongs to as a CA of this host, with all its ports."""
+        """Return the node of this port as a CA of this host, with all its ports."""
         return local_ca(self.home.node)
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent. Raises AgentRefused when a program at this port owns one of *methods* already."""
+        """Register an agent for a management class; *methods* are the unsolicited methods that it receives.
+
+        Raises AgentRefused when a program at this port owns one of *methods* already; ClosedError, DeviceGone.
+        """
         self._check_open()
         owned = self._methods.get(mgmt_class, frozenset())
         if not self.subnet.receivers.claim(self.home, self._unsolicited, mgmt_class, set(methods)):
@@ -156,7 +163,7 @@ class SimulatedPort(Closing):
         self._methods[mgmt_class] = owned | frozenset(methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order, and return those that were refused. Raises ClosedError, DeviceGone, StoreError."""
+        """Send a batch, in order, and return the MADs that were refused. Raises ClosedError, DeviceGone, StoreError."""
         self._check_open()
         failures: list[SendFailure] = []
         for index, out in enumerate(batch):
@@ -194,19 +201,21 @@ class SimulatedPort(Closing):
                 self.push(now + delay, Incoming(reply, 0, slid, out.qpn))
         return True
 
-    def push(self, when: float, what: Incoming | tuple[int, int]) -> int:
-        """Add a MAD, or the timeout of a request, that comes in at *when*. Returns its number in the order of
-        adding."""
+    def push(self, when: float, item: Incoming | tuple[int, int]) -> int:
+        """Let `recv` return *item* at *when*, in seconds of the subnet's clock. Returns the number of the item.
+
+        *item*: a MAD, or the class and TransactionID of a request that times out then.
+        """
         self._sequence += 1
-        heapq.heappush(self._queue, (when, self._sequence, what))
+        heapq.heappush(self._queue, (when, self._sequence, item))
         return self._sequence
 
     def _unsolicited(self, delivery: Delivery) -> None:
         mad = delivery.mad
         mgmt_class = mad[at.MGMT_CLASS]
-        wanted = mad[at.METHOD] in self._methods.get(mgmt_class, ())
+        is_registered = mad[at.METHOD] in self._methods.get(mgmt_class, ())
         is_mine = _is_answer(mad) and (mgmt_class, int.from_bytes(mad[at.TID])) in self._outstanding
-        if wanted or is_mine or (_is_segment(mad) and mgmt_class in self._methods):
+        if is_registered or is_mine or (_is_segment(mad) and mgmt_class in self._methods):
             qpn = 0 if mgmt_class in SMP_CLASSES else 1
             self.push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
@@ -234,18 +243,18 @@ class SimulatedPort(Closing):
         arrived: list[Incoming] = []
         queue, outstanding = self._queue, self._outstanding
         while queue and queue[0][0] <= now:
-            _, sequence, what = heapq.heappop(queue)
-            if isinstance(what, Incoming):
-                mad = what.mad
-                waited_for = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])), None)
-                if waited_for is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
+            _, sequence, item = heapq.heappop(queue)
+            if isinstance(item, Incoming):
+                mad = item.mad
+                request = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])), None)
+                if request is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
                     continue
-                arrived.append(what)
+                arrived.append(item)
             else:
-                waiting = outstanding.get(what)
-                if waiting is not None and waiting[0] == sequence:
-                    del outstanding[what]
-                    arrived.append(Incoming(waiting[1], ETIMEDOUT))
+                request = outstanding.get(item)
+                if request is not None and request[0] == sequence:
+                    del outstanding[item]
+                    arrived.append(Incoming(request[1], ETIMEDOUT))
         return arrived
 
     def now(self) -> float:
@@ -279,13 +288,13 @@ def _is_answer(mad: bytes) -> bool:
 
 
 def _is_segment(mad: bytes) -> bool:
-    """Return whether this is an RMPP MAD of an answer of the SA: the kernel delivers all of them (mad.c, user RMPP)."""
+    """Return whether *mad* is an RMPP MAD of an answer of the SA: the kernel delivers every one (mad.c, user RMPP)."""
     is_of_sa = mad[at.MGMT_CLASS] == MgmtClass.SUBN_ADM
     return is_of_sa and bool(mad[at.METHOD] & at.RESPONSE) and bool(mad[at.RMPP_FLAGS] & ACTIVE)
 
 
 def local_ca(node: SimNode) -> LocalCa:
-    """Return a simulated node as the host on it would see it."""
+    """Return a simulated node as a CA of the host that it simulates."""
     kind = f"MT{node.device_id}" if node.vendor_id in (0x2C9, 0x15B3) else f"0x{node.device_id:04x}"
     return LocalCa(
         name=CA_NAME,

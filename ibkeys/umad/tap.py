@@ -1,4 +1,4 @@
-"""A tap on a port: a `UmadPort` that passes everything on to the port and to observers (a trace, a capture file)."""
+"""A tap on a port: a `UmadPort` around another port that shows every MAD to observers (a trace, a capture file)."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from ibkeys.umad.wrapped_port import WrappedPort
 
 
 class Observer(Protocol):
-    """An observer gets every MAD of a port, in order. It gets the MADs themselves: it has to mask keys itself."""
+    """The interface of an object that gets every MAD of a port, in order. The keys in the MADs are not masked."""
 
     def sent(self, mad: Outgoing, errno: int) -> None:
-        """Process a MAD that was given to the kernel; *errno* is not 0 when the kernel refused it."""
+        """Process a MAD that was passed to the kernel; *errno* is not 0 if the kernel refused it."""
 
     def received(self, mad: Incoming) -> None:
         """Process a MAD that was received, or the kernel's report that a request timed out."""
@@ -33,8 +33,8 @@ class Observer(Protocol):
 class Tap(WrappedPort):
     """A port around another port that passes each MAD to *observers*.
 
-    An observer that fails is dropped, with one call of *complain*: a full disk or a closed pipe must not stop a change
-    between its Set and its proof.
+    An observer that fails is removed, and *complain* is called once with a message: a full disk or a closed pipe must
+    not stop a change between its Set and its proof.
     """
 
     def __init__(
@@ -54,10 +54,10 @@ class Tap(WrappedPort):
 
     def recv(self, timeout: float) -> list[Incoming]:
         """Receive, and pass the received MADs to the observers."""
-        came = self.inner.recv(timeout)
-        for mad in came:
+        received = self.inner.recv(timeout)
+        for mad in received:
             self._show(methodcaller("received", mad))
-        return came
+        return received
 
     def _show(self, show: Callable[[Observer], None]) -> None:
         for observer in tuple(self._observers):
@@ -76,7 +76,11 @@ class Tap(WrappedPort):
 
 
 class Trace:
-    """An observer that writes each MAD in words, keys masked always: two lines for each, the second its attribute."""
+    """An observer that writes one line for each MAD, and for all but Gets a second line with the attribute if it is
+    known. Keys are always masked.
+
+    *write*: writes one line, which has no line feed.
+    """
 
     def __init__(self, write: Callable[[str], None]) -> None:
         self._write = write

@@ -218,7 +218,7 @@ def test_a_program_ends_when_the_server_is_killed() -> None:
 def test_a_program_ends_when_the_server_hangs_while_it_attaches() -> None:
     """libumad2sim does not return from the first opendir(), also where the server is killed then."""
     program = (
-        "import sys; from ibkeys.umad import devices; devices.LONGEST_LOOK = 1; from ibkeys.cli import main; main()"
+        "import sys; from ibkeys.umad import devices; devices.LISTING_LIMIT = 1; from ibkeys.cli import main; main()"
     )
     with Served(TWO_SWITCH, links="active") as fabric:
         assert fabric.program is not None
