@@ -12,7 +12,7 @@ from ibkeys.change.next_commands import ROLLBACKS, next_commands_of
 from ibkeys.doctor.host_facts import check_run, check_run_to_move, check_steps
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.hardware.loopback.putting_back import COMMAND as REPORT
-from ibkeys.hardware.loopback.putting_back import not_put_back
+from ibkeys.hardware.loopback.putting_back import find_unrestored
 from ibkeys.printable import counted, named
 from ibkeys.store.backup import last_backup
 from ibkeys.store.journal import Journal, OperationRecord
@@ -104,7 +104,7 @@ def _state(record: OperationRecord) -> str:
 def _left_by_a_report(path: Path) -> Iterator[ProbeResult]:
     """Yield a check for test writes that were interrupted and not restored."""
     with Journal.read(path) as journal:
-        left = not_put_back(journal)
+        left = find_unrestored(journal)
     if left:
         numbers = ", ".join(str(written.record.id) for written in left)
         advice = "`ibkeys doctor --report FILE --write-loopback PORTS` with the same two ports puts them back first"

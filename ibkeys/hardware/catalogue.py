@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from types import ModuleType
 from typing import Final
 
-from ibkeys.hardware.check import DeviceCheck, Finding, checks_in, made, not_checked
+from ibkeys.hardware.check import DeviceCheck, Finding, checks_in, make_check, not_checked
 from ibkeys.hardware.checks import (
     answers,
     class_keys,
@@ -37,11 +37,12 @@ CHECKS: Final[tuple[DeviceCheck, ...]] = (
 
 
 def all_findings(reading: FabricReading) -> Iterator[Finding]:
-    """Make all checks, one after the other. Nothing is changed. Raises exceptions other than IbkeysError."""
+    """Make all checks, one after the other, and yield their findings. Nothing in the fabric is changed, and no
+    IbkeysError is raised."""
     for each in CHECKS:
-        yield made(each, reading)
+        yield make_check(each, reading)
 
 
-def none_made(why: str) -> list[Finding]:
-    """Return all checks as not made, for one reason."""
-    return [each.found(not_checked(why)) for each in CHECKS]
+def none_checked(why: str) -> list[Finding]:
+    """Return a finding for every check, that it was not made. *why*: the reason in words."""
+    return [each.finding(not_checked(why)) for each in CHECKS]

@@ -13,9 +13,11 @@ if TYPE_CHECKING:
     from ibkeys.hardware.reading import FabricReading
 
 Basis = Literal["standard", "simulator", "guess", "unknown"]
-"""The basis of an assumption: the standard or another program; only our simulator; a guess; there is no assumption."""
+"""The basis of an assumption. ``standard``: the standard or another program. ``simulator``: only our simulator does
+so. ``unknown``: there is no assumption."""
 CheckOutcome = Literal["same", "differs", "seen", "not-checked"]
-"""``same``, ``differs``: compared with the assumption. ``seen``: a value for which there was no assumption."""
+"""``same``, ``differs``: compared with the assumption. ``seen``: a value for which there was no assumption.
+``not-checked``: there is no value."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +41,7 @@ def differs(text: str, **values: Any) -> CheckAnswer:
 
 
 def as_assumed(is_so: bool, text: str, **values: Any) -> CheckAnswer:
-    """Return `same` or `differs`."""
+    """Return the answer `same` if *is_so*, else `differs`."""
     return CheckAnswer("same" if is_so else "differs", text, values)
 
 
@@ -49,7 +51,7 @@ def seen(text: str, **values: Any) -> CheckAnswer:
 
 
 def not_checked(why: str) -> CheckAnswer:
-    """Return the answer that no query was sent, or nothing came back; *why* in words."""
+    """Return the answer that there is no value, because no query was sent or answered. *why*: the reason in words."""
     return CheckAnswer("not-checked", why)
 
 
@@ -78,7 +80,7 @@ class Finding:
 class DeviceCheck:
     """An assumption about real devices. ``id``: subject and name, for programs. ``assumed``: in words.
 
-    ``ask`` queries the fabric and returns the answer; it may raise IbkeysError: then the check was not made, for the
+    ``ask``: queries the fabric and returns the answer. An IbkeysError of it means that the check was not made, for the
     reason in the error.
     """
 
@@ -87,13 +89,13 @@ class DeviceCheck:
     assumed: str
     ask: Callable[[FabricReading], CheckAnswer]
 
-    def found(self, answer: CheckAnswer) -> Finding:
-        """Return the finding of this check that has *answer*."""
+    def finding(self, answer: CheckAnswer) -> Finding:
+        """Return *answer* together with this check's id and assumption."""
         return Finding(self.id, self.basis, self.assumed, answer)
 
 
 def check(id: str, basis: Basis, assumed: str) -> Callable[[Callable[[FabricReading], CheckAnswer]], DeviceCheck]:
-    """Return the decorator that makes a check of the function that queries the fabric."""
+    """Return a decorator, which turns the function that queries the fabric into a check."""
     return partial(DeviceCheck, id, basis, assumed)
 
 
@@ -102,10 +104,10 @@ def checks_in(names: Mapping[str, object]) -> tuple[DeviceCheck, ...]:
     return tuple(each for each in names.values() if isinstance(each, DeviceCheck))
 
 
-def made(each: DeviceCheck, reading: FabricReading) -> Finding:
-    """Make one check. An IbkeysError becomes the reason why it was not made."""
+def make_check(each: DeviceCheck, reading: FabricReading) -> Finding:
+    """Make the check *each* and return its finding. An IbkeysError becomes the reason why it was not made."""
     try:
         answer = each.ask(reading)
     except IbkeysError as error:
         answer = not_checked(str(error))
-    return each.found(answer)
+    return each.finding(answer)

@@ -53,10 +53,10 @@ _HASHED: Final = (
 
 @dataclass(frozen=True)
 class HardwareReport:
-    """The report of one examination.
+    """The report of one examination. `rows` and `write` mask all keys, and with ``hashed`` also addresses and names.
 
-    ``reading``: None where the local port could not be opened. ``host``: doctor's findings about this host, one mapping
-    for each check. All output of it is masked.
+    ``reading``: None if the local port could not be opened. ``host``: doctor's findings about this host, one mapping
+    for each check.
     """
 
     reading: FabricReading | None
@@ -65,28 +65,28 @@ class HardwareReport:
     hashed: bool = False
 
     def summary(self) -> dict[str, int]:
-        """Return the number of checks by outcome."""
+        """Return the number of checks with each outcome, 0 included."""
         counts = Counter(finding.answer.outcome for finding in self.findings)
         return {outcome: counts[outcome] for outcome in WORDS}
 
     @cached_property
     def mask(self) -> Mask:
-        """The mask for all documents: another mask would make other hashes. Raises StoreError as `known_keys`."""
+        """The mask for all documents; a second mask would make different hashes. Raises StoreError as `known_keys`."""
         keys = known_keys(self.reading) if self.reading is not None else KeyForms(())
         return Mask(keys, self.hashed, _names(self.reading))
 
     @cached_property
     def rows(self) -> list[dict[str, Any]]:
-        """The findings as JSON has them. Only values from the fabric are masked, not the words of ibkeys. Raises the
-        errors of `mask`."""
+        """The findings as they are in the JSON document. Values from the fabric are masked, texts of ibkeys are not.
+        Raises the errors of `mask`."""
         return [
             {**row, "said": self.mask.text(row["said"]), "values": self.mask.document(row["values"])}
             for row in (finding.to_json() for finding in self.findings)
         ]
 
     def write(self, path: Path) -> None:
-        """Write the archive. Raises FileError, and then leaves the file at *path* unchanged; and the errors of
-        `mask`."""
+        """Write the archive to *path*. Raises FileError and the errors of `mask`; then the file at *path* is
+        unchanged."""
         mask = self.mask
         document = {
             "schema": SCHEMA,
@@ -109,14 +109,15 @@ class HardwareReport:
         write_archive(path, contents, mask.keys)
 
     def _fabric(self) -> dict[str, Any]:
-        found = self.reading.fabric.swept if self.reading is not None else None
-        if found is None:
+        swept = self.reading.fabric.swept if self.reading is not None else None
+        if swept is None:
             return {"nodes": None, "notes": []}
-        return {"nodes": [_node(node) for node in found.nodes], "notes": list(found.notes)}
+        return {"nodes": [_node(node) for node in swept.nodes], "notes": list(swept.notes)}
 
 
 def lines_of(findings: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield one line for each finding of `HardwareReport.rows`, and if it differs another line with the assumption."""
+    """Yield a line for each of the *findings* (`HardwareReport.rows`), and a second line with the assumption if it
+    differs."""
     width = max((len(row["id"]) for row in findings), default=0)
     for row in findings:
         yield f"{WORDS[row['outcome']]:<{_WIDTH}}  {row['id']:<{width}}  {row['said']}"

@@ -17,7 +17,7 @@ from ibkeys.errors import AccessDenied, NoReply
 from ibkeys.hardware.catalogue import CHECKS
 from ibkeys.hardware.check import differs
 from ibkeys.hardware.checks import left_out
-from ibkeys.hardware.loopback.putting_back import put_back
+from ibkeys.hardware.loopback.putting_back import restore_all
 from ibkeys.sim.subnet import Subnet
 from tests.cli.conftest import DUAL_HOME, KEY, TWO_SWITCH, Cli, between_commands, on_terminal
 from tests.fabricsim import change_each_subnet
@@ -130,7 +130,7 @@ def test_only_what_another_program_reads_otherwise_is_a_problem(
     cli: Cli, archive: Path, monkeypatch: pytest.MonkeyPatch, id: str, code: int
 ) -> None:
     [each] = [each for each in CHECKS if each.id == id]
-    monkeypatch.setattr("ibkeys.hardware.catalogue.all_findings", lambda _: [each.found(differs("otherwise"))])
+    monkeypatch.setattr("ibkeys.hardware.catalogue.all_findings", lambda _: [each.finding(differs("otherwise"))])
     result = cli("doctor", "--report", archive, *FAST)
     assert result.code == code
     assert "none of the" not in result.out
@@ -236,7 +236,7 @@ def test_a_write_that_cannot_be_put_back_is_said_and_put_back_by_the_next_run(
 ) -> None:
     words = ("doctor", "--report", archive, *LOOPBACK, "--yes", "-f", "json", *FAST)
     with monkeypatch.context() as patch:
-        patch.setattr("ibkeys.hardware.loopback.writes.put_back", _only_the_first_time())
+        patch.setattr("ibkeys.hardware.loopback.writes.restore_all", _only_the_first_time())
         result = two_ports(*words)
     assert result.code == 3
     assert "run the same command again" in result.err
@@ -255,7 +255,7 @@ def _only_the_first_time() -> object:
         calls.append(1)
         if len(calls) > 1:
             raise NoReply("the port does not answer any more")
-        return put_back(*args)  # type: ignore[arg-type]
+        return restore_all(*args)  # type: ignore[arg-type]
 
     return once
 

@@ -21,7 +21,7 @@ from ibkeys.errors import FileError
 from ibkeys.hardware.archive.key_forms import KeyForms
 from ibkeys.hardware.archive.mask import KEY, Mask
 from ibkeys.hardware.archive.packing import check_place, write_archive
-from ibkeys.hardware.catalogue import none_made
+from ibkeys.hardware.catalogue import none_checked
 from ibkeys.hardware.report import HardwareReport
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.keys.key_setting import KeySetting
@@ -96,7 +96,7 @@ def test_every_kind_of_key_that_is_known_is_looked_for(tmp_path: Path, kind: str
     store = tmp_path / "keys.db"
     with tool(net, timeout=0.1, keystore=store) as fabric:
         reading = look_at(fabric, SECRET if kind == "SM_Key" else None)
-        assert len(reading.found.nodes) == 8
+        assert len(reading.topology.nodes) == 8
         ring = fabric.ring
         if kind == "M_Key of a port":
             ring.by_guid[0x1234] = MKey(SECRET)
@@ -109,7 +109,7 @@ def test_every_kind_of_key_that_is_known_is_looked_for(tmp_path: Path, kind: str
         elif kind == "former key of the store":
             with KeyStore(store) as opened:
                 opened.abandon(opened.put_pending(1, 2, 1, KeySetting(MKey(SECRET), 0, 0), None))
-        found = written(HardwareReport(reading, none_made("not of interest")), tmp_path / "r.tar.gz")
+        found = written(HardwareReport(reading, none_checked("not of interest")), tmp_path / "r.tar.gz")
     assert held(found, [SECRET]) == []
     assert KEY in [node["node_desc"] for node in json.loads(found["fabric.json"])["nodes"]]
 
@@ -205,7 +205,7 @@ def test_without_a_key_and_without_hashes_a_document_stays(document: Any) -> Non
 def test_this_host_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("socket.gethostname", lambda: "gpu-a03.example.org")
     monkeypatch.setenv("HOME", "/home/alice")
-    report = HardwareReport(None, none_made("gpu-a03: /home/alice/keys cannot be read"), hashed=True)
+    report = HardwareReport(None, none_checked("gpu-a03: /home/alice/keys cannot be read"), hashed=True)
     found = written(report, tmp_path / "r.tar.gz")
     assert not [data for data in found.values() if b"gpu-a03" in data or b"alice" in data]
 
@@ -215,7 +215,7 @@ def test_this_host_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 def test_the_file_is_private_and_names_no_user(tmp_path: Path) -> None:
     path = tmp_path / "r.tar.gz"
-    found = written(HardwareReport(None, none_made("no device")), path)
+    found = written(HardwareReport(None, none_checked("no device")), path)
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(found) == FILES
     assert b"root" not in b"".join(found.values())
@@ -230,7 +230,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "fsync", full)
-    report = HardwareReport(None, none_made("no device"))
+    report = HardwareReport(None, none_checked("no device"))
     with pytest.raises(FileError, match="No space left"):
         report.write(path)
     assert (path.read_bytes(), [each.name for each in tmp_path.iterdir()]) == (earlier, ["r.tar.gz"])
@@ -329,14 +329,14 @@ def test_a_name_is_found_in_capitals_too() -> None:
 
 def test_the_checks_of_this_host_keep_their_names_in_a_hashed_report(tmp_path: Path) -> None:
     rows = [{"name": "local port", "ok": True, "detail": "LID 4711", "advice": None}]
-    report = HardwareReport(None, none_made("no device"), rows, hashed=True)
+    report = HardwareReport(None, none_checked("no device"), rows, hashed=True)
     [row] = json.loads(written(report, tmp_path / "r.tar.gz")["host.json"])["checks"]
     assert (row["name"], "4711" in row["detail"]) == ("local port", False)
 
 
 def test_the_user_is_not_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("getpass.getuser", lambda: "alice")
-    report = HardwareReport(None, none_made("/dev/infiniband/umad0: belongs to alice"), hashed=True)
+    report = HardwareReport(None, none_checked("/dev/infiniband/umad0: belongs to alice"), hashed=True)
     assert not [data for data in written(report, tmp_path / "r.tar.gz").values() if b"alice" in data]
 
 

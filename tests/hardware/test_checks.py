@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.archive.key_forms import KeyForms
-from ibkeys.hardware.catalogue import CHECKS, none_made
+from ibkeys.hardware.catalogue import CHECKS, none_checked
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method
 from ibkeys.mad.virtualization import VNodeInfo, VPortInfo, VPortState
@@ -39,7 +39,7 @@ def test_the_simulator_does_what_it_is_said_to_do() -> None:
 def test_each_check_has_an_id_of_its_own_and_says_why_it_was_not_made() -> None:
     ids = [each.id for each in CHECKS]
     assert len(set(ids)) == len(ids)
-    assert {finding.answer.text for finding in none_made("no device")} == {"no device"}
+    assert {finding.answer.text for finding in none_checked("no device")} == {"no device"}
     with tool(subnet("two-switch")) as fabric:
         found = answers(look_at(fabric))
     assert all(answer.text for answer in found.values())
@@ -152,7 +152,7 @@ def test_lost_answers_are_counted() -> None:
     net = subnet("two-switch")
     with tool(net, timeout=0.1) as fabric:
         reading = look_at(fabric)
-        assert reading.found
+        assert reading.topology
         spy(fabric, refuse=lambda outgoing: 22 if not is_set(outgoing) and outgoing.mad[16:18] == b"\0\x11" else 0)
         found = answers(reading)
     assert found["timing.at-once"].values["lost"] == 32

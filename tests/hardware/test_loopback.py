@@ -14,7 +14,7 @@ import ibkeys
 from ibkeys.change.consent import Consent
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.hardware.loopback.ports import far_port, named_ports
+from ibkeys.hardware.loopback.ports import named_ports, prove_far_port
 from ibkeys.hardware.loopback.putting_back import COMMAND
 from ibkeys.hardware.loopback.writes import Loopback
 from ibkeys.hardware.reading import FabricReading
@@ -143,7 +143,7 @@ def test_a_killed_run_is_not_put_back_on_other_ports(bench: Bench) -> None:
         reading = look_at(fabric)
         near, far = named_ports(PORTS, reading.cas())
         with ChangeWriter(fabric, COMMAND) as writer:
-            prove = partial(far_port, reading, near, far, open_far(reading))
+            prove = partial(prove_far_port, reading, near, far, open_far(reading))
             loopback = Loopback(reading, writer, prove, frozenset({1, 2}))
             with pytest.raises(Refused, match="not one of these two"):
                 list(loopback.findings())
@@ -254,7 +254,7 @@ def refused(
         sent, reading = spy(fabric), look_at(fabric)
         change(reading)
         with pytest.raises(kind) as error:
-            far_port(reading, *named_ports(text, reading.cas()), open_far(reading))
+            prove_far_port(reading, *named_ports(text, reading.cas()), open_far(reading))
         assert not sets(sent)
         return str(error.value)
 
@@ -293,7 +293,8 @@ def test_another_host_in_the_place_of_the_second_port_is_not_written(bench: Benc
 
 
 @pytest.mark.parametrize(
-    ("says_its_guid", "why"), [(True, "its cable leads to another port"), (False, "its device says another port GUID")]
+    ("says_its_guid", "why"),
+    [(True, "its cable leads to another port"), (False, "its own device shows another port GUID")],
 )
 def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
     bench: Bench, says_its_guid: bool, why: str
@@ -306,11 +307,11 @@ def test_a_port_whose_own_device_is_plugged_in_elsewhere_is_not_written(
 
     with bench.open() as fabric:
         sent, reading = spy(fabric), look_at(fabric)
-        assert reading.found
+        assert reading.topology
         if says_its_guid:
             elsewhere.guid = bench.far.guid
         with pytest.raises(Refused, match=why):
-            far_port(reading, *named_ports(PORTS, reading.cas()), open_elsewhere)
+            prove_far_port(reading, *named_ports(PORTS, reading.cas()), open_elsewhere)
         assert not sets(sent)
 
 

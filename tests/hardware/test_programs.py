@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileFormatError
-from ibkeys.hardware.check import CheckAnswer, made
+from ibkeys.hardware.check import CheckAnswer, make_check
 from ibkeys.hardware.checks import infiniband_diags
 from ibkeys.scripting import Fabric
 from tests.fabricsim import subnet, tool
@@ -136,7 +136,7 @@ def test_a_program_that_is_missing_fails_or_says_nothing_is_not_a_difference(
         programs("smpquery", prints, code)
     [each] = [each for each in infiniband_diags.CHECKS if each.id == "smpquery.nodeinfo"]
     with fabric:
-        answer = made(each, look_at(fabric)).answer
+        answer = make_check(each, look_at(fabric)).answer
     assert answer.outcome == "not-checked"
     assert why in answer.text
 
@@ -156,7 +156,7 @@ def test_no_program_is_run_where_its_gets_would_be_counted(programs: Callable[..
     fabric.is_simulated = False
     with fabric:
         reading = look_at(fabric)
-        texts = [made(each, reading).answer.text for each in infiniband_diags.CHECKS]
+        texts = [make_check(each, reading).answer.text for each in infiniband_diags.CHECKS]
     assert all("M_Key at level 2 or 3" in text for text in texts)
     assert not list((tmp_path / "bin").glob("*.words"))
 
@@ -173,6 +173,6 @@ def test_only_what_asks_other_nodes_waits_for_theirs(programs: Callable[..., Non
     with fabric:
         reading = look_at(fabric)
         asked = [each for each in infiniband_diags.CHECKS if "query" not in each.id or "nodeinfo" in each.id]
-        found = {each.id: made(each, reading).answer for each in asked}
+        found = {each.id: make_check(each, reading).answer for each in asked}
     assert found["smpquery.nodeinfo"].outcome == "same"
     assert "did not answer" in found["ibnetdiscover.fabric"].text

@@ -10,8 +10,8 @@ from typing import Any
 from ibkeys.change.consent import Consent
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.hardware.check import CheckAnswer
-from ibkeys.hardware.loopback.ports import far_port, named_ports
-from ibkeys.hardware.loopback.putting_back import COMMAND, not_put_back
+from ibkeys.hardware.loopback.ports import named_ports, prove_far_port
+from ibkeys.hardware.loopback.putting_back import COMMAND, find_unrestored
 from ibkeys.hardware.loopback.writes import Loopback
 from ibkeys.scripting import Fabric
 from ibkeys.sim.nodes import SimPort
@@ -50,7 +50,7 @@ class Bench:
         with self.open() as fabric:
             reading = look_at(fabric)
             near, far = named_ports(PORTS, reading.cas())
-            prove = partial(far_port, reading, near, far, open_far(reading))
+            prove = partial(prove_far_port, reading, near, far, open_far(reading))
             assert prove().port.port_guid == self.far.guid
             before(fabric)
             with ChangeWriter(fabric, COMMAND, consent) as writer:
@@ -59,7 +59,7 @@ class Bench:
 
     def left(self) -> int:
         with Journal.read(self.stores["journal"]) as journal:
-            return len(not_put_back(journal))
+            return len(find_unrestored(journal))
 
 
 def outcomes(found: dict[str, CheckAnswer]) -> dict[str, str]:

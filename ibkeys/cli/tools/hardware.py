@@ -162,7 +162,7 @@ def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Rep
     written, before the fabric is read; Refused for ports that may not be written, and if the user does not confirm.
     """
     from ibkeys.hardware.archive.packing import check_place
-    from ibkeys.hardware.catalogue import none_made
+    from ibkeys.hardware.catalogue import none_checked
     from ibkeys.hardware.report import HardwareReport
 
     assert wanted.report is not None
@@ -178,7 +178,7 @@ def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Rep
     except IbkeysError as error:
         if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
-        findings = none_made(f"the local port was not opened: {typed.without_keys(str(error))}")
+        findings = none_checked(f"the local port was not opened: {typed.without_keys(str(error))}")
     return _reported(path, HardwareReport(None, findings, host_rows, wanted.hash_guids))
 
 
@@ -248,10 +248,10 @@ def _agree_on_writes(reading: FabricReading, consent: Changing, text: str) -> Ca
 
     Returns the proof as a function, because each write repeats it. Raises UsageError and Refused.
     """
-    from ibkeys.hardware.loopback.ports import far_port, named_ports
+    from ibkeys.hardware.loopback.ports import named_ports, prove_far_port
 
     near, far = named_ports(text, reading.cas())
-    prove_far = partial(far_port, reading, near, far, _opens(reading.fabric))
+    prove_far = partial(prove_far_port, reading, near, far, _opens(reading.fabric))
     prove_far()
     if not consent.dry_run:
         exits.require_stdout()
@@ -272,9 +272,9 @@ def _make_writes(reading: FabricReading, prove_far: Callable[[], PortHandle], co
     with writer_of(reading.fabric, COMMAND, consent) as writer:
         loopback = Loopback(reading, writer, prove_far, own)
         findings = list(loopback.findings())
-    if loopback.stands:
+    if loopback.is_unrestored:
         exits.warn(
             "a write could not be put back: run the same command again, which puts it back first; `ibkeys journal` has "
             "what was there"
         )
-    return Writes(findings, loopback.refusals, loopback.stands)
+    return Writes(findings, loopback.refusals, loopback.is_unrestored)

@@ -1,6 +1,6 @@
-"""Addresses in a text for people: GUIDs, GIDs, LIDs, and those of the network above, in all spellings that occur.
+"""Replacing addresses in a text for people: GUIDs, GIDs, LIDs, MAC and IP addresses, in all spellings that occur.
 
-Texts of other programs are among them: infiniband-diags write GUIDs without leading zeros, and LIDs in hex.
+Some texts come from other programs: infiniband-diags write GUIDs without leading zeros, and LIDs in hex.
 """
 
 from __future__ import annotations
@@ -10,8 +10,9 @@ import re
 from collections.abc import Callable
 from typing import Final
 
-Hashed = Callable[[str, str], str]
-"""A function that returns the replacement of an address from its kind and its text in one spelling."""
+Replacer = Callable[[str, str], str]
+"""A function that returns the replacement of an address. Its arguments: the kind (guid, gid, lid, mac, ip), and the
+address in the one spelling of this kind."""
 
 _BEFORE: Final = r"(?<![0-9a-zA-Z:.-])"
 _AFTER: Final = r"(?![0-9a-zA-Z:])"
@@ -29,40 +30,42 @@ _LIDS: Final = re.compile(
     rf"(?<![0-9a-zA-Z])[a-z_]*lids?[\s:=(\[\"'#]+{_NUMBER}(?:(?:\s*,\s*|\s*-\s*|\s+and\s+|\s+to\s+|\s+or\s+){_NUMBER})*",
     re.IGNORECASE,
 )
-_ONE: Final = re.compile(rf"(?<![0-9a-zA-Z]){_NUMBER}", re.IGNORECASE)
+_LID: Final = re.compile(rf"(?<![0-9a-zA-Z]){_NUMBER}", re.IGNORECASE)
 _GUID_BYTES: Final = 8
 
 
-def replace_addresses(text: str, hashed: Hashed) -> str:
-    """Return *text* with each address replaced by the result of *hashed*."""
-    text = _PAIRS.sub(lambda found: _pairs(found[0], hashed), text)
-    text = _GROUPS.sub(lambda found: _groups(found[0], hashed), text)
-    text = _QUAD.sub(lambda found: hashed("ip", found[0]), text)
-    text = _GUID.sub(lambda found: _guid(found[0], hashed), text)
-    return _LIDS.sub(lambda found: _ONE.sub(lambda one: lid(int(one[0], _base(one[0])), hashed), found[0]), text)
+def replace_addresses(text: str, replacer: Replacer) -> str:
+    """Return *text* with each address replaced by the result of *replacer*."""
+    text = _PAIRS.sub(lambda found: _replace_pairs(found[0], replacer), text)
+    text = _GROUPS.sub(lambda found: _replace_groups(found[0], replacer), text)
+    text = _QUAD.sub(lambda found: replacer("ip", found[0]), text)
+    text = _GUID.sub(lambda found: _replace_guid(found[0], replacer), text)
+    return _LIDS.sub(
+        lambda found: _LID.sub(lambda match: replace_lid(int(match[0], _base(match[0])), replacer), found[0]), text
+    )
 
 
-def lid(number: int, hashed: Hashed) -> str:
-    """Return the replacement of a LID."""
-    return hashed("lid", str(number))
+def replace_lid(number: int, replacer: Replacer) -> str:
+    """Return the replacement of the LID *number*."""
+    return replacer("lid", str(number))
 
 
-def _pairs(text: str, hashed: Hashed) -> str:
+def _replace_pairs(text: str, replacer: Replacer) -> str:
     digits = re.sub("[:-]", "", text).lower()
-    return hashed("guid" if len(digits) == 2 * _GUID_BYTES else "mac", digits)
+    return replacer("guid" if len(digits) == 2 * _GUID_BYTES else "mac", digits)
 
 
-def _groups(text: str, hashed: Hashed) -> str:
-    """Return the replacement of a GID, which is written as an IPv6 address; *text* itself for a time or a part of
-    one."""
+def _replace_groups(text: str, replacer: Replacer) -> str:
+    """Return the replacement of a GID, which is written like an IPv6 address; *text* itself if it is none, such as a
+    time of day."""
     try:
-        return hashed("gid", ipaddress.IPv6Address(text).packed.hex())
+        return replacer("gid", ipaddress.IPv6Address(text).packed.hex())
     except ValueError:
         return text
 
 
-def _guid(text: str, hashed: Hashed) -> str:
-    return hashed("guid", f"{int(text.lower().removeprefix('0x').replace(':', ''), 16):016x}")
+def _replace_guid(text: str, replacer: Replacer) -> str:
+    return replacer("guid", f"{int(text.lower().removeprefix('0x').replace(':', ''), 16):016x}")
 
 
 def _base(text: str) -> int:

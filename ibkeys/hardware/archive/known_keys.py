@@ -1,4 +1,4 @@
-"""Every key that this run has or has read, so that a report can be checked for them."""
+"""Collecting every key that this run knows or has read, so that a report can be searched for them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ibkeys.store.private_files import is_there
 def known_keys(reading: FabricReading) -> KeyForms:
     """Return the forms of all keys: of options, key files and key store, and of the answers of ports and the SA.
 
-    Raises StoreError where the key store cannot be read.
+    Raises StoreError if the key store cannot be read.
     """
     return KeyForms({*reading.shown_keys, *_of_ring(reading), *_of_store(reading.fabric), *_of_sweep(reading.fabric)})
 
@@ -32,7 +32,7 @@ def _of_ring(reading: FabricReading) -> Iterator[int]:
 
 
 def _of_store(fabric: LiveFabric) -> Iterator[int]:
-    """Yield all keys of the store, former ones included, which no port may have any more."""
+    """Yield all keys of the store, including former keys that perhaps no port has any more."""
     paths = fabric.stores
     if paths.keystore is None or not is_there(paths.keystore, "key store"):
         return

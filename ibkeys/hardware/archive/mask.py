@@ -1,4 +1,4 @@
-"""The data that is removed from a report: keys always, addresses and names if hashes were requested.
+"""Masking the data of a report: keys always, addresses and names if hashes were requested.
 
 A hash is made with a secret that is generated for one report and never written, so names or LIDs cannot be guessed by
 hashing them, and equal values have equal hashes in all files of the report.
@@ -20,11 +20,12 @@ KEY: Final = "<a key stood here>"
 _SALT_BYTES: Final = 32
 _SHORTEST_NAME: Final = 3
 _NAME: Final = "node_desc"
-"""The key of a document whose values are names."""
+"""The JSON key whose values are names of nodes."""
 
 
 class Mask:
-    """Masks whole documents. *hashed*: addresses and names too. *names*: all possible names of nodes or hosts."""
+    """Masks *keys* in documents and texts; with *hashed* also addresses and *names*: all possible names of nodes, hosts
+    and users."""
 
     def __init__(self, keys: KeyForms, hashed: bool = False, names: Iterable[str] = ()) -> None:
         self.keys = keys
@@ -33,7 +34,7 @@ class Mask:
         self._names = _Names(names if hashed else ())
 
     def document(self, value: Any, key: str = "") -> Any:
-        """Return *value*, as JSON has it, masked. *key*: its key in the document around it."""
+        """Return the JSON value *value* masked, with all that it contains. *key*: the JSON key that it belongs to."""
         if isinstance(value, Mapping):
             return {self._key(str(name)): self.document(each, str(name)) for name, each in value.items()}
         if isinstance(value, list | tuple):
@@ -53,7 +54,7 @@ class Mask:
         return clean(addresses.replace_addresses(self._names.replace_names(text, self._name), self._hash))
 
     def _key(self, name: str) -> str:
-        """Return a key of a document masked: it may contain a key as text, but never a name or GUID."""
+        """Return the JSON key *name* masked: a key may be in it, but no node name and no GUID."""
         return KEY if self.keys.in_text(name) else name
 
     def _value(self, value: str, key: str) -> str:
@@ -65,7 +66,7 @@ class Mask:
         if self.keys.in_number(value):
             return KEY
         if self.hashed and value and key.endswith("lid"):
-            return addresses.lid(value, self._hash)
+            return addresses.replace_lid(value, self._hash)
         return value
 
     def _name(self, name: str) -> str:
@@ -73,12 +74,12 @@ class Mask:
 
     def _hash(self, kind: str, what: str) -> str:
         digest = hmac.digest(self._salt, f"{kind} {what}".encode("utf-8", "surrogatepass"), hashlib.sha256)
-        # letters only, so that no hash can be taken for a GUID, or hold the digits of a key
+        # Letters from g on only, so that no hash looks like a GUID or contains the digits of a key.
         return f"{kind}-" + "".join(chr(ord("g") + nibble) for byte in digest[:6] for nibble in (byte >> 4, byte & 15))
 
 
 class _Names:
-    """Names of nodes, for which texts are searched. The time grows with the text and not with the number of names."""
+    """Searches texts for *names*. The time grows with the text and not with the number of names."""
 
     def __init__(self, names: Iterable[str]) -> None:
         words = (word for name in names for word in (name, clean(name), name.split(" ")[0]))
@@ -86,18 +87,18 @@ class _Names:
         self._sizes = sorted({len(word) for word in self._words}, reverse=True)
 
     def replace_names(self, text: str, by: Callable[[str], str]) -> str:
-        """Return *text* with each name, and each host's part of a name, replaced by the result of *by*.
+        """Return *text* with each name, and each first word of a name (the host), replaced by the result of *by*.
 
-        Of names that begin at one place the longest counts. A name within a word is not replaced.
+        If several names begin at one place, the longest is replaced. A name within a word is not replaced.
         """
         parts, at = [], 0
         while at < len(text):
-            found = self._at(text, at)
+            found = self._longest_at(text, at)
             parts.append(by(found) if found else text[at])
             at += len(found) or 1
         return "".join(parts)
 
-    def _at(self, text: str, at: int) -> str:
+    def _longest_at(self, text: str, at: int) -> str:
         if at and _is_in_word(text[at - 1]):
             return ""
         for size in self._sizes:

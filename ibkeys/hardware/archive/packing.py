@@ -1,4 +1,4 @@
-"""The file of a report: a tar archive, compressed, without the names of a user or host."""
+"""Writing the file of a report: a compressed tar archive, whose metadata name no user or host."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FOLDER: Final = "ibkeys-hardware"
 """The folder that all files of the archive are in."""
 _LEFT_OUT: Final = b"left out: a key stood in this file\n"
 _HEAD_SIZE: Final = 1024
-"""Bytes of a file that are enough to recognize an earlier report."""
+"""The number of bytes at the start of a file that are enough to recognize an earlier report."""
 
 
 def check_place(path: Path) -> None:
@@ -41,10 +41,10 @@ def check_place(path: Path) -> None:
 
 
 def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> None:
-    """Put the files *contents*, by name, into the archive *path*, of mode 0600, in place of an earlier report.
+    """Write the archive *path*, with mode 0600, in place of an earlier report. *contents*: names and data of its files.
 
-    A file that contains one of *keys* is replaced by a line that reports this. Raises FileError; an existing file is
-    then unchanged.
+    A file whose data contain one of *keys* has a line in their place that says so. Raises FileError; an existing file
+    is then unchanged.
     """
     checked = {name: _LEFT_OUT if keys.in_bytes(data) else data for name, data in contents.items()}
     with _as_one_error(path):
@@ -53,7 +53,7 @@ def write_archive(path: Path, contents: Mapping[str, bytes], keys: KeyForms) -> 
 
 
 def as_json(document: Any) -> bytes:
-    """Return a document as the text of a file."""
+    """Return *document* as JSON, the data of a file."""
     return (json.dumps(document, indent=1) + "\n").encode()
 
 
@@ -78,9 +78,9 @@ def _packed(contents: Mapping[str, bytes]) -> bytes:
         tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive,
     ):
         for name, data in contents.items():
-            about = tarfile.TarInfo(f"{_FOLDER}/{name}")
-            about.size, about.mode = len(data), 0o644
-            archive.addfile(about, io.BytesIO(data))
+            entry = tarfile.TarInfo(f"{_FOLDER}/{name}")
+            entry.size, entry.mode = len(data), 0o644
+            archive.addfile(entry, io.BytesIO(data))
     return packed.getvalue()
 
 

@@ -20,14 +20,16 @@ _ASSUMED: Final = {
 }
 
 
-def _check(of: KeyClass) -> DeviceCheck:
-    return DeviceCheck(f"class-keys.{of.name}", "guess", _ASSUMED[of.name], partial(_asked, of))
+def _check(key_class: KeyClass) -> DeviceCheck:
+    return DeviceCheck(
+        f"class-keys.{key_class.name}", "guess", _ASSUMED[key_class.name], partial(_read_keys, key_class)
+    )
 
 
-def _asked(of: KeyClass, reading: FabricReading) -> CheckAnswer:
-    """Query the local port and the port at the other end of the cable."""
+def _read_keys(key_class: KeyClass, reading: FabricReading) -> CheckAnswer:
+    """Query the local port and its neighbour for their key of *key_class*."""
     ports = dict(_ports(reading))
-    questions = reading.fabric.class_key_questions(ports.values(), [of])
+    questions = reading.fabric.class_key_questions(ports.values(), [key_class])
     readings = reading.fabric.ask_class_keys(questions)
     reading.shown_keys.update(each.settings.key for each in readings if each.settings is not None)
     states = {

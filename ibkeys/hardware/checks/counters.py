@@ -12,7 +12,7 @@ from ibkeys.printable import counted
 
 @check("counters.violations", "unknown", "how many ports have counted violations is recorded")
 def violations(reading: FabricReading) -> CheckAnswer:
-    """Return the ports with a violation counter that is not 0, or at its highest value."""
+    """Return for each violation counter how many ports have it above 0, and how many at its highest value."""
     infos = reading.port_infos
     values = {row.attr: sum(bool(row.decode(info.raw)) for info in infos) for row in VIOLATION_COUNTERS}
     full = {row.attr: sum(row.decode(info.raw) == row.max for info in infos) for row in VIOLATION_COUNTERS}
@@ -22,7 +22,7 @@ def violations(reading: FabricReading) -> CheckAnswer:
 
 @check("counters.agent", "standard", "the performance agent of the local port answers PortCounters by class version 1")
 def agent(reading: FabricReading) -> CheckAnswer:
-    """Get PortCounters of the local port, by its own LID."""
+    """Get PortCounters of the local port by its LID."""
     own = reading.swept_port
     if own is None or not own.lid:
         return not_checked("the local port has no LID, and the agent is asked by LID")
@@ -34,12 +34,12 @@ def agent(reading: FabricReading) -> CheckAnswer:
 
 @check("counters.constraint-errors", "standard", "switch ports that enforce partitions have their constraint errors")
 def constraint_errors(reading: FabricReading) -> CheckAnswer:
-    """Get PortXmitConstraintErrors and PortRcvConstraintErrors of ports that enforce."""
-    wanted = enforcing_ports(reading.found.ports())
-    if not wanted:
+    """Get PortXmitConstraintErrors and PortRcvConstraintErrors of the switch ports that enforce partitions."""
+    ports = enforcing_ports(reading.topology.ports())
+    if not ports:
         return not_checked("no switch port enforces partitions")
-    read = reading.fabric.read_constraint_errors(wanted)
+    read = reading.fabric.read_constraint_errors(ports)
     failed = [errors.error for errors in read.values() if errors.error is not None]
     dropped = sum(bool(errors.received or errors.transmitted) for errors in read.values())
-    text = f"{counted(len(wanted), 'port')}, {len(failed)} without an answer, {dropped} with dropped packets"
-    return as_assumed(not failed, text, ports=len(wanted), failed=len(failed), dropped=dropped)
+    text = f"{counted(len(ports), 'port')}, {len(failed)} without an answer, {dropped} with dropped packets"
+    return as_assumed(not failed, text, ports=len(ports), failed=len(failed), dropped=dropped)

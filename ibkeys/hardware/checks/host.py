@@ -25,7 +25,7 @@ _ATTEMPT_MS: Final = 500
 
 @check("host.system", "unknown", "kernel, umad ABI and programs are recorded")
 def system(reading: FabricReading) -> CheckAnswer:
-    """Return the system; nothing that identifies the host."""
+    """Return the versions of kernel, Python, ibkeys and umad ABI, and nothing that identifies the host."""
     try:
         abi = files.read_text(_ABI, files.SECRET).strip()
     except (OSError, UnicodeDecodeError):
@@ -37,7 +37,7 @@ def system(reading: FabricReading) -> CheckAnswer:
 
 @check("host.adapters", "unknown", "adapters, their firmware and the state of their ports are recorded")
 def adapters(reading: FabricReading) -> CheckAnswer:
-    """Return the data of libibumad about every adapter of this host."""
+    """Return type, firmware and ports of every adapter of this host, as libibumad shows them."""
     found = [
         {
             "type": ca.ca_type,
@@ -57,8 +57,8 @@ def adapters(reading: FabricReading) -> CheckAnswer:
 
 @check("umad.own-port", "standard", "libibumad has the GUID, LID and SM LID that the port itself says")
 def own_port(reading: FabricReading) -> CheckAnswer:
-    """Compare port GUID, LID and MasterSMLID in sysfs with NodeInfo and PortInfo."""
-    local, info = reading.local, reading.own
+    """Compare port GUID, LID, MasterSMLID and LMC in sysfs with NodeInfo and PortInfo."""
+    local, info = reading.local, reading.own_info
     pairs = {
         "port GUID": (local.port_guid, reading.handle.port.port_guid),
         "LID": (local.base_lid, info.lid),
@@ -81,7 +81,7 @@ def p_key_table(reading: FabricReading) -> CheckAnswer:
 @check("umad.timeout", "standard", "a Get without an answer comes back with errno 110 when its time is over")
 def timeout(reading: FabricReading) -> CheckAnswer:
     """Send one Get(NodeInfo) to a LID that no port has, and wait for the kernel's report."""
-    # subnet managers assign LIDs from the lowest
+    # Subnet managers assign the lowest LIDs first, so the highest one is free in nearly every fabric.
     if any(port.lid == MAX_UNICAST_LID for port in reading.end_ports):
         return not_checked(f"LID {MAX_UNICAST_LID} is in use")
     umad = reading.fabric.umad
@@ -89,19 +89,19 @@ def timeout(reading: FabricReading) -> CheckAnswer:
     started = umad.now()
     if failures := umad.send([Outgoing(mad, MAX_UNICAST_LID, _ATTEMPT_MS)]):
         return as_assumed(False, f"the kernel refused to send it: errno {failures[0].errno}")
-    came = _wait(reading, mad, started + 4 * _ATTEMPT_MS / 1000)
-    if came is None:
+    incoming = _receive_answer(reading, mad, started + 4 * _ATTEMPT_MS / 1000)
+    if incoming is None:
         return as_assumed(False, f"nothing came back in {4 * _ATTEMPT_MS} ms")
     took = round(1000 * (umad.now() - started))
-    text = f"errno {came.status} after {took} ms of {_ATTEMPT_MS}, {len(came.mad)} bytes"
-    is_so = came.status == ETIMEDOUT and len(came.mad) >= HEADER_SIZE and took >= _ATTEMPT_MS // 2
-    return as_assumed(is_so, text, errno=came.status, ms=took)
+    text = f"errno {incoming.status} after {took} ms of {_ATTEMPT_MS}, {len(incoming.mad)} bytes"
+    is_so = incoming.status == ETIMEDOUT and len(incoming.mad) >= HEADER_SIZE and took >= _ATTEMPT_MS // 2
+    return as_assumed(is_so, text, errno=incoming.status, ms=took)
 
 
-def _wait(reading: FabricReading, mad: bytes, end: float) -> Incoming | None:
+def _receive_answer(reading: FabricReading, mad: bytes, end: float) -> Incoming | None:
     umad = reading.fabric.umad
-    while (left := end - umad.now()) > 0:
-        for came in umad.recv(left):
-            if came.mad[at.TID] == mad[at.TID]:
-                return came
+    while (remaining := end - umad.now()) > 0:
+        for incoming in umad.recv(remaining):
+            if incoming.mad[at.TID] == mad[at.TID]:
+                return incoming
     return None

@@ -77,7 +77,7 @@ _LEFT_OUT: Final[tuple[tuple[str, Basis, str, str], ...]] = (
 
 
 def _check(id: str, basis: Basis, assumed: str, why: str) -> DeviceCheck:
-    return DeviceCheck(id, basis, assumed, lambda _look: not_checked(why))
+    return DeviceCheck(id, basis, assumed, lambda _reading: not_checked(why))
 
 
 CHECKS: Final = tuple(_check(*row) for row in _LEFT_OUT)

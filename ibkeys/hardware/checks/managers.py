@@ -17,14 +17,14 @@ _STEADY: Final = (
     *("gid_prefix", "lid", "master_sm_lid", "capability_mask", "m_key_lease_period", "m_key_protect_bits", "lmc"),
     *("master_sm_sl", "neighbor_mtu", "port_state", "mtu_cap", "vl_cap", "guid_cap", "subnet_timeout"),
 )
-"""Fields of PortInfo that the SA has as the port does: the SM writes them, or they stay as they are. Others change
-between two of its sweeps."""
+"""Fields of PortInfo that are the same at the SA and at the port: the SM writes them, or they never change. The other
+fields may change between two sweeps of the SM."""
 
 
 @check("sm.master", "standard", "an SM answers at MasterSMLID and says that it is master")
 def master(reading: FabricReading) -> CheckAnswer:
-    """Get SMInfo of the master; the key is left out."""
-    lid = reading.own.master_sm_lid
+    """Get SMInfo from the port at MasterSMLID; its SM_Key is left out."""
+    lid = reading.own_info.master_sm_lid
     if not lid:
         return not_checked("no subnet manager has configured the local port (MasterSMLID 0)")
     info = SMInfo(reading.at_lid(lid).get(SMInfo))
@@ -34,7 +34,7 @@ def master(reading: FabricReading) -> CheckAnswer:
 
 
 @check("sa.there", "standard", "the SA answers ClassPortInfo without an SM_Key")
-def there(reading: FabricReading) -> CheckAnswer:
+def sa_answers(reading: FabricReading) -> CheckAnswer:
     """Get ClassPortInfo of the SA."""
     info = reading.fabric.sa().class_port_info()
     return same(
@@ -47,7 +47,7 @@ def there(reading: FabricReading) -> CheckAnswer:
 @check("sa.own-record", "standard", "PortInfoRecord of the local port says what the port says")
 def own_record(reading: FabricReading) -> CheckAnswer:
     """Compare the local port's PortInfo with its record at the SA, in the fields that do not change by themselves."""
-    own = reading.own
+    own = reading.own_info
     record = reading.sa.get(PortInfoRecord, endport_lid=own.lid, port_num=reading.local.port)
     in_record: PortInfo = record.port_info
     reading.shown_keys.add(in_record.m_key)
@@ -57,7 +57,7 @@ def own_record(reading: FabricReading) -> CheckAnswer:
 
 @check("sa.hides-m-keys", "standard", "without an SM_Key the SA shows no M_Key")
 def hides_m_keys(reading: FabricReading) -> CheckAnswer:
-    """Get PortInfoRecords of all ports without a key. Only their number is kept."""
+    """Get the PortInfoRecords of all ports without an SM_Key, and return how many have an M_Key."""
     records = reading.fabric.sa(NO_SM_KEY).get_table(PortInfoRecord)
     keys = [record.port_info.m_key for record in records if record.port_info.m_key]
     reading.shown_keys.update(keys)
@@ -68,9 +68,9 @@ def hides_m_keys(reading: FabricReading) -> CheckAnswer:
 
 @check("sa.p-key-records", "standard", "without an SM_Key the SA refuses P_KeyTableRecords with status 0x0200")
 def p_key_records(reading: FabricReading) -> CheckAnswer:
-    """Get P_KeyTableRecords without a key: OpenSM refuses; the check shows whether another SM does."""
+    """Get P_KeyTableRecords without an SM_Key. OpenSM refuses them; the check shows whether this SM does."""
     try:
-        records = reading.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=reading.own.lid)
+        records = reading.fabric.sa(NO_SM_KEY).get_table(PKeyTableRecord, lid=reading.own_info.lid)
     except MadStatusError as error:
         return as_assumed(error.status == SaStatus.REQUEST_INVALID, f"status 0x{error.status:04x}")
     return differs(f"{len(records)} records")
@@ -78,23 +78,26 @@ def p_key_records(reading: FabricReading) -> CheckAnswer:
 
 @check("sa.long-answer", "standard", "NodeRecords of all nodes arrive whole, and are the nodes of the sweep")
 def long_answer(reading: FabricReading) -> CheckAnswer:
-    """Compare a table of many segments (RMPP) with the sweep. Ports that share no P_Key with this one are not in it.
+    """Compare the NodeRecords of the SA, which come in many RMPP segments, with the sweep.
 
-    Nodes that the sweep could not read are no difference.
+    The SA leaves out nodes that share no P_Key with this port. Nodes that the sweep could not read are no difference.
     """
     records = reading.fabric.sa().get_table(NodeRecord)
-    told = {record.node_info.node_guid for record in records}
-    found = {node.guid for node in reading.found.nodes}
-    text = f"{len(records)} records; {len(found - told)} nodes only in the sweep, {len(told - found)} only in the SA"
-    if found < told and (reading.found.troubles or reading.found.unasked):
+    in_sa = {record.node_info.node_guid for record in records}
+    in_sweep = {node.guid for node in reading.topology.nodes}
+    text = (
+        f"{len(records)} records; {len(in_sweep - in_sa)} nodes only in the sweep, "
+        f"{len(in_sa - in_sweep)} only in the SA"
+    )
+    if in_sweep < in_sa and (reading.topology.troubles or reading.topology.unasked):
         return seen(text, records=len(records))
-    return as_assumed(told == found, text, records=len(records))
+    return as_assumed(in_sa == in_sweep, text, records=len(records))
 
 
 @check("sa.trusts", "unknown", "whether the SM_Key that was given shows P_Key tables is recorded")
 def trusts(reading: FabricReading) -> CheckAnswer:
-    """Repeat the query with the SM_Key, if one was given."""
+    """Get the P_KeyTableRecords of the local port with the SM_Key, if one was given."""
     if reading.sm_key is None or reading.sm_key.is_zero:
         return not_checked("no SM_Key was given")
-    records = reading.sa.get_table(PKeyTableRecord, lid=reading.own.lid)
+    records = reading.sa.get_table(PKeyTableRecord, lid=reading.own_info.lid)
     return seen(f"{len(records)} records of the local port", records=len(records))

@@ -16,19 +16,19 @@ from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask
 from ibkeys.mad.fields import Layout
 from ibkeys.printable import counted
 
-_MOST: Final = 8
+_MOST_SHOWN: Final = 8
 
 
 def _counts_text(counts: Counter[str]) -> str:
-    """Return ``12 x 128, 2 x 64``, the most frequent first."""
-    shown = [f"{number} x {what}" for what, number in counts.most_common(_MOST)]
-    return ", ".join(shown) + (f" and {len(counts) - _MOST} more" if len(counts) > _MOST else "")
+    """Return a text like ``12 x 128, 2 x 64``, the most frequent first and at most `_MOST_SHOWN` of them."""
+    shown = [f"{number} x {what}" for what, number in counts.most_common(_MOST_SHOWN)]
+    return ", ".join(shown) + (f" and {len(counts) - _MOST_SHOWN} more" if len(counts) > _MOST_SHOWN else "")
 
 
 @check("nodes.all-answer", "simulator", "every node that a cable leads to answers everything that a sweep asks")
 def all_answer(reading: FabricReading) -> CheckAnswer:
     """Return the attributes that the sweep could not read, counted by attribute and kind."""
-    found = reading.found
+    found = reading.topology
     counts = Counter(f"{trouble.attribute or 'field'} {trouble.reading}" for trouble in found.troubles)
     text = f"{counted(len(found.nodes), 'node')}; not read: {_counts_text(counts) or 'nothing'}"
     return as_assumed(not counts, text, unread=dict(counts), nodes=len(found.nodes))
@@ -36,9 +36,9 @@ def all_answer(reading: FabricReading) -> CheckAnswer:
 
 @check("nodes.kinds", "unknown", "vendor, device and size of each kind of node are recorded")
 def kinds(reading: FabricReading) -> CheckAnswer:
-    """Return the kinds of devices in the sweep, with their numbers."""
+    """Return how many nodes of each kind are in the sweep."""
     counts: Counter[str] = Counter()
-    for node in reading.found.nodes:
+    for node in reading.topology.nodes:
         info = node.node_info
         counts[
             f"{node.type_name} 0x{info.vendor_id:06x}:0x{info.device_id:04x} with {counted(node.num_ports, 'port')}"
@@ -48,8 +48,8 @@ def kinds(reading: FabricReading) -> CheckAnswer:
 
 @check("nodes.p-key-capacity", "standard", "PartitionCap is not 0, and of a CA a multiple of 32")
 def p_key_capacity(reading: FabricReading) -> CheckAnswer:
-    """Return PartitionCap by type of node."""
-    caps = [(node.type_name, node.node_info.partition_cap) for node in reading.found.nodes]
+    """Return how many nodes of each type have each PartitionCap."""
+    caps = [(node.type_name, node.node_info.partition_cap) for node in reading.topology.nodes]
     counts = Counter(f"{kind} {cap}" for kind, cap in caps)
     is_so = all(cap and not (kind == "ca" and cap % P_KEYS_PER_BLOCK) for kind, cap in caps)
     return as_assumed(is_so, _counts_text(counts), capacities=dict(counts))
@@ -57,8 +57,8 @@ def p_key_capacity(reading: FabricReading) -> CheckAnswer:
 
 @check("nodes.enforcement", "simulator", "every switch can enforce partitions, inbound and outbound")
 def enforcement(reading: FabricReading) -> CheckAnswer:
-    """Return the capabilities of partition enforcement in SwitchInfo."""
-    infos = [node.switch_info for node in reading.found.nodes if node.is_switch]
+    """Return how many switches have each combination of the enforcement capabilities in SwitchInfo."""
+    infos = [node.switch_info for node in reading.topology.nodes if node.is_switch]
     known = [info for info in infos if info is not None]
     if not known:
         return not_checked("no switch, or SwitchInfo was not read")
@@ -80,7 +80,7 @@ def _yes(bit: int) -> str:
 
 @check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
 def index_0(reading: FabricReading) -> CheckAnswer:
-    """Return the first entry of every table that was read."""
+    """Return how many P_Key tables begin with the P_Key of another partition."""
     tables = [port.p_keys for port in reading.end_ports if port.p_keys]
     if not tables:
         return not_checked("no P_Key table was read")
@@ -90,7 +90,7 @@ def index_0(reading: FabricReading) -> CheckAnswer:
 
 @check("nodes.capabilities", "unknown", "bits of CapabilityMask of all end ports, and of some, are recorded")
 def capabilities(reading: FabricReading) -> CheckAnswer:
-    """Return CapabilityMask over all end ports, without the bit IsSM."""
+    """Return the CapabilityMask bits, other than IsSM, that all end ports have, and those that only some have."""
     masks = [info.capability_mask & ~CapabilityMask.IS_SM for info in reading.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
@@ -100,7 +100,7 @@ def capabilities(reading: FabricReading) -> CheckAnswer:
 
 @check("nodes.m-key-state", "unknown", "how many ports show an M_Key, hide it or have none, by level, is recorded")
 def m_key_state(reading: FabricReading) -> CheckAnswer:
-    """Return the M_Key states and levels of ports, without a key."""
+    """Return how many end ports are in each M_Key state at each level. No M_Key is in the answer."""
     counts = Counter(
         f"{port.m_key_state} at level {port.port_info.m_key_protect_bits}"
         for port in reading.end_ports
@@ -111,16 +111,16 @@ def m_key_state(reading: FabricReading) -> CheckAnswer:
 
 @check("nodes.reserved-bits", "standard", "bits of NodeInfo and PortInfo that the tables of ibkeys do not name are 0")
 def reserved_bits(reading: FabricReading) -> CheckAnswer:
-    """Return the bytes in which bits are set that belong to no known field; their values are not kept."""
-    nodes = [node.node_info.raw for node in reading.found.nodes]
-    ports = [port.info for port in reading.found.ports() if port.info is not None]
+    """Return the places of bytes with a bit set that belongs to no known field. The values of the bits are left out."""
+    nodes = [node.node_info.raw for node in reading.topology.nodes]
+    ports = [port.info for port in reading.topology.ports() if port.info is not None]
     bytes_ = {"NodeInfo": _unnamed(nodes, NodeInfo), "PortInfo": _unnamed(ports, PortInfo, SpeedsAboveNdr)}
     text = "; ".join(f"{name}: byte {', '.join(map(str, places))}" for name, places in bytes_.items() if places)
     return as_assumed(not text, text or "all of them are 0", bytes=bytes_)
 
 
 def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
-    """Return the bytes of *raws* with a bit set that no field of *layouts* has."""
+    """Return the places of bytes that have, in any of *raws*, a bit set that no field of *layouts* covers."""
     size = layouts[0].size
     named = 0
     for layout in layouts:
@@ -133,6 +133,6 @@ def _unnamed(raws: Iterable[bytes], *layouts: type[Layout]) -> list[int]:
 @check("nodes.descriptions", "standard", "NodeDescription is printable text")
 def descriptions(reading: FabricReading) -> CheckAnswer:
     """Return how many names hold characters that must not be sent to a terminal."""
-    names = [node.description or "" for node in reading.found.nodes]
+    names = [node.description or "" for node in reading.topology.nodes]
     odd = sum(not name.isprintable() for name in names)
     return as_assumed(not odd, f"{counted(len(names), 'name')}, {odd} with control characters", odd=odd)

@@ -1,4 +1,4 @@
-"""Checks of the response times of agents, with as few SMPs as a sweep would send them at once."""
+"""Checks of the response times of agents. No agent gets more SMPs at once than in a sweep."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _GETS: Final = 20
 _ROUNDS: Final = 8
 
 
-def _measured(reading: FabricReading, handle: PortHandle) -> CheckAnswer:
-    """Get NodeInfo several times, one after the other, and return how long each took."""
+def _measure(reading: FabricReading, handle: PortHandle) -> CheckAnswer:
+    """Get NodeInfo `_GETS` times, one after the other, and return the shortest, median and longest time."""
     now = reading.fabric.umad.now
-    took = []
+    times = []
     for _ in range(_GETS):
         started = now()
         handle.get(NodeInfo)
-        took.append(1000 * (now() - started))
-    took.sort()
-    least, middle, most = (round(ms, 3) for ms in (took[0], took[_GETS // 2], took[-1]))
+        times.append(1000 * (now() - started))
+    times.sort()
+    least, middle, most = (round(ms, 3) for ms in (times[0], times[_GETS // 2], times[-1]))
     return seen(f"{least} to {most} ms, half of them within {middle} ms", least=least, median=middle, most=most)
 
 
 @check("timing.local-port", "unknown", "the time of a Get from the local port is recorded")
 def local_port(reading: FabricReading) -> CheckAnswer:
     """Measure the local port."""
-    return _measured(reading, reading.handle)
+    return _measure(reading, reading.handle)
 
 
 @check("timing.neighbour", "unknown", "the time of a Get from the port at the other end of the cable is recorded")
 def neighbour(reading: FabricReading) -> CheckAnswer:
     """Measure the node at the other end of the cable."""
     handle = _neighbour(reading)
-    return _measured(reading, handle) if handle is not None else not_checked("no node was found there")
+    return _measure(reading, handle) if handle is not None else not_checked("no node was found there")
 
 
 def _neighbour(reading: FabricReading) -> PortHandle | None:
@@ -55,7 +55,7 @@ def at_once(reading: FabricReading) -> CheckAnswer:
         return not_checked("no node was found at the other end of the cable")
     client, lost = reading.fabric.client, 0
     for _ in range(_ROUNDS):
-        # a name of its own for each: a Get that is lost must not delay the others
+        # A different *node* for each Get: for the scheduler they go to different nodes, so none waits for a lost one.
         gets = [
             client.request(Method.GET, NodeInfo, 0, handle.route, node=object(), m_key=handle.m_key, retries=0)
             for _ in range(PER_NODE)
@@ -66,8 +66,8 @@ def at_once(reading: FabricReading) -> CheckAnswer:
 
 @check("timing.sweep", "unknown", "time, SMPs and lost answers of a sweep with all P_Key tables are recorded")
 def sweep(reading: FabricReading) -> CheckAnswer:
-    """Return the cost of the sweep."""
-    found, counts = reading.found, reading.fabric.client.statistics
+    """Return how long the sweep took, and how many SMPs this run has sent in all."""
+    found, counts = reading.topology, reading.fabric.client.statistics
     seconds = round(reading.sweep_seconds, 3)
     text = (
         f"{len(found.nodes)} nodes in {seconds} s; in all {counts.sent} SMPs, {counts.timeouts} timeouts, "

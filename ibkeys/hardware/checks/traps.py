@@ -12,7 +12,7 @@ from ibkeys.printable import counted
 
 @check("traps.supported", "simulator", "every end port says IsTrapSupported")
 def supported(reading: FabricReading) -> CheckAnswer:
-    """Return the bits of CapabilityMask that concern traps."""
+    """Return how many end ports lack IsTrapSupported, and how many have IsNoticeSupported."""
     masks = [info.capability_mask for info in reading.port_infos]
     if not masks:
         return not_checked("no PortInfo was read")
@@ -28,7 +28,7 @@ def supported(reading: FabricReading) -> CheckAnswer:
 
 @check("traps.waiting", "unknown", "what the local port answers to Get(Notice) is recorded")
 def waiting(reading: FabricReading) -> CheckAnswer:
-    """Return whether a trap waits there, by its number."""
+    """Return number and type of the trap that waits at the local port, or that none waits."""
     try:
         notice = Notice(reading.handle.get(Notice))
     except MadStatusError as error:

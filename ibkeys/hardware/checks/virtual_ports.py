@@ -12,8 +12,8 @@ from ibkeys.mad.attributes import Attribute, NodeInfo
 from ibkeys.mad.virtualization import VirtualizationInfo, VNodeInfo, VPortInfo, VPortState
 
 
-def _info(reading: FabricReading) -> VirtualizationInfo | None:
-    """Return VirtualizationInfo of the local port, None where it has none."""
+def _virtualization_info(reading: FabricReading) -> VirtualizationInfo | None:
+    """Return VirtualizationInfo of the local port, None if the port does not have the attribute."""
     reading.handle.read_port_info()
     if not reading.handle.port.can_have_virtual_ports:
         return None
@@ -26,7 +26,7 @@ def _info(reading: FabricReading) -> VirtualizationInfo | None:
 @check("virtual-ports.local", "unknown", "VirtualizationInfo of the local port is recorded")
 def local(reading: FabricReading) -> CheckAnswer:
     """Return whether the local port has virtual ports, and how many."""
-    info = _info(reading)
+    info = _virtualization_info(reading)
     if info is None:
         return not_checked("the local port does not say that it has virtual ports")
     return seen(
@@ -37,14 +37,14 @@ def local(reading: FabricReading) -> CheckAnswer:
 
 @check("virtual-ports.index-0", "guess", "VPortInfo with AttributeModifier 0 is that of the port itself")
 def index_0(reading: FabricReading) -> CheckAnswer:
-    """Compare its GUID with that of the port."""
-    return _first(reading, VPortInfo, lambda port: port.vport_guid == reading.local.port_guid, "GUID of the port")
+    """Compare the GUID in VPortInfo with that of the port."""
+    return _query_first(reading, VPortInfo, lambda port: port.vport_guid == reading.local.port_guid, "GUID of the port")
 
 
 @check("virtual-ports.node", "guess", "VNodeInfo with AttributeModifier 0 is that of the node itself")
 def node(reading: FabricReading) -> CheckAnswer:
-    """Compare its GUID with that of the node."""
-    return _first(
+    """Compare the GUID in VNodeInfo with that of the node."""
+    return _query_first(
         reading,
         VNodeInfo,
         lambda info: info.vnode_guid == NodeInfo(reading.handle.get(NodeInfo)).node_guid,
@@ -54,21 +54,23 @@ def node(reading: FabricReading) -> CheckAnswer:
 
 @check("virtual-ports.states", "guess", "VPortState with AttributeModifier 0 has the states from index 0 on")
 def states(reading: FabricReading) -> CheckAnswer:
-    """Return whether the first virtual port is active, as the port is."""
-    return _first(
-        reading, VPortState, lambda block: block.vport_states[0] == reading.own.port_state, "state of the port"
+    """Compare the state of virtual port 0 with that of the port."""
+    return _query_first(
+        reading, VPortState, lambda block: block.vport_states[0] == reading.own_info.port_state, "state of the port"
     )
 
 
 _A = TypeVar("_A", bound=Attribute)
 
 
-def _first(reading: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool], what: str) -> CheckAnswer:
+def _query_first(
+    reading: FabricReading, attribute: type[_A], is_own: Callable[[_A], bool], compared: str
+) -> CheckAnswer:
     """Query *attribute* with AttributeModifier 0, and return whether it is about the port itself.
 
-    *what*: the value by which this is recognized.
+    *is_own*: returns this from the attribute. *compared*: the name of the value that it compares.
     """
-    info = _info(reading)
+    info = _virtualization_info(reading)
     if info is None or not info.virtualization_enable:
         return not_checked("the local port has no virtual ports")
     try:
@@ -76,4 +78,4 @@ def _first(reading: FabricReading, attribute: type[_A], is_own: Callable[[_A], b
     except MadStatusError as error:
         return as_assumed(False, f"status 0x{error.status:04x}")
     fits = is_own(answer)
-    return as_assumed(fits, f"it has the {what}" if fits else f"it does not have the {what}")
+    return as_assumed(fits, f"it has the {compared}" if fits else f"it does not have the {compared}")

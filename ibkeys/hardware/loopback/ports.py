@@ -1,9 +1,8 @@
 """The two ports of a loopback: both belong to this host, or nothing is written.
 
-The identity of each port comes from libibumad on this host, which sends nothing. Only then the fabric is queried, and
-the far port has to be the same there: GUIDs, LID, and no other port with them. Any node can claim any GUID, so the far
-port's own device is also queried for the neighbour on its cable, which must be the port before which the sweep found
-it.
+The identity of each port comes from libibumad on this host, which sends nothing. Only then is the fabric queried: it
+must show the far port with the same GUIDs and LID, and no other port with them. Any node can claim any GUID, so the far
+port's own device is also queried for its neighbour, which must be the neighbour that the sweep found.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from ibkeys.umad.devices import ACTIVE, INFINIBAND, IS_SM_DISABLED
 from ibkeys.umad.port import LocalCa, LocalPort, UmadPort
 
 NOT_OWN: Final = "own-ports"
-"""The name of these refusals; it is no interlock that could be overridden."""
+"""The name of the refusals of this module. No option overrides it."""
 
 
 def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort]:
@@ -36,13 +35,13 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
     names = names_in(text)
     if len(names) != 2:
         raise UsageError(f"ports {text!r}: name two ports of this host, as in mlx5_0/1,mlx5_1/1")
-    first, second = (_named(name, text, cas) for name in names)
+    first, second = (_find_port(name, text, cas) for name in names)
     if (first.ca_name, first.port) == (second.ca_name, second.port):
         raise UsageError(f"ports {text!r}: this is the same port twice")
     every = [port.port_guid for ca in cas for port in ca.ports]
     for port in (first, second):
         where = f"{port.ca_name}/{port.port}"
-        if why := _unfit(port):
+        if why := _why_unfit(port):
             raise _refused(f"{where} {why}")
         if not port.port_guid or every.count(port.port_guid) > 1:
             raise _refused(f"{where} has no port GUID of its own in sysfs")
@@ -52,11 +51,11 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
 
 
 def names_in(text: str) -> list[tuple[str, str]]:
-    """Return (CA, number of the port) of each port that ``CA/PORT,CA/PORT`` names, as it is written."""
+    """Return the CA name and the port number, both as text, of each port in ``CA/PORT,CA/PORT``. Checks nothing."""
     return [(ca, number) for ca, _, number in (part.strip().rpartition("/") for part in text.split(","))]
 
 
-def _named(name: tuple[str, str], text: str, cas: Sequence[LocalCa]) -> LocalPort:
+def _find_port(name: tuple[str, str], text: str, cas: Sequence[LocalCa]) -> LocalPort:
     for ca in cas:
         for port in ca.ports:
             if name == (ca.name, str(port.port)):
@@ -66,7 +65,7 @@ def _named(name: tuple[str, str], text: str, cas: Sequence[LocalCa]) -> LocalPor
     raise UsageError(f"ports {text!r}: this host has no port {asked!r}; its ports are {have}")
 
 
-def _unfit(port: LocalPort) -> str:
+def _why_unfit(port: LocalPort) -> str:
     if port.link_layer not in INFINIBAND:
         return f"is no InfiniBand port ({port.link_layer})"
     if port.capability_mask & IS_SM_DISABLED:
@@ -74,25 +73,25 @@ def _unfit(port: LocalPort) -> str:
     return "" if port.state == ACTIVE else "is not Active: both need a LID and a link"
 
 
-def far_port(
+def prove_far_port(
     reading: FabricReading, near: LocalPort, far: LocalPort, open_far: Callable[[LocalPort], UmadPort]
 ) -> PortHandle:
-    """Return a handle on *far*, reached from *near* over the fabric, once it is proven to be that port.
+    """Prove that the fabric, opened at *near*, shows the port *far* of this host, and return a handle on it.
 
-    *open_far*: opens the device of *far*. Raises Refused if the fabric does not show exactly this port; the errors of a
-    sweep.
+    *open_far*: opens the device of *far*. Raises Refused if the fabric shows another port, or several with its GUID or
+    LID; the errors of a sweep, of queries and of *open_far*.
     """
     if (reading.local.ca_name, reading.local.port) != (near.ca_name, near.port):
         raise Refused(
             f"the fabric was opened at {reading.local.ca_name}/{reading.local.port}, not at the first port", NOT_OWN
         )
     where = f"{far.ca_name}/{far.port}"
-    found = [port for port in reading.found.end_ports() if port.guid == far.port_guid]
-    same_lid = [port for port in reading.found.end_ports() if port.lid == far.base_lid]
+    found = [port for port in reading.topology.end_ports() if port.guid == far.port_guid]
+    same_lid = [port for port in reading.topology.end_ports() if port.lid == far.base_lid]
     if len(found) != 1 or same_lid != found or not far.base_lid:
         raise _refused(
             f"{where} is not the only port that the fabric shows with its GUID and its LID "
-            f"({len(found)} have the GUID, {len(same_lid)} the LID){_not_asked(reading)}"
+            f"({len(found)} have the GUID, {len(same_lid)} the LID){_unasked_text(reading)}"
         )
     port = found[0]
     if doubt := reading.fabric.doubt_of(port):
@@ -105,15 +104,15 @@ def far_port(
         raise _refused(f"on {handle.route} another port answers than {where} of this host")
     if isinstance(handle.route, DirectedAddress) and not handle.route.path:
         raise _refused("the route to the second port does not leave this host")
-    if why := _is_elsewhere(reading, far, port, open_far):
+    if why := _why_elsewhere(reading, far, port, open_far):
         raise _refused(f"{where}: {why}")
     return handle
 
 
-def _not_asked(reading: FabricReading) -> str:
-    """Return the message that a port may be missing because the sweep did not query some nodes, with the remedy; else
-    ""."""
-    if not (unasked := reading.found.unasked):
+def _unasked_text(reading: FabricReading) -> str:
+    """Return the end of a message: the sweep did not query some ports, and how to have them queried; "" if it queried
+    all."""
+    if not (unasked := reading.topology.unasked):
         return ""
     return (
         f"; behind {counted(len(unasked), 'port')} the sweep queried no port, because a protected port may be there: "
@@ -121,8 +120,10 @@ def _not_asked(reading: FabricReading) -> str:
     )
 
 
-def _is_elsewhere(reading: FabricReading, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]) -> str:
-    """Return why *port* of the sweep is not the place where *far* is plugged in, by its own device; "" if it is."""
+def _why_elsewhere(
+    reading: FabricReading, far: LocalPort, port: Port, open_far: Callable[[LocalPort], UmadPort]
+) -> str:
+    """Query the own device of *far* and return why *far* cannot be *port* of the sweep; "" if it is the same port."""
     peer = port.peer
     if peer is None:
         return "the sweep does not say which port its cable leads to"
@@ -130,9 +131,9 @@ def _is_elsewhere(reading: FabricReading, far: LocalPort, port: Port, open_far: 
         here = NodeInfo(own.get(NodeInfo, 0, LOCAL, port.m_key))
         there = NodeInfo(own.get(NodeInfo, 0, DirectedAddress((far.port,)), peer.end_port.m_key))
     if here.port_guid != far.port_guid:
-        return "its device says another port GUID"
+        return "its own device shows another port GUID"
     if (there.node_guid, there.local_port_num) != (peer.node.guid, peer.num):
-        return "its cable leads to another port than that before which the fabric shows it"
+        return "its cable leads to another port than the sweep found"
     return ""
 
 

@@ -1,8 +1,8 @@
 """Restoring the values that a write of a loopback overwrote, including one of an earlier run that was killed.
 
-The journal has the former values, and the key store every key: they are those of all commands. A P_Key table is
-restored as by `ibkeys undo`. An M_Key is removed by the same change that `ibkeys mkey-set` makes, as the undoing of its
-operation.
+The former values are in the journal and every key is in the key store, the same that all commands use. A P_Key table
+is restored as by `ibkeys undo`. An M_Key is removed by the change that `ibkeys mkey-set` makes, which the journal
+records as the undo of the operation that set the key.
 """
 
 from __future__ import annotations
@@ -31,61 +31,65 @@ COMMAND: Final = "doctor"
 
 @dataclass(frozen=True, slots=True)
 class OverwrittenPorts:
-    """An operation of the journal that is not undone, and the values that it overwrote."""
+    """An operation of the journal that is not undone, and images of the values before and after it."""
 
     record: OperationRecord
     images: tuple[Image, ...]
 
 
-def not_put_back(journal: Journal) -> list[OverwrittenPorts]:
-    """Return the writes of loopbacks that were not restored, the last one first. Counters cannot be restored."""
-    found = []
+def find_unrestored(journal: Journal) -> list[OverwrittenPorts]:
+    """Return the writes of loopbacks that were not restored, the last one first.
+
+    Writes of counters are left out: they cannot be restored.
+    """
+    unrestored = []
     for record in reversed(journal.list_operations()):
         if record.command != COMMAND or record.undoes is not None or record.state == "undone":
             continue
-        # a Set that failed may have arrived nevertheless: the port that was read after it may have been another
+        # Failed Sets are included. Such a Set may have arrived: the read after it may have reached another port.
         images = tuple(entry.image for entry in journal.entries(record.id))
         if any(image.attribute == "P_KeyTable" or image.key_name is not None for image in images):
-            found.append(OverwrittenPorts(record, images))
-    return found
+            unrestored.append(OverwrittenPorts(record, images))
+    return unrestored
 
 
-def put_back(reading: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]) -> list[int]:
-    """Restore every write that was not restored yet, and return the operations.
+def restore_all(reading: FabricReading, writer: ChangeWriter, own_guids: Iterable[int]) -> list[int]:
+    """Restore every write that was not restored yet; return the numbers of the operations that made them.
 
-    Raises Refused for a port that is not one of *own_guids*, and the errors of the change.
+    Raises Refused for a write to a port that is not one of *own_guids*; the errors of the changes, journal and key
+    store.
     """
-    done, own = [], set(own_guids)
+    restored, allowed = [], set(own_guids)
     with Journal.read(reading.fabric.stores.journal) as journal:
-        standing = not_put_back(journal)
-    for written in standing:
-        if not {image.port_guid for image in written.images} <= own:
+        unrestored = find_unrestored(journal)
+    for written in unrestored:
+        if not {image.port_guid for image in written.images} <= allowed:
             raise Refused(
                 f"operation {written.record.id} of the journal wrote a port that is not one of these two, and is not "
                 f"put back: name the ports that it wrote; `ibkeys journal {written.record.id}` shows them",
                 NOT_OWN,
             )
         if any(image.key_name is not None for image in written.images):
-            _put_key_back(reading, writer, written)
+            _restore_key(reading, writer, written)
         else:
             writer.apply(plan_undo(writer, written.record.id))
-        done.append(written.record.id)
-    return done
+        restored.append(written.record.id)
+    return restored
 
 
-def _put_key_back(reading: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
-    """Remove the M_Key, and restore level and lease. Only ports without a key get one: see `writes.py`.
+def _restore_key(reading: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
+    """Remove the M_Key that was written, and restore level and lease. The port had no key before: see `writes.py`.
 
-    A key that another program has set since then is not removed.
+    An M_Key that another program has set since then is not removed; the operation is only marked as undone.
     """
     image = written.images[0]
     before = PortInfo(image.before)
     port = _handle_of(reading, image.port_guid)
-    if not _has_ours(reading, port, image):
+    if not _has_written_key(reading, port, image):
         _mark_as_undone(reading, writer, written)
         return
     plan = plan_mkey_set(writer, port, NO_MKEY, before.m_key_protect_bits, before.m_key_lease_period)
-    undoing = _Undoing(
+    undoing = _KeyUndo(
         plan.command,
         plan.changes,
         plan.notes,
@@ -100,8 +104,8 @@ def _put_key_back(reading: FabricReading, writer: ChangeWriter, written: Overwri
         _mark_as_undone(reading, writer, written)
 
 
-def _has_ours(reading: FabricReading, port: PortHandle, image: Image) -> bool:
-    """Return whether *port* has the M_Key that was written. Raises the errors of reading it."""
+def _has_written_key(reading: FabricReading, port: PortHandle, image: Image) -> bool:
+    """Return whether *port* has the M_Key that was written. Raises the errors of reading the port and the key store."""
     stores = reading.fabric.stores
     if image.key_name is None or stores.keystore is None:
         return False
@@ -110,7 +114,7 @@ def _has_ours(reading: FabricReading, port: PortHandle, image: Image) -> bool:
 
 
 def _mark_as_undone(reading: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
-    """Mark the operation as undone, because its Set never arrived, or another program has written since."""
+    """Mark the operation as undone in the journal; no Set is sent, because the port has not the value that it wrote."""
     with Journal(reading.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
         pass
 
@@ -118,18 +122,18 @@ def _mark_as_undone(reading: FabricReading, writer: ChangeWriter, written: Overw
 def _handle_of(reading: FabricReading, port_guid: int) -> PortHandle:
     """Return a handle on the end port with *port_guid* in the sweep. Raises Refused if there is none, or more than
     one."""
-    found = [port for port in reading.found.end_ports() if port.guid == port_guid]
-    if len(found) != 1:
-        raise Refused(f"GUID 0x{port_guid:016x}: {len(found)} ports of the fabric have it, not one", NOT_OWN)
-    return reading.fabric.handle(found[0])
+    ports = [port for port in reading.topology.end_ports() if port.guid == port_guid]
+    if len(ports) != 1:
+        raise Refused(f"GUID 0x{port_guid:016x}: {len(ports)} ports of the fabric have it, not one", NOT_OWN)
+    return reading.fabric.handle(ports[0])
 
 
 @dataclass(slots=True)
-class _Undoing(KeyPlan):
+class _KeyUndo(KeyPlan):
     """A change of an M_Key that undoes the operation ``of``."""
 
     of: int = 0
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation that undoes it."""
+        """Begin the operation that undoes ``of`` in *journal*, and return it."""
         return journal.undo_of(self.of, origin)

@@ -1,8 +1,9 @@
 """The writes of a loopback: each is made, proven by a read, restored, and proven again.
 
 They are the changes of `ibkeys pkey-set`, `mkey-set` and `counters-clear`, with the interlocks, the journal and the key
-store of those commands. The writes of a run that was killed are restored by the next run, before it writes anything. A
-cable may be moved at any time, so the far port is proven again before each write, and before each is restored.
+store of those commands. Violation counters cannot be restored. The writes of a run that was killed are restored by the
+next run, before it writes anything. A cable may be moved at any time, so the far port is proven again before each write
+and before each restoration.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, NotStored, Refused
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.hardware.check import CheckAnswer, DeviceCheck, Finding, differs, not_checked, same
-from ibkeys.hardware.loopback.putting_back import put_back
+from ibkeys.hardware.loopback.putting_back import restore_all
 from ibkeys.hardware.reading import FabricReading
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import EMPTY, PARTITION_MASK, PKey
 from ibkeys.mad.attributes import counted_violations
 from ibkeys.mkeys.set import plan_mkey_set
 
-_HIGHEST: Final = 0x7FF0
+_FIRST_TRIED: Final = 0x7FF0
 """Partitions are tried from this number downwards."""
 
 
@@ -34,26 +35,26 @@ _HIGHEST: Final = 0x7FF0
 class Loopback:
     """The writes to the far port of a loopback. ``own_guids``: the two ports.
 
-    ``prove``: returns a handle on the far port, or raises IbkeysError unless it is still this host's own. ``stands``: a
-    write could not be restored; the journal has it. ``refusals``: writes that were refused, or not made without that
-    proof.
+    ``prove``: returns a handle on the far port; raises IbkeysError unless it is still this host's own.
+    ``is_unrestored``: a write could not be restored; the journal has it. ``refusals``: the number of writes that were
+    refused by an interlock, or not made because ``prove`` failed. ``far``: the far port, as last proven.
     """
 
     reading: FabricReading
     writer: ChangeWriter
     prove: Callable[[], PortHandle]
     own_guids: frozenset[int]
-    stands: bool = False
+    is_unrestored: bool = False
     refusals: int = 0
     far: PortHandle = field(init=False)
 
     def findings(self) -> Iterator[Finding]:
-        """Make the writes, one after the other, after restoring the writes of an earlier run.
+        """Restore the writes of an earlier run, then make the writes one after the other; yield a finding for each.
 
-        Raises the errors of restoring them, and those of ``prove`` before it.
+        Raises the errors of the first ``prove`` and of the restoration.
         """
         self.prove()
-        earlier = put_back(self.reading, self.writer, self.own_guids)
+        earlier = restore_all(self.reading, self.writer, self.own_guids)
         if earlier:
             text = f"operation {', '.join(map(str, earlier))} of the journal was put back"
             yield Finding("write.earlier", "standard", "a run that was cut off is put back", same(text))
@@ -64,10 +65,10 @@ class Loopback:
             ),
             DeviceCheck("write.counters", "standard", "a 0 resets the violation counters", self._counters),
         ):
-            yield each.found(self._made(each))
+            yield each.finding(self._make(each))
 
-    def _made(self, each: DeviceCheck) -> CheckAnswer:
-        if self.stands:
+    def _make(self, each: DeviceCheck) -> CheckAnswer:
+        if self.is_unrestored:
             return not_checked("an earlier write could not be put back")
         try:
             self.far = self.prove()
@@ -77,10 +78,10 @@ class Loopback:
         try:
             return each.ask(self.reading)
         except IbkeysError as error:
-            if isinstance(error, Refused) and not self.stands:
+            if isinstance(error, Refused) and not self.is_unrestored:
                 self.refusals += 1
-                way = Objection(error.interlock, "").how_to_override
-                return not_checked(f"{_cause_text(error)}; to do it anyway: {way}")
+                option = Objection(error.interlock, "").how_to_override
+                return not_checked(f"{_cause_text(error)}; to do it anyway: {option}")
             return differs(_cause_text(error))
 
     def _p_key(self, reading: FabricReading) -> CheckAnswer:
@@ -89,7 +90,7 @@ class Loopback:
         index = max((index for index, key in enumerate(before) if index and not int(key)), default=None)
         if index is None:
             return not_checked("no entry of the P_Key table is free")
-        key = PKey(_unused(reading))
+        key = PKey(_unused_p_key(reading))
         plan = plan_set(self.writer, self.far, {index: key})
         return self._write(plan, self.far.read_p_keys, before, {"index": index, "capacity": len(before)})
 
@@ -112,26 +113,30 @@ class Loopback:
         self.writer.check(plan)
         try:
             self.writer.apply(plan)
-            shown = read() != before
+            has_changed = read() != before
         finally:
-            self._put_back()
+            self._restore()
         if read() != before:
             return differs("put back, but the port is not as before: did a subnet manager write it too?", **values)
         text = "set, read back, restored, and read again"
-        return same(text, **values) if shown else differs("the Set was answered, and the port did not change", **values)
+        return (
+            same(text, **values)
+            if has_changed
+            else differs("the Set was answered, and the port did not change", **values)
+        )
 
-    def _put_back(self) -> None:
-        """Prove the second port again, then restore from the journal every write still in force. If either fails, write
-        nothing more."""
+    def _restore(self) -> None:
+        """Prove the far port again, then restore every unrestored write of the journal. If either fails, set
+        ``is_unrestored``, so that nothing more is written."""
         try:
             self.prove()
-            put_back(self.reading, self.writer, self.own_guids)
+            restore_all(self.reading, self.writer, self.own_guids)
         except BaseException:
-            self.stands = True
+            self.is_unrestored = True
             raise
 
     def _counters(self, reading: FabricReading) -> CheckAnswer:
-        """Reset the counters that are not 0. Their values are in the journal, and cannot be restored."""
+        """Reset the violation counters that are not 0. The journal has their values, but they cannot be restored."""
         info = self.far.read_port_info()
         counted = counted_violations(info)
         if not counted:
@@ -143,13 +148,14 @@ class Loopback:
 
 
 def _cause_text(error: IbkeysError) -> str:
-    """Return the text about *error* for a report, which is published: only the kind if the message has P_Keys."""
+    """Return the text about *error* for a report. Reports are published, so messages that may have P_Keys are left
+    out."""
     if isinstance(error, Refused):
         return f"refused by interlock {error.interlock}"
-    return "a fresh read does not show what was set" if isinstance(error, NotStored) else str(error)
+    return "a fresh read does not show the value that was set" if isinstance(error, NotStored) else str(error)
 
 
-def _unused(reading: FabricReading) -> int:
-    """Return a limited P_Key of a partition that no port of the sweep is in."""
-    used = {int(key) & PARTITION_MASK for port in reading.found.ports() for key in port.p_keys or () if key != EMPTY}
-    return next(number for number in range(_HIGHEST, 0, -1) if number not in used)
+def _unused_p_key(reading: FabricReading) -> int:
+    """Return the limited P_Key of a partition that no port of the sweep is a member of."""
+    used = {int(key) & PARTITION_MASK for port in reading.topology.ports() for key in port.p_keys or () if key != EMPTY}
+    return next(number for number in range(_FIRST_TRIED, 0, -1) if number not in used)
