@@ -71,7 +71,7 @@ class GuidAddress:
 
 @dataclass(frozen=True, slots=True)
 class NameAddress:
-    """A node's name: its NodeDescription, or its name in the node name map."""
+    """The name of a node: its NodeDescription, or its name in the node name map."""
 
     name: str
 
@@ -84,12 +84,12 @@ LOCAL: Final = DirectedAddress(())
 
 
 def parse_lid(text: str) -> LidAddress:
-    """Read a LID, decimal or ``0x...``. Raises AddressError."""
+    """Parse a LID, decimal or ``0x...``. Raises AddressError."""
     return LidAddress(_number(text, "LID"))
 
 
 def parse_route(text: str) -> DirectedAddress:
-    """Read a directed route as ``0,1,4``: the leading 0 is the local port, then the ports to leave by.
+    """Parse a directed route like ``0,1,4``: the leading 0 is the local port, then the ports to leave by.
 
     Raises AddressError.
     """
@@ -100,7 +100,7 @@ def parse_route(text: str) -> DirectedAddress:
 
 
 def parse_guid(text: str) -> GuidAddress:
-    """Read a GUID in any form of `ibkeys.keys.guid.parse_guid`. Raises AddressError."""
+    """Parse a GUID in any form of `ibkeys.keys.guid.parse_guid`. Raises AddressError."""
     if guids.is_set_of_guids(text):
         raise AddressError(f"{quoted(text)} stands for several GUIDs; name the one port that is meant")
     try:
@@ -110,7 +110,7 @@ def parse_guid(text: str) -> GuidAddress:
 
 
 def parse_guids(text: str) -> list[GuidAddress]:
-    """Read a set of GUIDs as `ibkeys.keys.guid.parse_guids` does. Raises AddressError."""
+    """Parse a set of GUIDs as `ibkeys.keys.guid.parse_guids` does. Raises AddressError."""
     try:
         return list(map(GuidAddress, guids.parse_guids(text)))
     except EncodeError as error:
@@ -129,10 +129,11 @@ AddressLike = Address | str | int | None
 
 
 def as_address(address: AddressLike) -> Address:
-    """Return the address that a script gives.
+    """Return the address that *address* stands for.
 
-    None is the local port; an int or decimal text a LID; ``0``, or text with a comma and no bracket, a directed route;
-    ``0x`` and more than 4 digits, or ``0002:c903:004e:22a1``, a GUID; any other text a node name. Raises AddressError.
+    None is the local port. An int is a LID, and so is a decimal text, or ``0x`` and up to 4 digits. ``0``, or a text
+    with a comma and no bracket, is a directed route. ``0x`` and more than 4 digits, or ``0002:c903:004e:22a1``, is a
+    GUID. Any other text is a node name. Raises AddressError.
     """
     if address is None:
         return LOCAL

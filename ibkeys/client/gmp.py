@@ -22,26 +22,28 @@ _DEFAULT_BASE: Final = 0x7FFF
 
 @dataclass(frozen=True, slots=True)
 class GmpPath:
-    """The values that a GMP needs besides a LID. ``pkey_index``: place in the local P_Key table; ``sl``: service
-    level."""
+    """The values that the address of a GMP has besides the LID. ``pkey_index``: index of its P_Key in the local table;
+    ``sl``: service level."""
 
     pkey_index: int
     sl: int
 
     def outgoing(self, mad: bytes, lid: int, timeout_ms: int) -> Outgoing:
-        """Return *mad* addressed to QP1 of *lid*; *timeout_ms* 0 when no reply is expected."""
+        """Return *mad* addressed to QP1 of *lid*; *timeout_ms*: 0 if no reply is expected."""
         return Outgoing(mad, lid, timeout_ms, GSI_QP, QP1_Q_KEY, self.sl, self.pkey_index)
 
     def request(self, mad: bytes, lid: int, timeout: float, retries: int, node: Hashable) -> Request:
-        """Return *mad* as a request for the scheduler; *timeout* in seconds for each attempt."""
+        """Return *mad* as a request to *lid* for the scheduler. *timeout*: seconds for each attempt; *node*: the node
+        that the scheduler counts it to. Raises EncodeError."""
         to = (GSI_QP, QP1_Q_KEY, self.sl, self.pkey_index)
         return Request.of_mad(node, mad.ljust(MAD_SIZE, b"\0"), lid, timeout, retries, to)
 
 
 def gmp_path(local: LocalPort, pkey_index: int | None = None) -> GmpPath:
-    """Return the path of GMPs from *local*: SL from PortInfo.MasterSMSL, *pkey_index* or the default partition's.
+    """Return the path of GMPs from *local*. Its SL is PortInfo.MasterSMSL.
 
-    Raises UsageError for an index that holds no P_Key, Unreachable when the port is not in the default partition.
+    *pkey_index*: None for the default partition's. Raises UsageError if there is no P_Key at *pkey_index*; Unreachable
+    if it is None and the port is not in the default partition.
     """
     if pkey_index is None:
         return GmpPath(default_pkey_index(local.pkeys), local.sm_sl)
@@ -54,7 +56,7 @@ def gmp_path(local: LocalPort, pkey_index: int | None = None) -> GmpPath:
 
 
 def default_pkey_index(pkeys: Sequence[int]) -> int:
-    """Return the first index with base 0x7fff, the default partition: a full member's before a limited one's.
+    """Return the index of the default partition (0x7fff): the first full P_Key, else the first limited P_Key.
 
     Raises Unreachable when there is none.
     """

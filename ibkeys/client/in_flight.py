@@ -1,4 +1,4 @@
-"""The SMPs in flight: their limit, and the attempts that were sent and have no outcome yet."""
+"""The SMPs in flight: the window that limits their number, and the attempts that have no outcome yet."""
 
 from __future__ import annotations
 
@@ -8,51 +8,54 @@ from typing import Final
 from ibkeys.client.request import Request
 
 MAX_WINDOW: Final = 64
-"""Most SMPs in flight unless the user gives another limit."""
+"""The most SMPs in flight, unless the user sets another limit."""
 FIRST_WINDOW: Final = 16
 LEAST_WINDOW: Final = 4
 LEAST_PATIENCE: Final = 0.02
-"""Seconds; an SMA answers faster than this unless it is busy, so an older SMP is waiting, not travelling."""
+"""The least patience of a `Window` in seconds. An SMA answers faster unless it is busy."""
 GRACE: Final = 0.5
-"""Seconds beyond an attempt's timeout that the kernel gets to report it, before the attempt is given up without it."""
+"""Seconds that the kernel has, after the timeout of an attempt, to report the timeout. Then the attempt ends without a
+report."""
 
 Attempt = tuple[Request, int, int, float, float]
-"""A part of a request that was sent: request, part, attempts with this one, times of the first one and of this one."""
+"""A part of a request that was sent: the request, the number of the part, the number of attempts including this one,
+the time of the first attempt, and the time of this attempt."""
 
 
 class Window:
-    """A bound that grows by one with each reply, and halves where a request was lost or the device had no room for it.
+    """A limit on the SMPs in flight. It grows by one with each reply, and halves when a request is lost or the device
+    has no room for it.
 
-    ``most``: the most it grows to. ``size``: how many SMPs may be in flight now. ``smoothed_rtt``: seconds, the average
-    of the last round trips; 0 before the first one.
+    ``size``: how many SMPs may be in flight now; ``most``: the highest size. ``smoothed_rtt``: the average of the last
+    round trips in seconds; 0 before the first one.
 
-    ``set_patience``: a patience in seconds in place of the one computed from round trips, where most of the queried
-    nodes will be silent: at most size / patience SMPs are then sent in one second. None: none is set. With a user's own
-    bound it has no effect.
+    ``fixed_patience``: the `patience` in seconds, for runs in which most of the queried nodes will be silent; then at
+    most size / patience SMPs are sent in one second. None: the patience is computed from round trips. It has no effect
+    on a window of fixed size.
     """
 
-    __slots__ = ("_is_users", "_least", "_narrowed_at", "most", "set_patience", "size", "smoothed_rtt")
+    __slots__ = ("_is_fixed", "_least", "_narrowed_at", "fixed_patience", "most", "size", "smoothed_rtt")
 
-    def __init__(self, users: int | None = None) -> None:
-        """*users* is the user's own bound on requests in flight, kept exactly: silent ones count until their timeout.
-        None: `MAX_WINDOW`."""
-        self._is_users = users is not None
-        self.most = users or MAX_WINDOW
+    def __init__(self, fixed_size: int | None = None) -> None:
+        """*fixed_size*: the highest size that the user set. It holds for silent requests too, which then count until
+        their timeout. None: the window grows to `MAX_WINDOW`."""
+        self._is_fixed = fixed_size is not None
+        self.most = fixed_size or MAX_WINDOW
         self._least = min(LEAST_WINDOW, self.most)
         self.size = min(FIRST_WINDOW, self.most)
         self.smoothed_rtt = 0.0
-        self.set_patience: float | None = None
+        self.fixed_patience: float | None = None
         self._narrowed_at = -1.0
 
     @property
     def patience(self) -> float:
         """Seconds after which a request in flight no longer fills the window."""
-        if self._is_users:
+        if self._is_fixed:
             return float("inf")
-        return self.set_patience or max(LEAST_PATIENCE, 8 * self.smoothed_rtt)
+        return self.fixed_patience or max(LEAST_PATIENCE, 8 * self.smoothed_rtt)
 
     def grow(self, replies: int) -> None:
-        """Widen the window by the number of *replies* that came in."""
+        """Widen the window by the number of *replies* that were received."""
         self.size = min(self.most, self.size + replies)
 
     def narrow(self) -> None:
@@ -60,9 +63,9 @@ class Window:
         self.size = max(self._least, self.size // 2)
 
     def narrow_for_loss(self, sent: float, now: float) -> None:
-        """Halve the window for a request that was sent at *sent* and lost.
+        """Halve the window for a request that was sent at *sent* and is known as lost at *now*.
 
-        Not if it was sent before the last time the window was halved, because it met the same congestion.
+        A request that was sent before the window was halved the last time met the same congestion, and changes nothing.
         """
         if sent > self._narrowed_at:
             self.narrow()
@@ -70,9 +73,9 @@ class Window:
 
 
 class Outstanding:
-    """Attempts by TransactionID (the lower half), in the order of sending, in two dictionaries.
+    """The attempts without an outcome, by the lower half of their TransactionIDs and in the order of sending.
 
-    Those in ``flying`` fill the window, those in ``overdue`` have waited longer than its patience.
+    ``flying``: attempts that fill the window. ``overdue``: attempts that have waited longer than its patience.
     """
 
     __slots__ = ("flying", "overdue")
@@ -89,14 +92,15 @@ class Outstanding:
         return self.flying.get(tid) or self.overdue.get(tid)
 
     def take(self, tid: int) -> Attempt | None:
-        """Remove and return the attempt of `get`: it has ended."""
+        """Remove the attempt with this TransactionID, which has ended, and return it; None as `get`."""
         return self.flying.pop(tid, None) or self.overdue.pop(tid, None)
 
-    def let_go_of_old_ones(self, now: float, patience: float) -> None:
-        """Move the attempts of ``flying`` that were sent *patience* seconds ago or earlier to ``overdue``."""
+    def move_overdue(self, now: float, patience: float) -> None:
+        """Move the attempts that were sent *patience* seconds before *now*, or earlier, from ``flying`` to
+        ``overdue``."""
         old = []
         for tid, attempt in self.flying.items():
-            if attempt[-1] + patience > now:  # rounded as in `next_move`, otherwise a virtual clock would not advance
+            if attempt[-1] + patience > now:  # The same sum as in `next_overdue`, or a virtual clock would not advance.
                 break
             old.append(tid)
         for tid in old:
@@ -110,17 +114,17 @@ class Outstanding:
                 if sent + request.envelope.timeout + GRACE <= now:
                     over.append((attempts, tid))
                 elif sent + GRACE > now:
-                    break  # none of the following, which were sent later, can be over
+                    break  # The following attempts were sent later, so none of them can be over.
         return [attempts.pop(tid) for attempts, tid in over]
 
     def expiries(self) -> list[float]:
-        """Return the times at which the timeouts and graces of the oldest eight end, in no order.
+        """Return the times at which the eight oldest attempts end without a reply (timeout and grace), in no order.
 
-        Nearly all have the same timeout, so none of the others ends much earlier; very many may be outstanding.
+        Eight are enough: nearly all attempts have the same timeout, so no younger attempt ends much earlier.
         """
         oldest = islice(chain(self.overdue.values(), self.flying.values()), 8)
         return [sent + request.envelope.timeout + GRACE for request, _, _, _, sent in oldest]
 
-    def next_move(self, patience: float) -> float:
-        """Return the time at which the oldest attempt of ``flying``, which is not empty, becomes overdue."""
+    def next_overdue(self, patience: float) -> float:
+        """Return the time at which the oldest attempt in ``flying`` becomes overdue. ``flying`` must not be empty."""
         return next(iter(self.flying.values()))[-1] + patience

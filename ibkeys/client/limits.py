@@ -4,8 +4,8 @@ A fabric may have no end (each port leads to a new switch) and a node may be slo
 timeout). Every limit is far above the needs of the largest real fabric, and a limit that is reached is named in the
 result, with the option that raises it.
 
-Two of them are the scheduler's: those of one node, and the time and SMPs of a whole run. The others are checked where a
-sweep finds a node or port (`ibkeys.discovery.bounds`).
+The scheduler checks the limits of one node, and the time and SMPs of a sweep. `ibkeys.client.sa` checks those of one
+answer. The others are checked when a sweep finds a node or port (`ibkeys.discovery.bounds`).
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ from ibkeys.arguments import given
 from ibkeys.errors import UsageError
 from ibkeys.mad.const import MAX_HOPS
 
-_DIGITS: Final = 12
-"""The most digits of a number in a word."""
+_MAX_DIGITS: Final = 12
+"""The most digits of the number in ``NAME=N``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """The limits. Times are in seconds of the local port's clock.
+    """The limits. Times are in seconds of the local port's clock. Raises UsageError for a value that is not above 0,
+    and for ``hops`` above 63.
 
     Of one sweep: ``nodes``; ``ports`` of switches; ``hops``; ``same_guid``: nodes with one NodeGUID; ``smps``;
     ``time``. Of one node in one run: ``node_smps``, and ``node_time`` during which an SMP to it was in flight. Of one
@@ -56,9 +57,9 @@ class Limits:
 
     @classmethod
     def parse(cls, words: Iterable[str]) -> Self:
-        """Return the default limits with those that *words* change, each as ``nodes=100000``.
+        """Return the default limits with the changes in *words*, each like ``nodes=100000``.
 
-        Raises UsageError for a name that is not a limit, and for a value that is not a number above 0.
+        Raises UsageError for a name that is not a limit, and for a value that is not a decimal number above 0.
         """
         fields = {_option_name(each.name): each for each in dataclasses.fields(cls)}
         values: dict[str, float] = {}
@@ -67,26 +68,26 @@ class Limits:
             field = fields.get(name)
             if field is None or not equals:
                 raise UsageError(f"limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
-            if not (text.isascii() and text.isdigit() and len(text) <= _DIGITS):
+            if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
                 raise UsageError(f"limit {word!r}: {text!r} is not a decimal number")
             values[field.name] = int(text)
         return cls(**values)  # type: ignore[arg-type]
 
     def words(self) -> list[str]:
-        """Return the words from which `parse` makes limits that are not lower than these; a fraction is rounded up."""
+        """Return the words from which `parse` makes these limits again; a fraction is rounded up."""
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         changed = {name: value for name, value in values.items() if value != getattr(Limits(), name)}
-        most = 10**_DIGITS - 1
-        return [f"{_option_name(name)}={math.ceil(min(value, most))}" for name, value in changed.items()]
+        highest = 10**_MAX_DIGITS - 1
+        return [f"{_option_name(name)}={math.ceil(min(value, highest))}" for name, value in changed.items()]
 
-    def reached(self, name: str) -> str:
-        """Return the message that the limit *name* (as the class spells it) was reached, with the option that raises
-        it."""
-        raised = given(f"--limit {_option_name(name)}=N", f"Limits({name}=N)")
+    def describe_reached(self, name: str) -> str:
+        """Return the message that the limit *name* was reached, with the option that raises it. *name*: the name of a
+        field."""
+        option = given(f"--limit {_option_name(name)}=N", f"Limits({name}=N)")
         advice = f"at most {MAX_HOPS}" if name == "hops" else "raises it"
         if name == "hops" and self.hops == MAX_HOPS:
             return f"no directed route reaches it, more than {MAX_HOPS} hops away"
-        return f"{_WORDS[name].format(getattr(self, name))} ({raised} {advice})"
+        return f"{_WORDS[name].format(getattr(self, name))} ({option} {advice})"
 
 
 _WORDS: Final = {

@@ -1,8 +1,8 @@
-"""A port that receives Reports: a `UmadPort` around another, so that other code that uses the port does not lose them.
+"""A port that receives Reports: a `UmadPort` around another port, which removes Reports from the received MADs.
 
 The SA sends a Report to every subscriber of a trap and repeats it until a ReportResp comes or its attempts are used up
-(IBA 13.4.9; OpenSM: four times 200 ms). So each is answered as soon as it is received, by any code that receives: a
-sweep takes longer than that.
+(IBA 13.4.9; OpenSM: four times 200 ms). A sweep takes longer than that. So this port answers each Report as soon as it
+is received, whatever code called `recv`.
 """
 
 from __future__ import annotations
@@ -24,21 +24,21 @@ from ibkeys.umad.port import Incoming, UmadPort
 from ibkeys.umad.wrapped_port import WrappedPort
 
 MOST_WAITING: Final = 65_536
-"""Reports that are stored until they are taken; further ones are only counted."""
+"""The most Reports that are stored until `ReportPort.take`; further Reports are only counted."""
 REPEATED_FOR: Final = 5.0
-"""Seconds in which the same Report again is a repeat; OpenSM gives up after 0.8 s unless its options are changed."""
+"""Seconds in which the same Report counts as a repeat. OpenSM gives up after 0.8 s unless its options are changed."""
 _MOST_SEEN: Final = 16_384
 _NOTICE: Final = int(AttributeID.NOTICE).to_bytes(2)
 _LENGTH: Final = SA_HEADER_SIZE + ReportNotice.size
-_TAKEN: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EBUSY})
+_ERRNOS_OF_TAKEN_REPORTS: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EBUSY})
 
 
 @dataclass(frozen=True, slots=True)
 class TrapReport:
     """A trap in a Report of the SA.
 
-    ``notice``: without the M_Key in trap 256, which is nowhere in this object. ``issuer_gid``: of the port that sent
-    the trap. ``lid``: the SA's, from which the Report came. ``at``: when, on the port's clock.
+    ``notice``: the notice with the M_Key of trap 256 removed. ``issuer_gid``: the GID of the port that sent the trap.
+    ``lid``: the LID of the SA that sent the Report. ``at``: when it was received, in seconds of the port's clock.
     """
 
     notice: Notice
@@ -55,9 +55,9 @@ class TrapReport:
 class ReportPort(WrappedPort):
     """A port around *inner* that answers and stores the Reports of the SA at ``sm_lid``.
 
-    Its `recv` returns only other MADs, so it may return [] before the time is over. Reports of other senders are
-    ignored: ``strangers`` counts them. ``repeats``: Reports that had come before; ``lost``: those beyond
-    `MOST_WAITING`; ``seen``: the data by which repeats are recognized.
+    Its `recv` returns all other MADs, and [] before the time is over if only Reports came. ``strangers``: the number of
+    Reports of other senders, which are ignored. ``repeats``: the number of Reports that had come before; ``lost``: the
+    number of Reports beyond `MOST_WAITING`. ``seen``: (LID, TransactionID, data) of recent Reports → the time.
     """
 
     def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
@@ -73,7 +73,7 @@ class ReportPort(WrappedPort):
     def expect(self, sm_lid: int) -> None:
         """Receive Reports from the SA at *sm_lid* from now on.
 
-        The SA may have been restarted, so an earlier Report that comes again is no repeat. Raises UsageError and
+        The SA may have been restarted, so the same Report as before is no repeat any more. Raises UsageError and
         Unreachable as `ibkeys.client.gmp.gmp_path`.
         """
         self._path = gmp_path(self.inner.attributes(), self._pkey_index)
@@ -87,16 +87,17 @@ class ReportPort(WrappedPort):
         return taken
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent; that of the SA's class, registered once, receives Reports. Raises AgentRefused."""
+        """Register an agent. The agent of the SA's class receives Reports too; it is registered by the first call only.
+        Raises AgentRefused."""
         if mgmt_class != SUBN_ADM:
             self.inner.register(mgmt_class, class_version, methods)
         elif not self._is_registered:
             try:
                 self.inner.register(mgmt_class, class_version, (*methods, REPORT))
             except AgentRefused as error:
-                if error.errno not in _TAKEN:
+                if error.errno not in _ERRNOS_OF_TAKEN_REPORTS:
                     raise
-                raise reports_taken(self, error.errno) from error
+                raise reports_taken_error(self, error.errno) from error
             self._is_registered = True
 
     def recv(self, timeout: float) -> list[Incoming]:
@@ -112,14 +113,14 @@ class ReportPort(WrappedPort):
             elif each.lid != self.sm_lid or self._path is None:
                 self.strangers += 1
             else:
-                self._keep(each)
+                self._store(each)
                 answers.append(self._path.outgoing(_answer_to(each.mad), each.lid, 0))
         if answers:
-            # a refused answer is not an error: the SA sends the Report again
+            # A refused answer is not an error: the SA sends the Report again.
             self.inner.send(answers)
         return others
 
-    def _keep(self, came: Incoming) -> None:
+    def _store(self, came: Incoming) -> None:
         reported = ReportNotice(came.mad[SA_HEADER_SIZE:_LENGTH]).masked()
         now = self.inner.now()
         if self._is_repeat((came.lid, came.mad[at.TRANSACTION_ID], reported.raw), now):
@@ -139,8 +140,8 @@ class ReportPort(WrappedPort):
         return False
 
 
-def reports_taken(port: UmadPort, reason: int) -> AgentRefused:
-    """Return the error that another program on *port* receives the Reports. *reason*: the kernel's errno."""
+def reports_taken_error(port: UmadPort, reason: int) -> AgentRefused:
+    """Return the error for a *port* on which another program receives the Reports. *reason*: the kernel's errno."""
     return AgentRefused(
         f"{port.ca_name} port {port.port}: another program receives the SA's Reports on this port: end it, or use "
         "another port or host",
@@ -161,9 +162,9 @@ def _is_report(came: Incoming) -> bool:
 
 
 def _answer_to(mad: bytes) -> bytes:
-    """Return the ReportResp: the Report with another method, status 0 and no RMPP.
+    """Return the ReportResp to the Report *mad*: the same MAD with another method, status 0 and no RMPP.
 
-    It has the whole TransactionID, whose upper half is the agent of the sender's kernel.
+    It keeps the whole TransactionID, whose upper half belongs to the sender's kernel.
     """
     header = SaHeader(mad[:SA_HEADER_SIZE]).replace(
         method=Method.REPORT_RESP,

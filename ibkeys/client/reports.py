@@ -1,8 +1,9 @@
 """Receiving traps without being the SM: subscriptions at the SA, and their renewal (IBA 13.4.8, 13.4.11, 15.2.5).
 
-OpenSM accepts the numbers 256 to 259 only from a requester with its sa_key; 0xFFFF it accepts from any. A subscription
-is lost when the SM is restarted or another SM takes over, without a message to the subscriber. So it is renewed again
-and again, which is one MAD for each trap and changes nothing if the subscription still exists.
+OpenSM accepts subscriptions to the traps 256 to 259 only from a requester with its sa_key; those to all traps (0xFFFF)
+it accepts from any requester. A subscription is lost when the SM is restarted or another SM takes over, without a
+message to the subscriber. So it is renewed regularly, by one MAD for each trap, which changes nothing if the
+subscription still exists.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Final, Self
 
-from ibkeys.client.report_port import ReportPort, TrapReport, reports_taken
+from ibkeys.client.report_port import ReportPort, TrapReport, reports_taken_error
 from ibkeys.client.sa import SaClient
 from ibkeys.client.smp import Timing
 from ibkeys.errors import IbkeysError, MadStatusError, SendRefused, TransportError, Unreachable
@@ -23,23 +24,23 @@ from ibkeys.mad.inform import inform_info
 from ibkeys.umad.port import UmadPort
 
 RENEW_EVERY: Final = 10.0
-"""Seconds between two renewals: so long Reports may be missed after the SM was restarted."""
+"""Seconds between two renewals. For this time Reports may be missed after a restart of the SM."""
 RETRY_EVERY: Final = 1.0
 """Seconds between two reads of MasterSMLID, and between two attempts while no SA answers."""
 _NO_SUCH: Final = SaStatus.REQUEST_INVALID
-"""OpenSM's status for the end of a subscription that it does not have, because it was restarted since."""
+"""OpenSM's status for a request to end a subscription that does not exist, because OpenSM was restarted since."""
 
 
 class Subscriber:
     """Subscribes to *traps* through *umad* and returns the Reports. A context manager; not thread-safe.
 
-    ``port``: to be used in place of *umad* by other code at the same time (`ibkeys.open(subscriber.port)`): it removes
-    the Reports from the received MADs and answers them. *sm_key*: OpenSM's sa_key. *sm_lid*: returns the LID of the SA
-    now, by default MasterSMLID as this host has it.
+    ``port``: the port that other code has to use in place of *umad* at the same time (`ibkeys.open(subscriber.port)`).
+    It removes the Reports from the received MADs and answers them. *sm_key*: OpenSM's sa_key. *sm_lid*: returns the LID
+    of the SA now; by default MasterSMLID as this host has it. *renew_every*: seconds between two renewals.
 
-    ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how often it was made again
-    after trouble or at another LID. ``ask_sm_lid``: returns the LID in place of *sm_lid* while there is trouble,
-    because this host may not know a new master yet; None: not used.
+    ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how many times the
+    subscriptions were made again after trouble or at another LID. ``ask_sm_lid``: returns the LID in place of *sm_lid*
+    while there is trouble, because this host may not know a new master yet; None: *sm_lid* is used.
     """
 
     def __init__(
@@ -64,17 +65,17 @@ class Subscriber:
         self._pkey_index = pkey_index
         self._renew_every = renew_every
         self._subscribed: list[int] = []
-        self._said = 0
-        self._due = self._look_at = 0.0
+        self._last_lid = 0
+        self._next_renewal = self._next_lid_check = 0.0
 
     @property
     def sm_lid(self) -> int:
-        """The LID of the SA that has the subscription, or was queried last; 0 before the first time."""
+        """The LID of the SA that was asked last for the subscriptions; 0 before the first time."""
         return self.port.sm_lid
 
     @property
     def is_full_member(self) -> bool:
-        """Whether this port is a full member of the default partition, as this host has its P_Keys.
+        """Whether this port is a full member of the default partition, by the P_Keys that this host shows.
 
         OpenSM sends a subscriber only Reports about ports that share a P_Key with it, and two limited members share
         none (IBA 13.4.11; opensm osm_inform.c). Raises TransportError.
@@ -82,24 +83,25 @@ class Subscriber:
         return DEFAULT_FULL in self.port.attributes().pkeys
 
     def subscribe(self) -> None:
-        """Register the agent and subscribe to all traps, or to none.
+        """Register the agent and subscribe to all of ``traps``; after an error there is no subscription.
 
-        Raises AgentRefused: another program on this port receives the Reports. MadStatusError (0x0200: OpenSM requires
-        its sa_key), NoReply (OpenSM does not answer a wrong key), Unreachable, SendRefused, MalformedMad, UsageError.
+        Raises AgentRefused if another program on this port receives the Reports; MadStatusError (0x0200: OpenSM
+        requires its sa_key), NoReply (OpenSM does not answer a wrong key), Unreachable, SendRefused, MalformedMad,
+        UsageError.
         """
         try:
-            self._ask_for_all(self._timing)
+            self._subscribe_all(self._timing)
         except IbkeysError:
             self.close()
             raise
-        self._plan(self._renew_every)
+        self._schedule(self._renew_every)
 
     def poll(self, timeout: float) -> list[TrapReport]:
-        """Return the Reports that came, as soon as there are any; [] when none came in *timeout* seconds.
+        """Return the Reports that were received, as soon as there are any; [] if none came in *timeout* seconds.
 
-        Renews subscriptions that are due, and tries again after ``trouble``; while no SA answers it may take longer
-        than *timeout* by one attempt (`Timing.timeout`). Raises TransportError and ClosedError: the local port can no
-        longer be used.
+        It renews subscriptions that are due, and subscribes again after ``trouble``. While no SA answers it may take
+        longer than *timeout* by one attempt (`Timing.timeout`). Raises TransportError or ClosedError if the local port
+        can no longer be used.
         """
         deadline = self.port.now() + timeout
         while True:
@@ -108,14 +110,14 @@ class Subscriber:
             now = self.port.now()
             if reports or now >= deadline:
                 return reports
-            # MADs that are no Reports are answers for which no request waits any more
-            self.port.recv(max(0.0, min(deadline, self._look_at, self._due) - now))
+            # Received MADs that are no Reports are late answers, for which no request waits any more.
+            self.port.recv(max(0.0, min(deadline, self._next_lid_check, self._next_renewal) - now))
 
     def close(self) -> IbkeysError | None:
-        """End the subscriptions, and leave the port open. Returns why the SA did not confirm it, None when it did.
+        """End the subscriptions and leave the port open. Returns why the SA did not confirm it, None if it did.
 
-        An SA that is gone has no subscriptions; an SA that did not receive this gives up after some Reports without an
-        answer.
+        After an error the subscriptions end nevertheless: an SM that ended has none any more, and an SA that did not
+        receive the request gives up after some Reports without an answer.
         """
         problem: IbkeysError | None = None
         client = self._client(Timing(self._timing.timeout, 0))
@@ -141,31 +143,31 @@ class Subscriber:
 
     def _renew_if_due(self) -> None:
         now = self.port.now()
-        if now < self._look_at and now < self._due:
+        if now < self._next_lid_check and now < self._next_renewal:
             return
-        self._look_at = now + RETRY_EVERY
-        if now < self._due and self._current_lid() == self._said:
+        self._next_lid_check = now + RETRY_EVERY
+        if now < self._next_renewal and self._current_lid() == self._last_lid:
             return
         before = self.sm_lid if self.trouble is None else 0
-        # one attempt if the last one failed: a missing SM must not delay the caller, which polls
+        # One attempt if the last subscription failed: a missing SM must not delay the caller of `poll`.
         timing = self._timing if self.trouble is None else Timing(self._timing.timeout, 0)
         try:
-            self._ask_for_all(timing)
+            self._subscribe_all(timing)
         except TransportError:
             raise
         except IbkeysError as error:
             self.trouble = error
-            self._plan(RETRY_EVERY)
+            self._schedule(RETRY_EVERY)
             return
         self.trouble = None
         self.renewals += before != self.sm_lid
-        self._plan(self._renew_every)
+        self._schedule(self._renew_every)
 
-    def _plan(self, seconds: float) -> None:
+    def _schedule(self, seconds: float) -> None:
         now = self.port.now()
-        self._due, self._look_at = now + seconds, now + min(seconds, RETRY_EVERY)
+        self._next_renewal, self._next_lid_check = now + seconds, now + min(seconds, RETRY_EVERY)
 
-    def _ask_for_all(self, timing: Timing) -> None:
+    def _subscribe_all(self, timing: Timing) -> None:
         lid = self._lid_now()
         if not lid:
             where = f"{self.port.ca_name} port {self.port.port}"
@@ -178,17 +180,18 @@ class Subscriber:
             except SendRefused as error:
                 if error.errno != errno.EPERM:
                     raise
-                # libumad2sim cannot refuse the agent, so `sim serve` refuses the subscription
-                raise reports_taken(self.port, error.errno) from error
+                # libumad2sim cannot refuse the agent, so `ibkeys sim serve` refuses the subscription.
+                raise reports_taken_error(self.port, error.errno) from error
             if trap not in self._subscribed:
                 self._subscribed.append(trap)
 
     def _lid_now(self) -> int:
-        """Return the LID of the SA: the last that answered, unless this host has a new one or it no longer answers."""
-        before, self._said = self._said, self._current_lid()
+        """Return the LID of the SA: that of the last subscription, unless this host has a new one or there is
+        trouble."""
+        before, self._last_lid = self._last_lid, self._current_lid()
         if self.trouble is not None and self.ask_sm_lid is not None:
             return self.ask_sm_lid()
-        return self.sm_lid if before == self._said and self.sm_lid else self._said
+        return self.sm_lid if before == self._last_lid and self.sm_lid else self._last_lid
 
     def _client(self, timing: Timing) -> SaClient:
         return SaClient(self.port, timing, self._sm_key, self.sm_lid or None, self._pkey_index)

@@ -25,16 +25,16 @@ _NO_KEY: Final = bytes(8)
 _MGMT_CLASS: Final = at.MGMT_CLASS
 _METHOD: Final = at.METHOD
 _M_KEY: Final = at.M_KEY
-_MOST: Final = 0xFFFF_FFFF
+_MAX_MODIFIER: Final = 0xFFFF_FFFF
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """Why a part of a request has no reply. ``attempts``: how often it was sent.
+    """The reason why a part of a request has no reply. ``attempts``: how often it was sent.
 
     ``errno``: the kernel's reason for not sending it; 0 if it was sent. ``silent``: it was not sent (again), because
-    its node had been given up. ``limit``: it was not sent (again), because this limit was reached, by its name in
-    `ibkeys.client.limits.Limits`; "" for none.
+    its node had not answered other requests. ``limit``: the limit because of which it was not sent (again), by its name
+    in `ibkeys.client.limits.Limits`; "" for none.
     """
 
     attempts: int
@@ -46,8 +46,8 @@ class Failure:
 class Destination:
     """The LID and queue pair for MADs, with timeout and retries; a directed route is in the MAD itself.
 
-    ``head``: LID, timeout and *to*, as a record begins (`ibkeys.umad.port.record_head`). ``timeout`` in seconds for each
-    attempt; ``retries``: attempts after the first. ``is_smp``: to QP0.
+    ``head``: the start of the records of these MADs (`ibkeys.umad.port.record_head`). ``timeout``: seconds for each
+    attempt; ``retries``: attempts after the first. ``is_smp``: the MADs go to QP0.
     """
 
     __slots__ = ("head", "is_smp", "retries", "timeout")
@@ -61,37 +61,38 @@ class Destination:
 
 
 PartOutcome = bytes | IbkeysError | Failure | None
-"""The outcome of one part of a request: data, the error in its answer, or why it has none; None before that."""
+"""The outcome of one part of a request: the data of its answer, the error in its answer, or why it has no answer. None:
+it has no outcome yet."""
 
 
 class Envelope:
     """All of a MAD except its TransactionID, AttributeID and AttributeModifier, with its destination.
 
-    ``node``: the node that is queried, as far as the sender knows it: the scheduler counts requests in flight and
-    failures by it. ``record``: its destination and the MAD, as a port takes it (`ibkeys.umad.port`). ``timeout``,
-    ``retries`` and ``is_smp`` are those of its `Destination`; ``is_keyed``: it has an M_Key other than 0. ``counted``:
-    the number that `Statistics.by_attribute` adds to an AttributeID.
+    ``node``: identifies the node that is queried, as far as the sender knows it: for each node the scheduler counts
+    requests in flight and failures. ``record``: destination and MAD in the form for a port (`ibkeys.umad.port`).
+    ``timeout``, ``retries`` and ``is_smp`` are those of its `Destination`; ``is_keyed``: it has an M_Key other than 0.
+    ``attribute_base``: the number that is added to an AttributeID in `Statistics.by_attribute`.
     """
 
-    __slots__ = ("counted", "is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
+    __slots__ = ("attribute_base", "is_keyed", "is_smp", "method", "mgmt_class", "node", "record", "retries", "timeout")
 
-    def __init__(self, node: Hashable, mad: bytes, way: Destination) -> None:
+    def __init__(self, node: Hashable, mad: bytes, destination: Destination) -> None:
         """*mad*: 256 bytes, with any value for the lower half of the TransactionID, the AttributeID and the
         modifier."""
         self.node = node
-        self.record = way.head + mad
+        self.record = destination.head + mad
         self.mgmt_class = mad[_MGMT_CLASS]
         self.method = mad[_METHOD]
-        self.timeout = way.timeout
-        self.retries = way.retries
-        self.is_smp = way.is_smp
-        self.is_keyed = way.is_smp and mad[_M_KEY] != _NO_KEY
-        self.counted = 0 if way.is_smp else self.mgmt_class << 16
+        self.timeout = destination.timeout
+        self.retries = destination.retries
+        self.is_smp = destination.is_smp
+        self.is_keyed = destination.is_smp and mad[_M_KEY] != _NO_KEY
+        self.attribute_base = 0 if destination.is_smp else self.mgmt_class << 16
 
     @property
     def address(self) -> tuple[int, int, int, int, int, int]:
-        """The values that follow the MAD in `ibkeys.umad.port.Outgoing`: LID, timeout in milliseconds, QPN, Q_Key, SL,
-        P_Key index."""
+        """LID, timeout in milliseconds, QPN, Q_Key, SL and P_Key index, as they follow the MAD in
+        `ibkeys.umad.port.Outgoing`."""
         return address_of(self.record)
 
     @property
@@ -106,16 +107,17 @@ class Envelope:
 
     def ask(self, attribute: type[Attribute], modifier: int = 0) -> Request:
         """Return the request for one attribute. Raises EncodeError for a modifier of more than 32 bits."""
-        if not 0 <= modifier <= _MOST:
+        if not 0 <= modifier <= _MAX_MODIFIER:
             raise EncodeError(f"AttributeModifier {modifier:#x} does not fit 32 bits")
         return Request(self, attribute.attribute_id, (modifier,))
 
     def ask_each(self, attribute: type[Attribute], modifiers: Sequence[int]) -> Request:
-        """Return the request for one attribute at each of *modifiers*, at least one: a task that yields it gets a list.
+        """Return the request for one attribute at each of *modifiers*, of which there is at least one. A task that
+        yields it gets a list.
 
         Raises EncodeError for a modifier of more than 32 bits.
         """
-        if not 0 <= min(modifiers) <= max(modifiers) <= _MOST:
+        if not 0 <= min(modifiers) <= max(modifiers) <= _MAX_MODIFIER:
             raise EncodeError(
                 f"an AttributeModifier of {min(modifiers):#x} to {max(modifiers):#x} does not fit 32 bits"
             )
@@ -126,12 +128,12 @@ class Envelope:
 class Request:
     """One MAD to be answered, or one for each of several AttributeModifiers: its parts, numbered from 0.
 
-    Everything in the MADs but modifier and TransactionID is in ``envelope`` and ``attribute_id``. ``retries`` are the
-    envelope's unless they are changed before the request is submitted; they hold for each part. ``owner`` and ``place``
-    belong to the submitter. ``outcomes`` has the outcome of each part; ``failed``: a `Failure` is among them.
-    ``is_list``: the waiting task wants the list, not its only item.
+    ``envelope`` and ``attribute_id`` have everything in the MADs but AttributeModifier and TransactionID. ``retries``:
+    those of the envelope, for each part; they may be changed before the request is submitted. ``owner`` and ``place``
+    are for the code that submits it. ``outcomes``: the outcome of each part; ``failed``: a `Failure` is among them.
+    ``is_list``: the task that yielded it gets ``outcomes`` as a list, not the only outcome alone.
 
-    A `Requests` of `ibkeys.umad.port` is something else: a batch of MADs, each of them a part of such a request.
+    Do not confuse it with `ibkeys.umad.port.Requests`, a batch of MADs, each of which is one part of a request.
     """
 
     envelope: Envelope
@@ -141,7 +143,8 @@ class Request:
     retries: int
     outcomes: list[PartOutcome]
     failed: bool
-    # Used by the scheduler: its state of the node, the number of parts begun, and that of parts that have not ended.
+    # Used by the scheduler: the state of the node, the number of parts begun, and the number of parts without an
+    # outcome.
     state: NodeState
     begun: int
     missing: int
@@ -172,9 +175,10 @@ class Request:
         retries: int = 2,
         to: tuple[int, int, int, int] = SMI,
     ) -> Request:
-        """Return a request with an envelope of its own. *mad*: 256 bytes, whatever the TransactionID's lower half is.
+        """Return a request for one MAD, with an envelope of its own.
 
-        *node* is that of `Envelope`, the others are those of `Destination`. Raises EncodeError.
+        *mad*: 256 bytes; the lower half of its TransactionID is not used. *node*: as in `Envelope`. The other arguments
+        are those of `Destination`. Raises EncodeError.
         """
         envelope = Envelope(node, mad, Destination(lid, timeout, retries, to))
         modifier = int.from_bytes(mad[at.ATTRIBUTE_MODIFIER])
@@ -194,9 +198,11 @@ class Request:
 class NodeState:
     """The scheduler's state of one node.
 
-    ``taken``: parts of its requests in flight or next to go, at most ``limit``; ``queue``: requests with further parts,
-    None until there is one. ``asked``: attempts that have ended; ``busy``: seconds during which one was in flight,
-    ``until`` the end of the last one; ``spent``: the limit that it has reached.
+    ``taken``: parts of its requests that are in flight or ready to be sent, at most ``limit``. ``queue``: requests with
+    further parts; None until there is one. ``alive_at``: the time of its last answer, -1 before the first. ``silent``:
+    it did not answer, and nothing more is sent to it. ``asked``: attempts that have ended; ``busy``: seconds during
+    which an attempt was in flight; ``until``: the end of the last attempt. ``reached_limit``: the limit that it has
+    reached, "" for none.
     """
 
     queue: deque[Request] | None = None
@@ -207,4 +213,4 @@ class NodeState:
     asked: int = 0
     busy: float = 0.0
     until: float = float("-inf")
-    spent: str = ""
+    reached_limit: str = ""

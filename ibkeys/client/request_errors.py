@@ -1,4 +1,4 @@
-"""The message of a request that failed: its method, attribute and destination, and the outcome."""
+"""The errors of requests that failed, whose messages name method, attribute, destination and outcome."""
 
 from __future__ import annotations
 
@@ -26,11 +26,11 @@ _CLASS_WORDS: Final = {
 }
 
 
-def describe_request(request: Request, part: int = 0, came_back: str = "") -> PortText:
-    """Return the description of one part of a request, as ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``, and
-    then *came_back*; never a key.
+def describe_request(request: Request, part: int = 0, outcome: str = "") -> PortText:
+    """Return the description of one part of a request, like ``SubnGet(P_KeyTable, modifier 0x1) to route 0,1,4``,
+    followed by *outcome*. No key is in it.
 
-    The text that it shares with other requests is ``SubnGet(P_KeyTable)``.
+    Texts of several requests can be joined to one: their common part is ``SubnGet(P_KeyTable)`` and *outcome*.
     """
     mad = Mad(request.mad_of(part))
     attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
@@ -43,8 +43,8 @@ def describe_request(request: Request, part: int = 0, came_back: str = "") -> Po
         modifier = f"port {PortCounters.port_select.decode(mad.raw[DATA_OFFSET:])}"
     elif mgmt_class == MgmtClass.SUBN_ADM:
         modifier = f"ComponentMask 0x{SaHeader(mad.raw[:SA_HEADER_SIZE]).component_mask:x}"
-    asked = f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}"
-    return PortText(f"{asked}, {modifier}) to {where}{came_back}", f"{asked}){came_back}")
+    call = f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}"
+    return PortText(f"{call}, {modifier}) to {where}{outcome}", f"{call}){outcome}")
 
 
 def status_error(request: Request, part: int, reply: bytes) -> MadStatusError:

@@ -1,10 +1,11 @@
-"""The receiving half of RMPP (IBA 13.6): segments in, acknowledgements and one answer out. No I/O, no clock.
+"""The receiving half of RMPP (IBA 13.6): it takes segments and returns acknowledgements and one answer. No I/O, no
+clock.
 
 The rules are those of the Linux kernel's receiver (mad_rmpp.c), which OpenSM's answers are made for:
 
-* The first segment is acknowledged at once, because a sender begins with a window of one; after that the one numbered
-  NewWindowLast, and the last.
-* A segment that was acknowledged before is answered with the last acknowledgement again, which must have been lost.
+* The first segment is acknowledged at once, because a sender begins with a window of one. After it, the segment with
+  the number NewWindowLast is acknowledged, and the last segment.
+* A segment that was acknowledged before is answered with the last acknowledgement again: it must have been lost.
 * Segments out of order are stored up to the end of the window, and acknowledged when the gap is closed.
 * A MAD that cannot be part of a valid transfer ends it, with an ABORT that has the reason.
 
@@ -38,14 +39,15 @@ from ibkeys.mad.sa import (
 WINDOW: Final = 64
 """Segments that may be in flight after the first acknowledgement, as the kernel's receiver allows."""
 MAX_SEGMENTS: Final = 1 << 20
-"""200 MB, unless the user of a `RmppReceiver` gives another limit."""
+"""The most segments of a transfer (200 MB), unless the caller gives a `RmppReceiver` another limit."""
 
 
 class RmppReceiver:
-    """One transfer. Feed `take` with the segments of one TransactionID, and send its results to their sender.
+    """One transfer. Pass each MAD of one TransactionID to `take`, and send the MADs that it returns to their sender.
 
-    ``progress`` counts segments that were new. `answer` is the data when ``is_complete``. *max_segments*: a longer
-    answer is stopped as soon as its length is known, with the message *too_long*.
+    ``progress``: the number of segments that were new. `answer`: the data, when `is_complete`. ``failure``: why the
+    transfer ended without an answer, None if it did not. *max_segments*: a longer answer is stopped as soon as its
+    length is known, with the message *too_long*. *window*: the segments that the sender may have in flight.
     """
 
     def __init__(
@@ -57,22 +59,22 @@ class RmppReceiver:
         self.failure: TransferFailed | None = None
         self._window = window
         self._in_order: list[bytes] = []
-        self._early: dict[int, bytes] = {}
+        self._out_of_order: dict[int, bytes] = {}
         self._window_last = 1
         self._acknowledged = 0
-        self._expected = 0  # segments that PayloadLength of the first one promises; 0 is unknown
-        self._promised = 0
-        self._last = 0  # number of the segment with the flag Last
+        self._expected_segments = 0  # the number of segments by PayloadLength of the first one; 0: not known
+        self._promised_length = 0
+        self._last = 0  # the number of the segment with the flag Last; 0: not received yet
         self._last_length = 0
 
     @property
     def is_complete(self) -> bool:
-        """Whether all segments are here."""
+        """Whether all segments were received."""
         return self.failure is None and 0 < self._last == len(self._in_order)
 
     @property
     def answer(self) -> bytes:
-        """The record data of all segments, trimmed to its length. Raises TransferFailed when it is not whole."""
+        """The data of all segments, without headers and padding. Raises TransferFailed unless `is_complete`."""
         if self.failure is not None:
             raise self.failure
         if not self.is_complete:
@@ -80,7 +82,7 @@ class RmppReceiver:
         return b"".join(self._in_order)
 
     def take(self, mad: bytes) -> bytes | None:
-        """Process one MAD of this transfer and return the MAD to be sent back, if any. Total: accepts any MAD."""
+        """Process one MAD of this transfer, which may be any bytes. Return the MAD to be sent back, None for none."""
         if self.failure is not None or len(mad) < SA_HEADER_SIZE:
             return None
         header = SaHeader(mad[:SA_HEADER_SIZE])
@@ -94,7 +96,7 @@ class RmppReceiver:
             self._fail(f"the sender {verb} it: RMPPStatus {describe_rmpp_status(status)}", status)
             return None
         if kind == RmppType.ACK:
-            return None  # for a sender, but this side is the receiver
+            return None  # An acknowledgement is for the sender of data, and this side receives them.
         if kind != RmppType.DATA:
             return self._abort(mad, RmppStatus.BAD_TYPE)
         if self.is_complete:
@@ -104,9 +106,9 @@ class RmppReceiver:
         return self._take_data(mad, header.segment_number, header.payload_length, header.rmpp_flags)
 
     def give_up(self, mad: bytes, why: str = "") -> bytes:
-        """End a transfer that makes no progress, or for another reason *why*; return the ABORT for the sender of *mad*.
+        """End the transfer and return the ABORT for the sender of *mad*, which is any of its segments.
 
-        *mad* is any of its segments.
+        *why*: the reason in words; "" if it makes no progress.
         """
         if not why:
             return self._abort(mad, RmppStatus.TOTAL_TIME_TOO_LONG, by="this side")
@@ -116,48 +118,49 @@ class RmppReceiver:
     # --- segments ------------------------------------------------------------------------------------------------
 
     def _take_data(self, mad: bytes, number: int, length: int, flags: int) -> bytes | None:
-        # a sender without RMPP shows here: number 0, or a first segment without First
+        # A sender without RMPP sends number 0, or a first segment without the flag First.
         if number == 0 or (number == 1) != bool(flags & FIRST):
             return self._abort(mad, RmppStatus.BAD_SEGMENT_NUMBER)
         if number > self._window_last:
             return None
-        if number <= len(self._in_order) or number in self._early:
+        if number <= len(self._in_order) or number in self._out_of_order:
             return self._acknowledge(mad) if number <= self._acknowledged else None
         if number > self._max_segments:
             return self._stop(mad)
-        if not self._fits(number, length, flags, len(mad)):
+        if not self._check_segment(number, length, flags, len(mad)):
             return self._abort(mad, RmppStatus.INCONSISTENT_LENGTH)
-        if self._expected > self._max_segments:
+        if self._expected_segments > self._max_segments:
             return self._stop(mad)
         end = SA_HEADER_SIZE + (self._last_length if flags & LAST else SA_DATA_SIZE)
-        self._early[number] = mad[SA_HEADER_SIZE:end]
+        self._out_of_order[number] = mad[SA_HEADER_SIZE:end]
         self.progress += 1
-        while len(self._in_order) + 1 in self._early:
-            self._in_order.append(self._early.pop(len(self._in_order) + 1))
+        while len(self._in_order) + 1 in self._out_of_order:
+            self._in_order.append(self._out_of_order.pop(len(self._in_order) + 1))
         if self.is_complete or len(self._in_order) == self._window_last:
             self._window_last = len(self._in_order) + self._window
             return self._acknowledge(mad)
         return None
 
-    def _fits(self, number: int, length: int, flags: int, size: int) -> bool:
-        """Update the known length of the whole by a new segment; return whether number and length of the segment agree
-        with it."""
+    def _check_segment(self, number: int, length: int, flags: int, size: int) -> bool:
+        """Return whether number and length of a new segment agree with the known length of the answer, and record what
+        the segment shows about that length."""
         is_last = bool(flags & LAST)
         if number == 1 and length:
             if length < RMPP_OVERHEAD:
                 return False
-            self._expected, self._promised = -(-length // RMPP_PAYLOAD), length
+            self._expected_segments, self._promised_length = -(-length // RMPP_PAYLOAD), length
         if self._last and number > self._last:
             return False
-        if self._expected and (number > self._expected or is_last != (number == self._expected)):
+        expected = self._expected_segments
+        if expected and (number > expected or is_last != (number == expected)):
             return False
         if not is_last:
             return size >= MAD_SIZE
-        if any(early > number for early in self._early):
+        if any(other > number for other in self._out_of_order):
             return False
         if not RMPP_OVERHEAD <= length <= RMPP_PAYLOAD or SA_HEADER_SIZE + length - RMPP_OVERHEAD > size:
             return False
-        if self._promised and self._promised != (number - 1) * RMPP_PAYLOAD + length:
+        if self._promised_length and self._promised_length != (number - 1) * RMPP_PAYLOAD + length:
             return False
         self._last, self._last_length = number, length - RMPP_OVERHEAD
         return True
@@ -178,11 +181,12 @@ class RmppReceiver:
 
     def _fail(self, why: str, status: int) -> None:
         self.failure = TransferFailed(f"after {len(self._in_order)} segments {why}", status)
-        self._in_order, self._early = [], {}
+        self._in_order, self._out_of_order = [], {}
 
 
 def _reply(mad: bytes, kind: RmppType, status: int, data1: int = 0, data2: int = 0) -> bytes:
-    """Return the MAD for the sender of *mad*: its own header, the method's R bit inverted, no data (mad_rmpp.c)."""
+    """Return an RMPP MAD for the sender of *mad*: the header of *mad* with the method's R bit inverted, and no data
+    (mad_rmpp.c)."""
     header = SaHeader(mad[:SA_HEADER_SIZE])
-    turned = header.replace(method=header.method ^ at.RESPONSE, status=0)
-    return with_rmpp(turned.raw.ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, data1, data2)
+    inverted = header.replace(method=header.method ^ at.RESPONSE, status=0)
+    return with_rmpp(inverted.raw.ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, data1, data2)

@@ -1,4 +1,4 @@
-"""The request scheduler: which MAD goes out when, and the effect of a reply, a timeout or silence on it.
+"""The request scheduler decides when each MAD is sent, and what follows from a reply, a timeout or silence.
 
 It has no I/O and no clock: time is an argument, so every behaviour is tested with plain calls. The owner of a UmadPort
 (`ibkeys.client.smp`) moves MADs between the two. A request has one MAD for each of its parts (`Request`); an attempt, a
@@ -11,14 +11,14 @@ The rules, each with its reason:
 * Retries belong here and nowhere else: the kernel makes one attempt.
 * Every attempt ends: by its reply, by the kernel's timeout, or ``GRACE`` after the kernel should have reported.
 * SMPs in flight are bounded over all (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).
-* A request that waits longer than ``Window.patience`` no longer counts as in flight in the window: the request
-  is lost. So any number of silent nodes wait side by side and together cost about one timeout budget.
+* A request that waits longer than ``Window.patience`` no longer fills the window, because it is probably lost. So any
+  number of silent nodes wait side by side, and together cost about the time of one.
 * A node gets one request at a time until its first answer, so that a silent one costs few SMPs.
 * The window grows with every reply. It halves on a timeout of a node that has answered before: that may be
   congestion. The timeout of a node that never answered is no sign of it.
-* When a request to a node used up its attempts, and the node answered nothing in the meantime, the node is silent: its
-  queued requests fail at once, without being sent. The loss of a Set is no sign of silence: it is tried once, and
-  the Get after it shows whether the node answers.
+* If a request to a node used up its attempts, and the node answered nothing since the first of them, the node is
+  silent: its queued requests fail at once, without being sent. The loss of a Set is no sign of silence: a Set has one
+  attempt, and the Get after it shows whether the node answers.
 * Late, duplicate and foreign replies are counted, never fatal.
 """
 
@@ -40,28 +40,31 @@ from ibkeys.mad.smp import TID_MASK
 from ibkeys.umad.port import Requests
 
 PER_NODE: Final = 4
-"""Most SMPs in flight to one node."""
+"""The most SMPs in flight to one node."""
 NO_ROOM: Final = frozenset({errno_codes.EAGAIN, errno_codes.ENOMEM, errno_codes.ENOBUFS})
-BREATH: Final = 0.01
-"""Seconds before a request is sent again for which the device had no room."""
+"""The errnos of a send for which the device had no room: it may be repeated."""
+NO_ROOM_PAUSE: Final = 0.01
+"""Seconds of waiting before an MAD is sent again for which the device had no room."""
 
 _NEVER: Final = -1.0
 
 Turn = tuple[Request, int, int, float]
-"""A part of a request that may go next: request, part, attempts so far, and the time of the first one or ``_NEVER``."""
+"""A part of a request that is ready to be sent: the request, the number of the part, the number of attempts so far, and
+the time of the first attempt or ``_NEVER``."""
 
 
 class Scheduler:
     """Sends requests and matches their replies, without I/O. Not thread-safe.
 
-    Submit requests at any time; call `to_send` for the MADs to send now, feed `answered`, `timed_out`, `not_sent` and
-    `expire`. A request is finished when all its parts have an outcome: `answered` returns those that it finishes, the
-    others are in `finished`.
+    Submit requests at any time and send the MADs that `to_send` returns. Report the results by `answered`, `timed_out`
+    and `not_sent`, and call `expire` regularly. A request is finished when all its parts have an outcome. `answered`
+    returns the requests that it finishes; all other finished requests are put in ``finished``.
 
-    ``deadline`` and ``most_sent``: from that time, or that count of SMPs in ``statistics``, nothing is sent any more,
-    and ``ended`` is the name of the limit that was reached.
+    ``deadline`` and ``most_sent``: from that time, or that number of sent SMPs in ``statistics``, nothing more is sent;
+    then ``ended`` is the name of the limit that was reached.
 
-    ``window``: how many SMPs may be in flight over all. ``outstanding``: attempts that were sent and not answered yet.
+    ``window``: how many SMPs may be in flight to all nodes together. ``outstanding``: the attempts that were sent and
+    have no outcome yet.
     """
 
     def __init__(
@@ -72,10 +75,11 @@ class Scheduler:
         node_time: float = float("inf"),
         node_smps: float = float("inf"),
     ) -> None:
-        """*max_window*: the user's own bound on requests in flight (`Window`).
+        """*max_window*: the user's own limit on requests in flight, None for the default (`Window`). *first_tid*: the
+        number before the lower half of the first TransactionID; None: a random number.
 
-        *node_time*: the most seconds during which SMPs to one node are in flight, *node_smps* the most SMPs to it,
-        until `forget_nodes`.
+        *node_time*: the most seconds during which SMPs to one node are in flight; *node_smps*: the most SMPs to one
+        node. Both are counted until `forget_nodes`.
         """
         self.window = Window(max_window)
         self._per_node = min(PER_NODE, self.window.most)
@@ -95,31 +99,30 @@ class Scheduler:
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is queued, in flight, or finished and not yet taken."""
+        """Whether no request is open, and ``finished`` is empty."""
         return not self._open and not self.finished
 
     @property
     def moving(self) -> int:
-        """The number of MADs without an outcome that have not waited longer than ``Window.patience``, so will end
-        soon."""
+        """The number of MADs without an outcome, except those in flight for longer than ``Window.patience``."""
         return self._open - len(self.outstanding.overdue)
 
     @property
     def backlog(self) -> int:
-        """MADs that could be sent if the window were wider."""
+        """The number of MADs that could be sent now if the window were wider."""
         return len(self._ready)
 
     def submit(self, request: Request) -> None:
-        """Add a request. A request to a node that has been given up, or has reached a limit, fails at once."""
+        """Add a request. A request to a node that is silent, or has reached a limit, fails at once."""
         nodes, name = self._nodes, request.envelope.node
         node = nodes.get(name)
         if node is None:
             node = nodes[name] = NodeState()
         self._open += request.missing
         request.state = node
-        if node.silent or node.spent or self.ended:
+        if node.silent or node.reached_limit or self.ended:
             self._fail_rest(request)
-        elif request.missing == 1 and node.taken < node.limit:  # as _serve would, without a queue
+        elif request.missing == 1 and node.taken < node.limit:  # The same as _serve, without a queue.
             node.taken += 1
             request.begun = 1
             self._ready.append((request, 0, 0, _NEVER))
@@ -131,19 +134,21 @@ class Scheduler:
             self._serve(node)
 
     def forget_nodes(self) -> None:
-        """Forget which nodes were silent: the next run queries them again. Does nothing while requests are open."""
+        """Forget which nodes were silent or reached a limit, so that the next run queries them again. Does nothing
+        while requests are open."""
         if not self._open:
             self._nodes.clear()
 
     def to_send(self, now: float) -> Requests:
-        """Return the MADs to send at *now*. The caller sends all of them."""
+        """Return the MADs to send at *now*. The caller must send all of them, and report by `not_sent` those that were
+        refused."""
         statistics = self.statistics
         batch = Requests()
         if (now >= self.deadline or statistics.sent >= self.most_sent) and not self.ended:
             self._end("time" if now >= self.deadline else "smps")
         if now < self._not_before:
             return batch
-        self.outstanding.let_go_of_old_ones(now, self.window.patience)
+        self.outstanding.move_overdue(now, self.window.patience)
         flying, ready, tid = self.outstanding.flying, self._ready, self._tid
         records, tids = batch.records, batch.tids
         attributes, modifiers = batch.attributes, batch.modifiers
@@ -152,9 +157,9 @@ class Scheduler:
         while room > 0 and ready:
             request, part, attempts, first_sent = ready.popleft()
             node = request.state
-            if node.silent or node.spent:  # since it was put here
+            if node.silent or node.reached_limit:  # since the part was made ready
                 node.taken -= 1
-                self._fail(request, part, self._why_not(node, attempts))
+                self._fail(request, part, self._failure_unsent(node, attempts))
                 continue
             room -= 1
             tid = tid + 1 if tid < TID_MASK else 1
@@ -165,7 +170,7 @@ class Scheduler:
             attribute = request.attribute_id
             attributes.append(attribute)
             modifiers.append(request.modifiers[part])
-            by_attribute[envelope.counted + attribute] += 1
+            by_attribute[envelope.attribute_base + attribute] += 1
             if envelope.is_keyed:
                 statistics.keyed += 1
         self._tid = tid
@@ -175,10 +180,10 @@ class Scheduler:
         return batch
 
     def match_request(self, tid: int, mad: bytes) -> tuple[Request, int] | None:
-        """Return the request that *mad* answers, and which part of it; None for a stray.
+        """Return the request that *mad* answers, and the number of the part; None for a stray, which is counted.
 
-        *tid*: the lower half of its TransactionID. The MAD answers the attempt with that TransactionID, if the attempt
-        has no outcome yet and the MAD is a response of the same class, attribute and modifier.
+        *tid*: the lower half of the MAD's TransactionID. The MAD answers the attempt with that TransactionID if the
+        attempt has no outcome yet and the MAD is a response of the same class, attribute and modifier.
         """
         attempt = self.outstanding.get(tid)
         if (
@@ -193,15 +198,16 @@ class Scheduler:
         return None
 
     def answered(self, answers: Iterable[tuple[int, PartOutcome]], now: float) -> list[Request]:
-        """Process replies that match the attempts with their TransactionIDs, each with its outcome.
+        """Process replies that were received at *now*; return the requests that they finish.
 
-        Returns the requests that these finish; replies to no attempt are strays.
+        *answers*: the lower half of the TransactionID, and the outcome, of each reply. A reply to no attempt is counted
+        as a stray.
         """
         flying, overdue = self.outstanding.flying, self.outstanding.overdue
         smoothed, per_node = self.window.smoothed_rtt, self._per_node
         node_time, node_smps = self._node_time, self._node_smps
         replies = 0
-        done: list[Request] = []
+        finished: list[Request] = []
         for tid, outcome in answers:
             attempt = flying.pop(tid, None) or overdue.pop(tid, None)
             if attempt is None:
@@ -211,7 +217,7 @@ class Scheduler:
             request.outcomes[part] = outcome
             request.missing -= 1
             if not request.missing:
-                done.append(request)
+                finished.append(request)
             replies += 1
             smoothed += 0.1 * (now - sent - smoothed) if smoothed else now - sent
             node = request.state
@@ -219,7 +225,7 @@ class Scheduler:
             node.limit = per_node
             node.silent = False
             node.taken -= 1
-            # `_account`, in place: this is done for every reply
+            # The same as `_account`, without a call: this is done for every reply.
             until = node.until
             node.until = now
             node.asked += 1
@@ -232,7 +238,7 @@ class Scheduler:
         self.window.grow(replies)
         self._open -= replies
         self.statistics.replies += replies
-        return done
+        return finished
 
     def timed_out(self, tid: int, now: float) -> None:
         """Process the kernel's report that an attempt had no reply."""
@@ -240,13 +246,14 @@ class Scheduler:
         if attempt is None:
             self.statistics.strays += 1
             return
-        self._lost(attempt, now)
+        self._handle_loss(attempt, now)
 
     def not_sent(self, tid: int, errno: int, now: float = 0.0) -> None:
         """Process the kernel's refusal to send an attempt.
 
-        After a refusal for lack of room (`NO_ROOM`) nothing was sent: the attempt is repeated a little later, for as
-        long as an attempt may take. After any other there is no retry: the answer would be the same.
+        After a refusal for lack of room (`NO_ROOM`) the attempt is repeated a little later, until the timeout of one
+        attempt has passed. After any other refusal the part fails: the kernel would refuse it again. Raises KeyError if
+        there is no such attempt.
         """
         attempt = self.outstanding.take(tid)
         if attempt is None:
@@ -254,34 +261,34 @@ class Scheduler:
         request, part, attempts, first_sent, _ = attempt
         self.statistics.refused += 1
         if errno in NO_ROOM and now - first_sent <= request.envelope.timeout:
-            self._not_before = now + BREATH
+            self._not_before = now + NO_ROOM_PAUSE
             self.window.narrow()
-            self._ready.append((request, part, attempts - 1, first_sent))  # it keeps its place at the node
+            self._ready.append((request, part, attempts - 1, first_sent))  # It still counts as taken at the node.
             return
         request.state.taken -= 1
         self._serve(request.state)
         self._fail(request, part, Failure(attempts, errno=errno))
 
     def expire(self, now: float) -> None:
-        """End every attempt whose timeout and grace are over although the kernel reported nothing."""
+        """End every attempt whose timeout and grace are over at *now*, for which the kernel reported nothing."""
         for lost in self.outstanding.take_expired(now):
             self.statistics.lost_by_kernel += 1
-            self._lost(lost, now)
+            self._handle_loss(lost, now)
 
     def longest_wait(self, now: float) -> float:
-        """Return the seconds, 0 or more, until `expire` or `to_send` has something to do."""
+        """Return how many seconds after *now* the caller may wait for replies before `expire` or `to_send` is due."""
         if self.finished:
             return 0.0
         outstanding = self.outstanding
         waits = outstanding.expiries()
         if self._ready and outstanding.flying:
-            waits.append(outstanding.next_move(self.window.patience))
+            waits.append(outstanding.next_overdue(self.window.patience))
         if self._ready and now < self._not_before:
             waits = [*waits, self._not_before] if outstanding else [self._not_before]
         return max(0.0, min(waits, default=now) - now)
 
     def _serve(self, node: NodeState) -> None:
-        """Make the next parts of a node's requests ready, as many as it may have in flight."""
+        """Make the next parts of the node's requests ready to be sent, as many as it may have in flight."""
         queue = node.queue
         while queue and node.taken < node.limit:
             request = queue[0]
@@ -292,17 +299,17 @@ class Scheduler:
             node.taken += 1
             self._ready.append((request, part, 0, _NEVER))
 
-    def _lost(self, attempt: Attempt, now: float) -> None:
-        """Send an attempt that had no reply again while its request has retries left, which a Set never has; else fail
-        it."""
+    def _handle_loss(self, attempt: Attempt, now: float) -> None:
+        """Process an attempt without a reply: repeat it if its request has retries left (a Set never has), else fail
+        the part."""
         self.statistics.timeouts += 1
         request, part, attempts, first_sent, sent = attempt
         node = request.state
-        if node.alive_at >= 0:  # it has answered before
+        if node.alive_at >= 0:  # The node has answered before.
             self.window.narrow_for_loss(sent, now)
         self._account(node, sent, now)
-        if attempts <= request.retries and not (node.silent or node.spent or self.ended):
-            self._ready.append((request, part, attempts, first_sent))  # it keeps its place at the node
+        if attempts <= request.retries and not (node.silent or node.reached_limit or self.ended):
+            self._ready.append((request, part, attempts, first_sent))  # It still counts as taken at the node.
             return
         node.taken -= 1
         self._fail(request, part, Failure(attempts))
@@ -312,7 +319,7 @@ class Scheduler:
         self._serve(node)
 
     def _account(self, node: NodeState, sent: float, now: float) -> None:
-        """Count an attempt of *node* that was sent at *sent* and has ended, towards the limits of one node."""
+        """Count an attempt that was sent to *node* at *sent* and ended at *now* towards the limits of one node."""
         node.asked += 1
         node.busy += now - max(sent, node.until)
         node.until = now
@@ -321,11 +328,11 @@ class Scheduler:
 
     def _end_at_limit(self, node: NodeState) -> None:
         """Record the limit that *node* has reached, and fail its queued requests."""
-        node.spent = node.spent or ("node_time" if node.busy > self._node_time else "node_smps")
+        node.reached_limit = node.reached_limit or ("node_time" if node.busy > self._node_time else "node_smps")
         self._empty_queue(node)
 
     def _empty_queue(self, node: NodeState) -> None:
-        """Fail the queued requests of *node*, except the part that is ready: it fails when it would be sent."""
+        """Fail the queued requests of *node*. Parts that are ready already fail when they would be sent."""
         queued, node.queue = node.queue or (), None
         for request in queued:
             self._fail_rest(request)
@@ -333,21 +340,21 @@ class Scheduler:
     def _fail_rest(self, request: Request) -> None:
         """Fail the parts for which no attempt was made."""
         count = len(request.modifiers) - request.begun
-        why_not = self._why_not(request.state, 0)
-        request.outcomes[request.begun :] = repeat(why_not, count)
+        failure = self._failure_unsent(request.state, 0)
+        request.outcomes[request.begun :] = repeat(failure, count)
         request.begun += count
         self._count_failed(request, count)
 
-    def _why_not(self, node: NodeState, attempts: int) -> Failure:
-        limit = self.ended or node.spent
+    def _failure_unsent(self, node: NodeState, attempts: int) -> Failure:
+        limit = self.ended or node.reached_limit
         return Failure(attempts, silent=not limit, limit=limit)
 
     def _end(self, limit: str) -> None:
-        """Fail all requests that were not sent yet."""
+        """Fail all parts that are not in flight, because *limit* was reached."""
         self.ended = limit
         for request, part, attempts, _ in self._ready:
             request.state.taken -= 1
-            self._fail(request, part, self._why_not(request.state, attempts))
+            self._fail(request, part, self._failure_unsent(request.state, attempts))
         self._ready.clear()
         for node in self._nodes.values():
             self._empty_queue(node)
@@ -357,7 +364,7 @@ class Scheduler:
         self._count_failed(request, 1)
 
     def _count_failed(self, request: Request, count: int) -> None:
-        """Count *count* parts of *request* that have failed."""
+        """Record that *count* parts of *request* have failed."""
         request.failed = True
         request.missing -= count
         self._open -= count

@@ -1,9 +1,10 @@
 """The SMP client: tasks in, SMPs out, attributes back.
 
-A task is a generator. It yields one `Request`, or a list of them, and gets the reply data back: 64 bytes for one
-request (an error is raised inside the task), a list of bytes or exceptions for one with a list of modifiers
-(`Envelope.ask_each`); for a list of requests the list of these. For a GMP the data is the whole MAD. Any number of
-tasks share the scheduler's window, so a single Get and the sweep of a whole fabric use the same code.
+A task is a generator that yields requests and gets their outcomes. For one `Request` it gets the 64 bytes of data in
+the reply, or the error is raised in the task. For a request with a list of modifiers (`Envelope.ask_each`) it gets a
+list, whose items are bytes or exceptions. For a list of requests it gets the list of their outcomes. For a GMP the data
+is the whole MAD. Any number of tasks share the scheduler's window, so a single Get and the sweep of a whole fabric use
+the same code.
 """
 
 from __future__ import annotations
@@ -35,9 +36,9 @@ _NO_DATA: Final = bytes(64)
 _NO_KEY: Final = bytes(8)
 _OK: Final = bytes(2)
 _OK_OF_SMP: Final = frozenset({_OK, b"\x80\0"})
-"""Status 0, with the D bit of a directed route and without."""
+"""The bytes of Status 0 without and with the D bit of a directed route."""
 UNAWAITED_AT_ONCE: Final = 64
-"""SMPs that `SmpClient.send_unawaited` gives the port in one batch."""
+"""The most SMPs that `SmpClient.send_unawaited` passes to the port in one batch."""
 UNAWAITED_PER_SECOND: Final = 8000
 
 
@@ -45,9 +46,9 @@ UNAWAITED_PER_SECOND: Final = 8000
 class Timing:
     """The timeout, retries and window of queries.
 
-    ``timeout``: seconds for each attempt. ``retries``: attempts after the first, of a Get; a Set has one attempt
-    (`ibkeys.change.engine` decides when it may be sent again). ``outstanding``: most SMPs in flight, None for the
-    adaptive default.
+    ``timeout``: seconds for each attempt. ``retries``: attempts of a Get after the first; a Set has one attempt
+    (`ibkeys.change.engine` decides when it may be sent again). ``outstanding``: the most SMPs in flight; None: the
+    default, which adapts itself.
     """
 
     timeout: float = 1.0
@@ -56,9 +57,9 @@ class Timing:
 
 
 class SmpClient:
-    """Sends SMPs, or GMPs with one MAD as the answer, over one `UmadPort` and matches the replies.
+    """Sends SMPs over one `UmadPort` and matches the replies; also GMPs whose answer is one MAD. Not thread-safe.
 
-    ``limits``: on the SMPs and time of one node in one run, and of all runs while `bounded`. Not thread-safe.
+    ``limits``: limits on SMPs and time, for one node in one run, and for all runs together inside `bounded`.
     """
 
     def __init__(self, port: UmadPort, timing: Timing | None = None, limits: Limits | None = None) -> None:
@@ -67,7 +68,7 @@ class SmpClient:
         self._directed = Destination(PERMISSIVE_LID, self.timing.timeout, self.timing.retries)
         self.limits = limits or Limits()
         self._scheduler = self._new_scheduler()
-        self._reached: dict[str, str] = {}
+        self._limit_messages: dict[str, str] = {}
 
     def _new_scheduler(self) -> Scheduler:
         limits = self.limits
@@ -75,7 +76,10 @@ class SmpClient:
 
     @contextmanager
     def bounded(self) -> Iterator[None]:
-        """Limit all runs inside to the time and the SMPs of one sweep: requests beyond that fail with LimitReached."""
+        """Limit all runs inside the context together to the time and SMPs of one sweep.
+
+        Requests beyond these limits fail with LimitReached.
+        """
         scheduler, limits = self._scheduler, self.limits
         scheduler.deadline = self.port.now() + limits.time
         scheduler.most_sent = scheduler.statistics.sent + limits.smps
@@ -110,8 +114,9 @@ class SmpClient:
     ) -> Request:
         """Return a request for one attribute, to be yielded by a task.
 
-        *node* identifies the node; by default the route does. *retries*: by default those of ``timing``; a Set needs 0,
-        because it must not be repeated before a Get has shown whether it arrived.
+        *node*: identifies the node for the scheduler; by default the route does. *retries*: by default those of
+        ``timing``. A Set needs 0, because it must not be repeated before a Get has shown whether it arrived. Raises
+        EncodeError.
         """
         if data is _NO_DATA and method == GET and isinstance(route, DirectedAddress):
             get = self.gets_along(route.path, node, m_key).ask(attribute, modifier)
@@ -130,32 +135,33 @@ class SmpClient:
     def get_along(
         self, path: tuple[int, ...], attribute: type[Attribute], modifier: int, node: Hashable, m_key: MKey
     ) -> Request:
-        """Return a SubnGet on a directed route, see `request`."""
+        """Return a SubnGet on the directed route *path*. *node* and *m_key*: as for `request`. Raises EncodeError."""
         return self.gets_along(path, node, m_key).ask(attribute, modifier)
 
     def gets_along(self, path: tuple[int, ...], node: Hashable, m_key: MKey) -> Envelope:
-        """Return the envelope of SubnGets to one agent on one directed route: its `ask` makes each request.
+        """Return the envelope of SubnGets to one agent on the directed route *path*; its `ask` returns each request.
 
-        *node* and *m_key* are those of `request`. Raises EncodeError.
+        *node* and *m_key*: as for `request`. Raises EncodeError.
         """
         mad = get_template(path, m_key.reveal())
         return Envelope(path if node is None else node, mad, self._directed)
 
     def run(self, tasks: Iterable[Task], between: Callable[[], None] = lambda: None, *, probing: bool = False) -> None:
-        """Run tasks to their end. A task may start others with `start`. Raises the exceptions that tasks do not catch.
+        """Run tasks to their end. A task may start others with `start`. Raises the exceptions that tasks do not catch,
+        and those of the port.
 
-        *between* is called each time when all received replies were given to their tasks, before anything is sent and
-        before the run ends: work for many tasks, such as one sync of a file, is done there once. It may start tasks.
-        *probing*: most of the queried nodes will be silent, so a request does not keep its place in the window: at most
-        `UNAWAITED_PER_SECOND` are sent.
+        *between*: called each time when the tasks have got all received replies, before anything is sent and before the
+        run ends. It does work for many tasks at once, such as one sync of a file, and may start tasks. *probing*: most
+        of the queried nodes will be silent, so a request leaves the window before its timeout, and at most
+        `UNAWAITED_PER_SECOND` requests are sent in a second.
         """
-        self._scheduler.window.set_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
+        self._scheduler.window.fixed_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
         try:
             for task in tasks:
                 self._step(task, None)
             self._drive(between)
         except BaseException:
-            # An error or Ctrl-C must not leave half a run to be finished by the next one.
+            # After an error or Ctrl-C the next run must not continue this one.
             statistics, self._scheduler = self.statistics, self._new_scheduler()
             self._scheduler.statistics = statistics
             raise
@@ -163,35 +169,37 @@ class SmpClient:
 
     @property
     def moving(self) -> int:
-        """Requests of this run that will be finished soon; silent ones are not counted."""
+        """The number of MADs of this run without an outcome, except those that have waited long and are probably
+        lost."""
         return self._scheduler.moving
 
     @property
     def backlog(self) -> int:
-        """Requests of this run that wait for their turn to be sent."""
+        """The number of MADs of this run that could be sent now if the window were wider."""
         return self._scheduler.backlog
 
-    def ask(self, wanted: Request | list[Request]) -> Any:
-        """Send one request and return its answer, or raise its error; or several at once, and return the outcome of
-        each in a list."""
+    def ask(self, query: Request | list[Request]) -> Any:
+        """Send one request and return its answer, or raise its error. For a list of requests, send them at once and
+        return the list of their outcomes, errors included."""
         result: list[Any] = []
 
         def task() -> Task:
-            result.append((yield wanted))
+            result.append((yield query))
 
         self.run([task()])
         return result[0]
 
     def wait(self, seconds: float) -> None:
-        """Let *seconds* of the port's clock pass without sending. Replies that come in this time are strays."""
+        """Let *seconds* of the port's clock pass without sending. Replies in this time are counted as strays."""
         end = self.port.now() + seconds
-        while (left := end - self.port.now()) > 0:
-            self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(left))
+        while (remaining := end - self.port.now()) > 0:
+            self.statistics.strays += sum(mad.status == 0 for mad in self.port.recv(remaining))
 
     def send_unawaited(self, requests: Sequence[Request]) -> list[Request]:
-        """Send SMPs that have no answer (TrapRepress), `UNAWAITED_PER_SECOND`; return those that the kernel refused.
+        """Send SMPs that have no answer (TrapRepress), at most `UNAWAITED_PER_SECOND` in a second.
 
-        They are sent once, between two runs, and whether they arrived is not known.
+        Returns those that the kernel refused. Each is sent once, and whether it arrives is not known. Call it between
+        two runs.
         """
         refused: list[Request] = []
         statistics = self.statistics
@@ -217,30 +225,30 @@ class SmpClient:
     def _step(self, task: Any, value: Any) -> None:
         """Continue a task with *value*, and submit the requests that it yields next."""
         try:
-            wanted = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
+            query = task.throw(value) if isinstance(value, IbkeysError) else task.send(value)
         except StopIteration:
             return
-        if type(wanted) is Request:
-            wanted.owner = task
-            self._scheduler.submit(wanted)
+        if type(query) is Request:
+            query.owner = task
+            self._scheduler.submit(query)
         else:
-            self._submit_all(task, wanted)
+            self._submit_all(task, query)
 
-    def _submit_all(self, task: Any, wanted: Sequence[Request]) -> None:
-        if not wanted:
+    def _submit_all(self, task: Any, query: Sequence[Request]) -> None:
+        if not query:
             self._step(task, [])
             return
-        waiting = _Waiting(task, wanted)
-        for place, request in enumerate(wanted):
+        waiting = _WaitingTask(task, query)
+        for place, request in enumerate(query):
             request.owner, request.place = waiting, place
             self._scheduler.submit(request)
 
     def _drive(self, between: Callable[[], None]) -> None:
-        """Move MADs between scheduler and port, and outcomes to their tasks, until all is done."""
+        """Move MADs between scheduler and port, and outcomes to their tasks, until no request is open."""
         scheduler, port = self._scheduler, self.port
         receive, answered, hand_over = receiver(port), scheduler.answered, self._hand_over
         while True:
-            while scheduler.finished:  # a part of each failed last: no reply ended it
+            while scheduler.finished:  # The last part of each failed, so no reply ended it.
                 hand_over(scheduler.finished.popleft())
             between()
             if scheduler.idle:
@@ -255,79 +263,79 @@ class SmpClient:
             for request in answered(answers, now):
                 hand_over(request)
             if others:
-                self._take(others, now)
+                self._process_mads(others, now)
             scheduler.expire(now)
 
-    def _take(self, came: Iterable[Incoming], now: float) -> None:
-        """Process MADs that the port did not match itself: GMPs, answers with a Status, timeouts, strays; from a port
-        that matches nothing, all MADs."""
+    def _process_mads(self, outcome_or_list: Iterable[Incoming], now: float) -> None:
+        """Process MADs that the port did not match itself: GMPs, answers with a Status other than 0, timeouts and
+        strays. A port that matches nothing returns all MADs here."""
         scheduler = self._scheduler
         to_int = int.from_bytes
         own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
-        for mad, status, _, _ in came:
+        for mad, status, _, _ in outcome_or_list:
             if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
                 tid = to_int(mad[own_id])
-                asked = scheduler.match_request(tid, mad)
-                if asked is None:
+                matched = scheduler.match_request(tid, mad)
+                if matched is None:
                     continue
-                request, part = asked
+                request, part = matched
                 outcome: bytes | IbkeysError
                 if request.envelope.is_smp:
                     outcome = mad[data_at] if mad[status_at] in _OK_OF_SMP else _refusal(request, part, mad)
                 else:
                     outcome = mad if mad[status_at] == _OK else _refusal(request, part, mad)
-                for done in scheduler.answered(((tid, outcome),), now):
-                    self._hand_over(done)
+                for finished in scheduler.answered(((tid, outcome),), now):
+                    self._hand_over(finished)
             elif status == ETIMEDOUT:
                 scheduler.timed_out(to_int(mad[own_id]), now)
             else:
                 scheduler.statistics.strays += 1
 
     def _hand_over(self, request: Request) -> None:
-        """Give the outcomes of a request to its task; a task that waits for several requests continues with the
-        last."""
+        """Pass the outcomes of a request to its task. A task that waits for several requests continues after the last
+        of them."""
         outcomes: list[Any] = request.outcomes
         if request.failed:
             outcomes = [
                 self._error(request, part, outcome) if type(outcome) is Failure else outcome
                 for part, outcome in enumerate(outcomes)
             ]
-        came = outcomes if request.is_list else outcomes[0]
+        outcome_or_list = outcomes if request.is_list else outcomes[0]
         owner = request.owner
-        if type(owner) is _Waiting:
-            owner.outcomes[request.place] = came
+        if type(owner) is _WaitingTask:
+            owner.outcomes[request.place] = outcome_or_list
             owner.missing -= 1
             if not owner.missing:
                 self._step(owner.task, owner.outcomes)
         else:
-            self._step(owner, came)
+            self._step(owner, outcome_or_list)
 
     def _error(self, request: Request, part: int, failure: Failure) -> IbkeysError:
         """Return the error that a task gets for a part that has no reply."""
         limit = failure.limit
         if not limit:
-            from ibkeys.client.request_errors import failure_error  # as in _refusal
+            from ibkeys.client.request_errors import failure_error  # imported late as in _refusal
 
             return failure_error(request, part, failure)
-        if limit not in self._reached:  # one string for each limit: very many may hold it
-            self._reached[limit] = f"not sent: {self.limits.reached(limit)}"
-        return LimitReached(self._reached[limit], limit)
+        if limit not in self._limit_messages:  # One string for each limit, because very many errors may hold it.
+            self._limit_messages[limit] = f"not sent: {self.limits.describe_reached(limit)}"
+        return LimitReached(self._limit_messages[limit], limit)
 
 
 def _refusal(request: Request, part: int, mad: bytes) -> IbkeysError:
-    from ibkeys.client.request_errors import status_error  # the words for errors are loaded by the first one
+    from ibkeys.client.request_errors import status_error  # Only the first error loads the code for messages.
 
     return status_error(request, part, mad)
 
 
 def _is_short_answer(mad: bytes) -> bool:
-    """Return whether this is an SA MAD that ends with its data: OpenSM's answers through libumad2sim have that
-    length."""
+    """Return whether *mad* is an SA MAD of less than 256 bytes: OpenSM's answers through libumad2sim end with their
+    data."""
     return HEADER_SIZE <= len(mad) < MAD_SIZE and mad[at.MGMT_CLASS] == SUBN_ADM
 
 
-class _Waiting:
-    """A task that waits for a list of requests."""
+class _WaitingTask:
+    """A task that waits for a list of requests. ``missing``: how many of them have no outcome yet."""
 
     __slots__ = ("missing", "outcomes", "task")
 

@@ -10,10 +10,11 @@ from dataclasses import dataclass, field
 class Statistics:
     """The MADs that were sent and received, attempt by attempt.
 
-    ``sent``: MADs given to the port, including those that were ``refused``; ``keyed``: SMPs among them with an M_Key
-    other than 0. ``timeouts``: attempts without a reply; ``lost_by_kernel``: those of them whose timeout the kernel
-    never reported. ``strays``: late, duplicate and foreign replies. ``widest``: most attempts in the window at once.
-    ``by_attribute``: ``sent`` by AttributeID, of GMPs by ``MgmtClass << 16`` and AttributeID together.
+    ``sent``: MADs passed to the port; ``keyed``: SMPs among them with an M_Key other than 0; ``refused``: MADs among
+    them that the port did not send. ``replies``: replies that matched an attempt. ``timeouts``: attempts without a
+    reply; ``lost_by_kernel``: attempts among them whose timeout the kernel never reported. ``strays``: late, duplicate
+    and foreign replies. ``widest``: the most attempts that filled the window at once. ``by_attribute``: ``sent`` by
+    AttributeID, for GMPs by ``MgmtClass << 16 | AttributeID``.
     """
 
     sent: int = 0

@@ -37,14 +37,14 @@ class Bounds:
         """
         key = what, limit
         if key not in self._texts:
-            self._texts[key] = f"{what}: {self.limits.reached(limit)}"
+            self._texts[key] = f"{what}: {self.limits.describe_reached(limit)}"
         return self._texts[key]
 
 
 def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
     """Return a note for each limit that a sweep reached: how much was left out because of it, and of which nodes."""
     struck = gathered((trouble.limit, trouble) for trouble in fabric.troubles if trouble.limit)
-    return [f"a limit was reached, {_left_out(them)}: {limits.reached(name)}" for name, them in struck.items()]
+    return [f"a limit was reached, {_left_out(them)}: {limits.describe_reached(name)}" for name, them in struck.items()]
 
 
 def _left_out(troubles: Sequence[Trouble]) -> str:
