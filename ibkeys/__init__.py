@@ -148,9 +148,9 @@ def open(
 ) -> Fabric:
     """Open a local port and return the subnet as seen from it. Close the result, or use it as a context manager.
 
-    *backend*: ``umad`` is the real stack, ``sim:FILE[,option=value...]`` a simulated subnet (of a net file, a snapshot
-    or another file about a fabric; ``sim:`` alone is a small demo fabric); or a simulated subnet that the caller made;
-    or an open port, which the fabric then owns and closes.
+    *backend*: ``umad`` means the real stack. ``sim:FILE[,option=value...]`` means a simulated subnet, made of a net
+    file, a snapshot or another file about a fabric; ``sim:`` alone means a small demo fabric. It may also be a
+    simulated subnet that the caller made, or an open port, which the fabric then owns and closes.
 
     *local*: the local port. *keys*: the M_Keys, and the nodes they are sent to. *stores*: the files of key store and
     journal. *timing*: timeout and retries of queries. *limits*: the limits of a sweep, of the queries to a node, and of
@@ -166,9 +166,9 @@ def open(
 def load(path: str | Path, *, node_names: NodeNames | None = None) -> RecordedFabric:
     """Read a snapshot and return it in place of an open fabric: it has the same reading interface.
 
-    Reading a value that was not recorded raises NotRecorded. ``warnings``: facts that the user should know about the
-    file. Raises StoreError if the file is missing, damaged, no snapshot, or of a later version; FileFormatError for a
-    mistake in *node_names*.
+    Reading a value that was not recorded raises NotRecorded. ``warnings`` of the result: facts that the user should
+    know about the file. Raises StoreError if the file is missing, damaged, no snapshot, or of a later version;
+    FileFormatError for a mistake in *node_names*.
     """
     from ibkeys.opening import load_recorded
 
@@ -189,11 +189,11 @@ def save(snapshot: Snapshot, path: str | Path, *, with_keys: bool = False) -> No
 
 
 def operations(stores: Stores | None = None, *, open_only: bool = False) -> tuple[Operation, ...]:
-    """Return the operations of the journal, the oldest first; each can be resumed, undone and confirmed.
+    """Return the operations of the journal, the oldest first. They have methods to resume, undo and confirm them.
 
     *stores*: names the file of the journal, by default the user's own. Scripts read no site file, so a journal that a
-    site file names is not used. *open_only*: only unfinished ones. Needs neither fabric nor key store. Raises
-    StoreError; if the journal does not exist, there are no operations.
+    site file names is not used. *open_only*: return only unfinished operations. Needs neither fabric nor key store. If
+    the journal does not exist, there are no operations. Raises StoreError if it cannot be read.
     """
     from ibkeys.automation.operations import operations_in
     from ibkeys.opening import Stores as Given

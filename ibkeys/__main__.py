@@ -1,9 +1,9 @@
-"""The program: the entry point of ``python -m ibkeys`` and of the script ``ibkeys``. No other module may assume that it
-owns the process.
+"""The program: the entry point of ``python -m ibkeys`` and of the script ``ibkeys``.
 
-Before anything else SIGINT gets a handler that does not interrupt imports: an exception in the middle of an import
-becomes another error (a RuntimeError around ``__set_name__``, a line about an ignored exception) and leaves half a
-module behind. So nothing is imported here before that, `typing` included.
+All other modules may also be used in a process of another program. Before anything else this module gives SIGINT a
+handler that does not interrupt imports: an exception in the middle of an import becomes another error (a RuntimeError
+around ``__set_name__``, a line about an ignored exception) and leaves a module half loaded. So nothing is imported here
+before that, `typing` included.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 INTERRUPTED = 130
-"""The exit code; `ibkeys.cli.exits` cannot be used before it is imported."""
+"""The exit code after an interrupt. `ibkeys.cli.exits` has it too, but is not imported yet."""
 _IMPORTING = "<frozen importlib"
 
 
@@ -43,7 +43,7 @@ def _run() -> None:
 
 
 class Interrupt:
-    """A handler of SIGINT: raises KeyboardInterrupt at once, but in the middle of an import as soon as that has ended.
+    """A handler of SIGINT. It raises KeyboardInterrupt at once, but during an import only when the import has ended.
 
     A second SIGINT during the same import ends the process.
     """
@@ -52,7 +52,10 @@ class Interrupt:
         self._waits = False
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        """Handle a signal that arrived while *frame* ran. Raises KeyboardInterrupt, unless an import is in progress."""
+        """Handle the signal *number* that arrived while *frame* ran.
+
+        Raises KeyboardInterrupt, unless an import is in progress.
+        """
         importer = _importer(frame)
         if importer is None:
             raise KeyboardInterrupt
@@ -72,12 +75,12 @@ class Interrupt:
 
 def _importer(frame: FrameType | None) -> FrameType | None:
     """Return the frame of the outermost import in progress; None if there is none."""
-    found = None
+    importing = None
     while frame is not None:
         if frame.f_code.co_filename.startswith(_IMPORTING):
-            found = frame.f_back
+            importing = frame.f_back
         frame = frame.f_back
-    return found
+    return importing
 
 
 if __name__ == "__main__":

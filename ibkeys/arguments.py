@@ -1,4 +1,4 @@
-"""The name of a value in messages: an option for a user of the command line, an argument for a script."""
+"""The names that messages use for a value: an option for a user of the command line, an argument for a script."""
 
 from __future__ import annotations
 
@@ -49,11 +49,14 @@ ARGUMENTS: Final[Mapping[str, str]] = {
     "--via opensm": "via=ThroughOpenSM()",
     "--wait": "wait=",
 }
-"""Option → the argument of a script: of the function that it calls, or of a value that it passes, as ``Keys``."""
+"""The arguments of scripts, by the options of the command line. They are arguments of a function, or of a value such as
+``Keys``.
+"""
 
 
 def given(option: str, argument: str = "") -> str:
-    """Return the name by which a message asks for a value: *option* or, for a script, *argument*. By default *argument*
-    is the entry of `ARGUMENTS`.
+    """Return the name that a message uses for a value: *option*, or *argument* if the reader is a script.
+
+    *argument*: by default the entry of `ARGUMENTS` for *option*.
     """
     return (argument or ARGUMENTS[option]) if calls_from_script() else option

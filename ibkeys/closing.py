@@ -1,4 +1,4 @@
-"""Objects that are closed by ``close``, or at the end of a ``with`` statement; descriptors of files and timers too."""
+"""Closing objects by ``close`` or at the end of a ``with`` statement; also file descriptors, and ending timers."""
 
 from __future__ import annotations
 

@@ -8,19 +8,20 @@ from contextlib import contextmanager
 from typing import Final
 
 _YOUNG: Final = 100_000
-"""The number of new objects before Python examines these (its own threshold: 700)."""
+"""Python examines the new objects when there are so many of them. (Its own threshold is 700.)"""
 _OLDER: Final = 5
-"""The number of such examinations before it examines the older ones too."""
+"""After so many examinations of new objects it also examines the objects that outlived one examination."""
 _ALL: Final = 1
-"""The number of those before it may examine all.
+"""After so many examinations of these older objects it may examine all objects.
 
-A command that never ends abandons a whole fabric with each sweep, and nodes and ports refer to each other, so only this
-frees them: it must not be rare.
+This must not be rare. A command that never ends drops a whole fabric with each sweep. Nodes and ports refer to each
+other, so only an examination of all objects frees them.
 """
 
 _OF_PYTHON: Final = 1000
-"""Fewer frozen objects than these are Python's own: 3.12 begins with some hundred. A program that freezes its own has
-more, and they stay frozen."""
+"""If fewer objects are frozen, they are Python's own: Python 3.12 begins with some hundred. A program that has frozen
+its objects has more, and they stay frozen.
+"""
 
 
 @contextmanager

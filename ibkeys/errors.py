@@ -59,11 +59,11 @@ NOTHING: Final = "nothing was changed"
 class IbkeysError(Exception):
     """Base of all errors of this package. ``str()`` is one line: the request, the place, the answer, the remedy.
 
-    The line is a `PortText`, so that errors of many ports can be grouped by cause. ``message``: the sentence that it
-    was raised with. ``step``: the step of a larger change that raised it. ``changed``: the part of that change that was
-    made before the error, in words; `NOTHING` if no part was made, "" if this is not stated. ``advice``: the user's
-    first action. ``operation``: the operation of the journal that is open. ``way_on``: further actions, and the
-    commands that continue.
+    The line is a `PortText`, so that errors of many ports can be grouped by cause. ``message``: the sentence with which
+    the error was raised. ``step``: the step of a larger change that raised it; "" for none. ``changed``: the part of
+    that change that was made before the error, in words; `NOTHING` if no part was made, "" if this is not stated.
+    ``advice``: the user's first action. ``operation``: the number of the operation in the journal that is open; None:
+    there is none. ``way_on``: further actions, and the commands that continue.
 
     ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
     command shows it with -v; in a traceback it is a note of the error.
@@ -84,33 +84,33 @@ class IbkeysError(Exception):
 
     @property
     def message(self) -> str:
-        """The sentence that it was raised with."""
+        """The sentence with which the error was raised."""
         return str(self.args[0]) if self.args else ""
 
     def unchanged(self, advice: str = "", *more: str) -> Self:
-        """Return this error with the statement that nothing was changed, and with *advice* for the user. *more*: see
-        `explained`.
+        """Return this error with the statement that nothing was changed, and with *advice* for the user.
+
+        *more*: as for `explained`.
         """
         self.changed, self.advice = NOTHING, advice
         return self.explained(*more) if more else self
 
     def after(self, done: str) -> Self:
-        """Return this error with *done* as ``changed``, if ``changed`` is `NOTHING`: an earlier part of the change was
-        made.
+        """Return this error; if it says that nothing was changed, it then says *done*, the part that was made.
 
-        The check that raised this error runs before a change and again during the change.
+        Some checks run before a change, and again during it: only then an earlier part of the change was made.
         """
         self.changed = done if self.changed == NOTHING else self.changed
         return self
 
     def going_on(self, *way_on: str, operation: int | None = None) -> Self:
-        """Return this error with further ways to continue; *operation* of the journal is open."""
+        """Return this error with further ways to continue. *operation*: the operation of the journal that is open."""
         self.way_on += way_on
         self.operation = operation or self.operation
         return self
 
     def explained(self, *more: str) -> Self:
-        """Return this error with the sentences *more* as its explanation; empty ones are left out."""
+        """Return this error with the sentences *more* as its explanation. Empty sentences are left out."""
         self.more = "\n".join(filter(None, more))
         if self.more:
             self.add_note(self.more)
@@ -139,8 +139,11 @@ class UsageError(IbkeysError, ValueError):
 
 
 class FileFormatError(IbkeysError, ValueError):
-    """A file with a mistake in it. ``fault``: the mistake, without the place; ``line`` and ``column`` count from 1; 0
-    when they are not known."""
+    """A file with a mistake in it.
+
+    ``fault``: the mistake, without the place. ``path``: the file; "" if it is not known. ``line`` and ``column`` count
+    from 1; they are 0 if they are not known.
+    """
 
     def __init__(self, message: str, path: str = "", line: int = 0, column: int = 0) -> None:
         self.fault, self.path, self.line, self.column = message, path, line, column
@@ -153,7 +156,7 @@ class ImpossibleValue(IbkeysError):
 
 
 class MadStatusError(IbkeysError):
-    """The agent answered with a status other than success. ``status`` is the 16-bit (class 0x81: 15-bit) value."""
+    """The agent answered with a status other than success. ``status``: 16 bits; 15 bits in class 0x81."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)
@@ -172,7 +175,7 @@ class TransferFailed(IbkeysError):
 
 
 class NoReply(IbkeysError, TimeoutError):
-    """No answer within all attempts. ``attempts`` counts SMPs sent, ``timeout`` is seconds for each."""
+    """No answer came to any attempt. ``attempts``: how many MADs were sent. ``timeout``: seconds for each of them."""
 
     def __init__(self, message: str, attempts: int = 0, timeout: float = 0.0) -> None:
         super().__init__(message)
@@ -189,9 +192,9 @@ class LimitReached(NoReply):
 
 
 class SendRefused(IbkeysError):
-    """The local driver refused one MAD. On the local port (hop count 0) that means: refused or not supported.
+    """The local driver refused one MAD. If the MAD was for the local port itself, it may not support the request.
 
-    Source: kernel mad.c, local SMPs are executed by the driver inside write().
+    Source: kernel mad.c; the driver executes SMPs for the local port (hop count 0) inside write().
     """
 
     def __init__(self, message: str, errno: int = _errno.EINVAL) -> None:
@@ -200,9 +203,9 @@ class SendRefused(IbkeysError):
 
 
 class Unreachable(IbkeysError):
-    """No SMP can be made that the port answers, or no port of the subnet has that address.
+    """The port cannot be reached with an SMP to this address, or no port of the subnet has this address.
 
-    In the first case the message names the address that works. ``candidates``: similar names.
+    In the first case the message names an address that works. ``candidates``: similar names.
     """
 
     candidates: tuple[str, ...] = ()
@@ -225,15 +228,19 @@ class NotStored(IbkeysError):
 
 
 class Incomplete(IbkeysError):
-    """A change of many ports stopped before its end, because some could not be written. It may be resumed or undone."""
+    """A change of many ports stopped before its end, because some ports could not be written.
+
+    It can be resumed or undone.
+    """
 
 
 class Refused(IbkeysError):
     """An interlock refused a change. ``interlock`` is its name in the documentation (``active-sm``, ``index-0``, ...).
 
-    ``details``: lines to be shown below the message, such as a unified diff; "" for none. ``is_overtaken``: another
-    program has changed the values that an operation wrote, and this cannot be overridden: trying again does not help.
-    ``can_be_closed``: `ibkeys resume --overtaken` may end the record of the operation; always where ``is_overtaken``.
+    ``details``: lines to be shown below the message, such as a unified diff; "" for none. ``is_overtaken``: whether
+    the reason is that another program has changed the values that an operation wrote. This cannot be overridden, and
+    trying again does not help. ``can_be_closed``: whether `ibkeys resume --overtaken` may close the operation; it may
+    if ``is_overtaken`` is true.
     """
 
     def __init__(self, message: str, interlock: str, details: str = "", is_overtaken: bool = False) -> None:
@@ -258,7 +265,7 @@ class FileError(IbkeysError):
 class FileChanged(FileError):
     """A file has changed since ibkeys read or wrote it. The changed contents were not lost.
 
-    ``difference``: the changes by another program, as a unified diff without keys; "" where it was not compared.
+    ``difference``: the changes by another program, as a unified diff without keys; "" if they were not compared.
     """
 
     def __init__(self, message: str, difference: str = "") -> None:
@@ -283,7 +290,7 @@ class StoreSealed(StoreError):
 
 
 class TransportError(IbkeysError, OSError):
-    """libibumad or the kernel refused. ``errno`` is the reason."""
+    """libibumad or the kernel refused a request. ``errno``: the reason; 0 if there is none."""
 
     def __init__(self, message: str, errno: int = 0) -> None:
         super().__init__(message)
@@ -291,7 +298,7 @@ class TransportError(IbkeysError, OSError):
 
 
 class LibraryMissing(TransportError):
-    """The extension module for libibumad is missing. ``cure``: how to install it."""
+    """The extension module for libibumad is missing. ``reason``: the message; ``cure``: how to install the module."""
 
     def __init__(self, message: str, errno: int = 0, cure: str = "") -> None:
         super().__init__(f"{message}: {cure}" if cure else message, errno)
@@ -315,8 +322,9 @@ class SmpsNotAllowed(TransportError):
 
 
 class AgentRefused(TransportError):
-    """The kernel refused to register an agent (umad_register): another program owns the class, or the port may not have
-    it.
+    """The kernel refused to register an agent (umad_register).
+
+    Another program owns the management class, or the port may not have it.
     """
 
 
@@ -329,8 +337,9 @@ class DeviceGone(TransportError):
 
 
 class HostNotReached(IbkeysError):
-    """Another host could not be reached through ssh, or its answer is invalid. ``host``: the host as the user named it.
-    ``why``: the reason, without the host's name if the message has the name.
+    """Another host could not be reached through ssh, or its answer is invalid.
+
+    ``host``: the host as the user named it. ``why``: the reason, without the host's name if the message has the name.
     """
 
     def __init__(self, message: str, host: str, why: str = "") -> None:
@@ -339,7 +348,7 @@ class HostNotReached(IbkeysError):
 
 
 class HostRefused(IbkeysError):
-    """A host answered, but refused what was requested. ``host``: as the user named it, "" for this one."""
+    """A host answered, but refused the request. ``host``: the host as the user named it; "" for this host."""
 
     def __init__(self, message: str, host: str) -> None:
         super().__init__(message)
@@ -347,8 +356,7 @@ class HostRefused(IbkeysError):
 
 
 class UfmNotReached(IbkeysError):
-    """UFM could not be reached over HTTP, or its answer is invalid. ``url``: its base, without
-    credentials."""
+    """UFM could not be reached over HTTP, or its answer is invalid. ``url``: its base URL, without credentials."""
 
     def __init__(self, message: str, url: str) -> None:
         super().__init__(message)
@@ -356,7 +364,7 @@ class UfmNotReached(IbkeysError):
 
 
 class UfmRefused(IbkeysError):
-    """UFM answered, but refused. ``status``: the HTTP status; 202 if a job failed that it had started."""
+    """UFM answered, but refused the request. ``status``: the HTTP status; 202 if a job that UFM started has failed."""
 
     def __init__(self, message: str, status: int) -> None:
         super().__init__(message)

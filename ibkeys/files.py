@@ -46,15 +46,15 @@ _FLAGS: Final = os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK  # O_NONBLOCK: openin
 
 
 class NoRegularFile(OSError):
-    """A name leads to a directory, a FIFO, a socket or a device, or to a symbolic link where no link is allowed."""
+    """A name leads to a directory, a FIFO, a socket or a device; or to a symbolic link, where no link is allowed."""
 
 
 class ChangedMeanwhile(OSError):
-    """A file that was read is not the one that would be replaced now."""
+    """A file was changed or replaced after it was read, so it is not replaced now."""
 
 
 def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
-    """Return the result of *read* for these arguments; None if it raises OSError."""
+    """Return the result of *read* for the arguments *args* and *named*; None if it raises OSError."""
     try:
         return read(*args, **named)
     except OSError:
@@ -63,7 +63,7 @@ def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
 
 @contextmanager
 def told_as(error: Callable[[str], Exception], what: str) -> Iterator[None]:
-    """Raise *error* for an OSError in this block. Its message is *what*, and the reason."""
+    """Turn an OSError in this block into *error*. The message is *what*, and the reason of the OSError."""
     try:
         yield
     except OSError as failure:
@@ -79,30 +79,34 @@ def read_bytes(path: str | os.PathLike[str], limit: int) -> bytes:
 
 
 def read_text(path: str | os.PathLike[str], limit: int, errors: str = "strict") -> str:
-    """Return all of a file as UTF-8 text. Raises the errors of `read_bytes`, and UnicodeDecodeError for *errors*
-    "strict"."""
+    """Return all of a file as UTF-8 text. *errors*: the treatment of invalid bytes, as for `bytes.decode`.
+
+    Raises the errors of `read_bytes`, and UnicodeDecodeError if *errors* is "strict".
+    """
     return read_bytes(path, limit).decode("utf-8", errors)
 
 
 def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int | None]:
-    """Return all bytes of a file, and the permission bits of the file that was read; None in place of the bits for a
-    pipe.
+    """Return all bytes of a file, and its permission bits; None in their place if it is a pipe.
 
-    Raises the errors of `read_bytes`.
+    *limit*: the most bytes it may have. Raises the errors of `read_bytes`.
     """
     data, status = read_with_status(path, limit)
     return data, stat.S_IMODE(status.st_mode) if stat.S_ISREG(status.st_mode) else None
 
 
 def read_with_status(path: str | os.PathLike[str], limit: int) -> tuple[bytes, os.stat_result]:
-    """Return all of a file, and the status of the file that was read. Raises the errors of `read_bytes`."""
+    """Return all bytes of a file, and its status. *limit*: the most bytes it may have.
+
+    The status is that of the open file, even if another file has the name by then. Raises the errors of `read_bytes`.
+    """
     return _read_and_close(*_open_to_read(path), limit)
 
 
 def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
-    """Return all bytes of a regular file that is not inherited, and the file's status, for `replace_as_read`.
+    """Return all bytes of a regular file, and its status for `replace_as_read`. *limit*: the most bytes it may have.
 
-    A symbolic link is not followed. Raises the errors of `read_bytes`.
+    Inherited descriptors have no special meaning here. Raises the errors of `read_bytes`, also for a symbolic link.
     """
     refuse_what_is_no_file(path)  # before it is opened: opening alone makes some devices act
     return _read_and_close(os.open(path, os.O_RDONLY | os.O_NOFOLLOW | _FLAGS), False, limit)
@@ -116,11 +120,10 @@ def read_head(path: str | os.PathLike[str], size: int) -> bytes:
 
 
 def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
-    """Return a file opened for reading in parts.
+    """Return a file that is open for reading in parts.
 
-    *limit*: the most bytes that a regular file may have. For a pipe, the caller has to count the bytes.
-
-    Raises the errors of `read_bytes`.
+    *limit*: the most bytes that a regular file may have. The bytes of a pipe are not counted here: the caller has to
+    count them. Raises the errors of `read_bytes`.
     """
     descriptor, is_inherited = _open_to_read(path)
     try:
@@ -136,7 +139,10 @@ def open_to_read(path: str | os.PathLike[str], limit: int) -> BinaryIO:
 
 
 def read_descriptor(descriptor: int, limit: int) -> bytes:
-    """Return all bytes of an open file from its start, whatever its offset, or of a pipe to its end. Raises OSError."""
+    """Return all bytes of an open file from its beginning, whatever its offset; of a pipe, all bytes up to its end.
+
+    *limit*: the most bytes. Raises OSError if there are more, or if reading fails.
+    """
     status = os.fstat(descriptor)
     is_file = stat.S_ISREG(status.st_mode)
     if is_file and status.st_size > limit:
@@ -216,11 +222,11 @@ _KINDS: Final = (
 
 
 def check_output(path: Path, follow: bool = False) -> Path:
-    """Return the path to which a file called *path* may be written, in place of an existing one.
+    """Return the path at which a new file may replace the file *path*, or may be created.
 
-    Raises NoRegularFile when something other than a file is there. A symbolic link is not a file, unless *follow*
-    allows replacing its target; then it must lead to a file, and be a link that another user cannot have made:
-    otherwise OSError is raised.
+    *follow*: whether *path* may be a symbolic link. The path of its target is then returned. The target must be a
+    regular file that exists, and the link must not be of another user, else OSError is raised. Raises NoRegularFile if
+    *path* is anything but a regular file.
     """
     try:
         status = os.lstat(path)
@@ -258,12 +264,11 @@ def create_output(path: Path) -> BinaryIO:
 
 
 def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
-    """Return a new file of mode *mode* in the directory of *path*, open for writing, and its name, which no other
-    process can predict.
+    """Return a new file in the directory of *path*, open for writing, and its name, which no other process can predict.
 
-    Raises OSError.
+    *mode*: the permission bits of the file. Raises OSError.
     """
-    import tempfile  # late: a command that only reads needs none of the modules that it loads
+    import tempfile  # not at the top: a command that only reads needs none of the modules that it loads
 
     descriptor, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
     try:
@@ -277,7 +282,7 @@ def create_beside(path: Path, mode: int = 0o600) -> tuple[BinaryIO, str]:
 
 @contextmanager
 def _beside(path: Path, mode: int = 0o600) -> Iterator[tuple[BinaryIO, str]]:
-    """Yield the result of `create_beside`; the file is closed and removed again if the block raises."""
+    """Yield the result of `create_beside`. If the block raises, the file is closed and removed."""
     file, name = create_beside(path, mode)
     try:
         yield file, name
@@ -289,19 +294,20 @@ def _beside(path: Path, mode: int = 0o600) -> Iterator[tuple[BinaryIO, str]]:
 
 
 def replace_file(path: Path, data: bytes, mode: int = 0o600) -> None:
-    """Write a file and rename it to *path*, synced: a crash leaves the old file or the new one.
+    """Replace or create the file *path*, so that a crash leaves the whole old file or the whole new file.
 
-    *path* is checked before: see `check_output`. Raises OSError.
+    The data are written to a new file, which is synced and then renamed. *path* must be a result of `check_output`.
+    *mode*: the permission bits of the new file. Raises OSError.
     """
     _put_in_place(path, data, mode)
 
 
 def replace_as_read(path: Path, data: bytes, old: os.stat_result | None, rights: int) -> None:
-    """Replace a file as `replace_file` does. The new file has the owner of the old file, and those permission bits of
-    the old file that are in *rights*.
+    """Replace a file as `replace_file` does, but only if it is still the file that was read.
 
-    *old* is from `read_to_replace`; None: there was no file, and the new one has mode 0600. Raises ChangedMeanwhile,
-    with nothing changed, if the file is no longer the same; OSError.
+    *old*: the status from `read_to_replace`; None: there was no file, and the new file has mode 0600. The new file has
+    the owner of the old file, and the permission bits of the old file that are also in *rights*. Raises OSError, and
+    ChangedMeanwhile, with nothing changed, if the file is not the same any more.
     """
     mode = 0o600 if old is None else stat.S_IMODE(old.st_mode) & rights
     _put_in_place(path, data, mode, old, lambda: _refuse_changed(path, old))
@@ -339,7 +345,7 @@ def _refuse_changed(path: Path, old: os.stat_result | None) -> None:
 
 
 def sync_directory(directory: Path) -> None:
-    """Sync the names in *directory*: a file was made or renamed in it. Raises OSError."""
+    """Sync *directory*, so that files that were made or renamed in it are there after a crash. Raises OSError."""
     with closing_descriptor(os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)) as descriptor:
         os.fsync(descriptor)
 
@@ -358,8 +364,9 @@ def trusted_users() -> frozenset[int]:
 
 
 def refuse_strange_file(status: os.stat_result) -> None:
-    """Raise OSError unless *status*, of an open descriptor, shows a regular file that has a single name and belongs to
-    one of `trusted_users`.
+    """Raise OSError unless *status* is of a regular file that belongs to a trusted user and has a single name.
+
+    *status*: of an open descriptor, so that the file cannot be another one. Trusted users: see `trusted_users`.
     """
     refuse_mode(status.st_mode)
     if status.st_uid not in trusted_users():

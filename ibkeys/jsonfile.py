@@ -1,4 +1,4 @@
-"""JSON: read within bounds, so that a file made to exhaust the reader gives a one-line error, and written for grep."""
+"""Reading JSON within limits, so that a file cannot exhaust the memory of the reader, and writing JSON for grep."""
 
 from __future__ import annotations
 
@@ -10,13 +10,14 @@ from typing import Any, Final
 from ibkeys.errors import FileFormatError
 
 MOST_VALUES: Final = 16_000_000
-"""Values in one document, about 1 GiB; the plan of a full subnet with 20 P_Keys on each port has 4 million."""
+"""Most values in one document: they need about 1 GiB. The plan of a full subnet, 20 P_Keys on each port, has 4 million.
+"""
 
 
 def loads(data: bytes, name: str = "") -> Any:
-    """Return the values of a JSON document in UTF-8; *name* is the file's, for messages.
+    """Return the value of a JSON document in UTF-8. *name*: the name of the file, for messages.
 
-    Raises FileFormatError, also for a name that appears twice in one object, NaN and the infinities.
+    Raises FileFormatError, also for a name that appears twice in one object, for NaN, and for the infinities.
     """
     if data.count(b",") + data.count(b"[") + data.count(b"{") > MOST_VALUES:
         raise FileFormatError(f"more than {MOST_VALUES} values, the limit for such a file", name)
@@ -30,15 +31,15 @@ def loads(data: bytes, name: str = "") -> Any:
         raise FileFormatError("is nested too deeply", name) from None
     except MemoryError:
         raise FileFormatError("does not fit into memory", name) from None
-    except FileFormatError as error:  # a name that stands twice
+    except FileFormatError as error:  # from `object_of` or `_no_constant`, which do not know the file
         raise FileFormatError(error.fault, name) from None
     except ValueError:
         raise FileFormatError(f"a number has more than {sys.get_int_max_str_digits()} digits", name) from None
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """Return a document as JSON, with each item of its lists on a line of its own: as good for grep as for a parser."""
-    encode = json.JSONEncoder().encode  # as json.dumps, without a look at its options for each item
+    """Return a document as JSON. Each item of a list of objects has a line of its own, so that grep finds it."""
+    encode = json.JSONEncoder().encode  # faster than json.dumps, which examines its options for each item
 
     def text(value: Any) -> str:
         if isinstance(value, list) and value and isinstance(value[0], dict):
@@ -50,14 +51,14 @@ def dumps(document: Mapping[str, Any]) -> str:
 
 def object_of(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     """Return *pairs* of name and value as a JSON object. Raises FileFormatError when a name occurs twice."""
-    found = dict(pairs)
-    if len(found) != len(pairs):
+    values = dict(pairs)
+    if len(values) != len(pairs):
         seen: set[str] = set()
         for each, _ in pairs:
             if each in seen:
                 raise FileFormatError(f"the name {each[:40]!r} appears twice in one object")
             seen.add(each)
-    return found
+    return values
 
 
 def _no_constant(text: str) -> Any:

@@ -13,7 +13,10 @@ _OF_RPM: Final = re.compile(r"/usr/lib(?:64)?/python3\.[0-9]+/site-packages")
 
 
 def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str], Any]:
-    """Return the ``__getattr__`` of *package*. *modules*: each module below ``ibkeys`` → the names that it has."""
+    """Return the ``__getattr__`` for *package*, which loads a name when it is first used.
+
+    *modules*: the names to load, by the module below ``ibkeys`` that has them.
+    """
     homes = {name: module for module, names in modules.items() for name in names}
 
     def load(name: str) -> Any:
@@ -29,9 +32,9 @@ def loads(package: str, modules: Mapping[str, Iterable[str]]) -> Callable[[str],
 
 
 def optional(package: str, needs: str) -> Any:
-    """Return a Python package that few commands need. Raises UsageError if it is not installed.
+    """Return a Python package that few commands need. Raises UsageError if the package is not installed.
 
-    The message begins with *needs* and has the command that installs it.
+    The message begins with *needs*, such as ``-f html needs``, and has the command that installs the package.
     """
     from importlib import import_module
 
@@ -50,9 +53,10 @@ def is_of_distribution() -> bool:
 
 
 def how_to_install(name: str, version: str = "") -> str:
-    """Return the command that installs a Python package where this ibkeys finds it: by the package manager, pipx or pip
-    that installed ibkeys. *name*: as on PyPI; Debian's and Fedora's packages put ``python3-`` before it. *version*:
-    ``>=2`` for pip; a distribution has just one.
+    """Return the command that installs a Python package where this ibkeys finds it.
+
+    It uses the package manager, pipx or pip that installed ibkeys. *name*: the name on PyPI; packages of Debian and
+    Fedora have ``python3-`` before it. *version*: a condition for pip, such as ``>=2``; a distribution has one version.
     """
     if _home() == _OF_DEBIAN:
         return f"apt-get install python3-{name}"
@@ -66,5 +70,5 @@ def how_to_install(name: str, version: str = "") -> str:
 
 
 def _home() -> str:
-    """Return the folder in which the package ibkeys lies."""
+    """Return the folder that contains the package ibkeys."""
     return os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -45,12 +45,13 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class Stores:
-    """The files that keys are read from and that changes are written to.
+    """The files of key store and journal.
 
-    ``keystore``: by default the user's own where it exists; with a simulated subnet the one beside its state file, else
-    one in memory. ``journal``: where changes store the values that they overwrite, by default beside the user's own key
-    store. ``passphrase`` is called, once, when the key store turns out to be encrypted. Scripts read no site file:
-    stores that ``ibkeys.toml`` names are to be given here.
+    ``keystore``: the file with the keys. By default it is the user's own if it exists; with a simulated subnet the one
+    beside the subnet's state file, or one in memory if there is no state file. ``journal``: the file in which changes
+    save the values that they overwrite; by default beside the user's own key store. ``passphrase``: a function that
+    returns the passphrase; it is called once, if the key store is encrypted. Scripts read no site file: pass the files
+    that ``ibkeys.toml`` names here.
     """
 
     keystore: str | Path | None = None
@@ -58,7 +59,7 @@ class Stores:
     passphrase: Callable[[], str] | None = None
 
     def paths(self, simulated: bool = False, state: Path | None = None) -> StorePaths:
-        """Return the files of one run. *simulated*: on a simulated subnet, whose state is in the file *state*."""
+        """Return the files to use. *simulated*: whether the subnet is simulated. *state*: the file of its state."""
         return store_paths(
             simulated=simulated,
             state=state,
@@ -69,10 +70,10 @@ class Stores:
 
 
 def open_port(backend: str | Subnet, local: Local | None = None) -> UmadPort:
-    """Open the local port that `ibkeys.open` would; a caller that wants to observe the port wraps it.
+    """Open the local port that `ibkeys.open` would open. A caller can wrap the port, to observe its MADs.
 
-    ``sim:FILE`` takes a net file, and all others that `ibkeys.replica.sources.read_subnet` reads. Raises
-    TransportError, UsageError, FileFormatError, AddressError, StoreError.
+    *backend*: as for `ibkeys.open`; ``sim:FILE`` takes any file that `ibkeys.replica.sources.read_subnet` reads.
+    Raises TransportError, UsageError, FileFormatError, AddressError, StoreError.
     """
     local = local or Local()
     if backend == "umad":
@@ -109,28 +110,28 @@ def open_fabric(
         keys = keys or Keys()
         ring, warnings = load_ring(keys, paths)
         fabric = Fabric(umad, ring, timing, names, limits)
-        of_sa = _keys_of_sa(fabric, keys.from_sa) if keys.from_sa is not None else None
+        sa_keys = _query_sa_keys(fabric, keys.from_sa) if keys.from_sa is not None else None
     except BaseException:
         if umad is not None:
             umad.close()
         raise
     fabric.stores = paths
     fabric.is_simulated = subnet is not None
-    assumed = _about_assumed(subnet) if subnet is not None else []
-    fabric.warnings = [*assumed, *warnings, *(of_sa.warnings if of_sa is not None else ())]
+    assumed = _warn_of_assumptions(subnet) if subnet is not None else []
+    fabric.warnings = [*assumed, *warnings, *(sa_keys.warnings if sa_keys is not None else ())]
     if isinstance(backend, str):
         fabric.as_options = partial(_as_options, backend, local or Local(), keys, paths, fabric, node_names)
-    fabric.reload_keys = partial(_reload_keys, fabric, ring, keys, paths, of_sa)
+    fabric.reload_keys = partial(_reload_keys, fabric, ring, keys, paths, sa_keys)
     return fabric
 
 
 def _as_options(
     backend: str, local: Local, keys: Keys, paths: StorePaths, fabric: Fabric, names: NodeNames | None
 ) -> list[str] | None:
-    """Return the options of a command that opens the same fabric, at the same port, without an M_Key for all nodes.
+    """Return the options for a command that opens the same fabric at the same port.
 
-    None if no command can, because some argument is only in this process. A script reads no ibdiag.conf, so the command
-    must not use another CA or an m_key from there.
+    None if no command can do so, because an argument, such as an M_Key for all nodes, is in this process only. A script
+    reads no ibdiag.conf, so the options keep the command from taking a CA or an m_key from there.
     """
     from ibkeys.store.keystore.keystore import is_encrypted
 
@@ -160,28 +161,28 @@ def _between(least: int, value: float, most: int) -> int:
     return math.ceil(min(max(value, least), most))
 
 
-def _keys_of_sa(fabric: Fabric, access: SaAccess) -> SaKeys:
-    """Query the SA for M_Keys with *access*, add the keys to the fabric's ring, and return them."""
+def _query_sa_keys(fabric: Fabric, access: SaAccess) -> SaKeys:
+    """Query the SA for M_Keys with *access*, add the keys to the fabric's key ring, and return them."""
     from ibkeys.mkeys.sa_keys import read_sa_keys
 
-    found = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
-    found.add_to(fabric.ring)
-    return found
+    sa_keys = read_sa_keys(fabric.sa(access.sm_key, access.sm_lid, access.pkey_index))
+    sa_keys.add_to(fabric.ring)
+    return sa_keys
 
 
 def _as_port(backend: Subnet | UmadPort) -> UmadPort | None:
-    """Return *backend* if it is an open port, which can receive; None for a subnet, which cannot."""
+    """Return *backend* if it is an open port, which can receive MADs; None if it is a subnet, which cannot."""
     return cast("UmadPort", backend) if hasattr(backend, "recv") else None
 
 
 def _simulation_of(umad: UmadPort) -> tuple[Subnet | None, Path | None]:
-    """Return the simulated subnet of a port, None for a real one, and the file with its state."""
+    """Return the simulated subnet of a port, and the file of its state; None for each that does not exist."""
     port = innermost(umad)
     return getattr(port, "subnet", None), getattr(port, "state_path", None)
 
 
-def _about_assumed(subnet: Subnet) -> list[str]:
-    """Return a warning about a subnet that was made from a snapshot in which some ports lack values."""
+def _warn_of_assumptions(subnet: Subnet) -> list[str]:
+    """Return a warning if the subnet was made from a snapshot in which some ports lack values; else an empty list."""
     lacking = [str(each) for each in subnet.assumed if each.count is not None]
     return [f"simulated, and not as it was recorded: {'; '.join(lacking)}"] if lacking else []
 
@@ -190,13 +191,16 @@ def _names(names: NodeNames) -> dict[int, str]:
     return read_node_name_map(names) if isinstance(names, str | Path) else dict(names)
 
 
-def _reload_keys(fabric: Fabric, opened_with: KeyRing, keys: Keys, paths: StorePaths, of_sa: SaKeys | None) -> None:
-    """Read the sources of keys again into the ring that the fabric was opened with, if it still has that one."""
-    if fabric.ring is not opened_with:  # a ring that the caller has set is kept
+def _reload_keys(fabric: Fabric, opened_with: KeyRing, keys: Keys, paths: StorePaths, sa_keys: SaKeys | None) -> None:
+    """Read the sources of keys again, and put the keys into the key ring with which the fabric was opened.
+
+    If the fabric has another key ring by now, nothing is done.
+    """
+    if fabric.ring is not opened_with:  # the caller has set another key ring, which must stay as it is
         return
     fresh, _ = load_ring(keys, paths)
-    if of_sa is not None:
-        of_sa.add_to(fresh)
+    if sa_keys is not None:
+        sa_keys.add_to(fresh)
     opened_with.by_guid, opened_with.spares = fresh.by_guid, fresh.spares
     opened_with.in_change = fresh.in_change
     opened_with.confirmed, opened_with.class_keys = fresh.confirmed, fresh.class_keys
@@ -208,10 +212,10 @@ def _reload_keys(fabric: Fabric, opened_with: KeyRing, keys: Keys, paths: StoreP
 
 
 def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tuple[Snapshot, list[str]]:
-    """Return the snapshot of files of other tools together, and warnings for the user.
+    """Return one snapshot made of *paths*, files of other tools, and warnings for the user.
 
     *tables*: files of ``smpquery pkeys``, each with its port. Fingerprints of M_Keys are made with the user's own
-    secret, as those of other snapshots. Raises FileFormatError, UsageError.
+    secret, so that they can be compared with other snapshots. Raises FileFormatError, UsageError.
     """
     from ibkeys.dumps.importing import import_files
     from ibkeys.keys.fingerprint import Fingerprints
@@ -230,7 +234,7 @@ def import_snapshot(paths: Sequence[Path], tables: Sequence[TableOf] = ()) -> tu
                 f"{each.name} holds the M_Keys of {counted(each.m_keys, 'port')} in clear: the snapshot has only their "
                 "fingerprints, but anyone who can read that file has the keys"
             )
-    return snapshot, warnings + _about_import(snapshot)
+    return snapshot, warnings + _warn_of_import(snapshot)
 
 
 def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> RecordedFabric:
@@ -249,12 +253,12 @@ def load_recorded(path: str | Path, node_names: NodeNames | None = None) -> Reco
             return None
 
     recorded = RecordedFabric(load_snapshot(Path(path), own_fingerprints), _names(node_names) if node_names else {})
-    recorded.warnings = warnings + _about_import(recorded.snapshot)
+    recorded.warnings = warnings + _warn_of_import(recorded.snapshot)
     return recorded
 
 
-def _about_import(snapshot: Snapshot) -> list[str]:
-    """Return a warning about values that were not queried from a port."""
+def _warn_of_import(snapshot: Snapshot) -> list[str]:
+    """Return a warning if a snapshot has values that the SM reported and not the ports; else an empty list."""
     sm = [(name, file) for (_, name), file in snapshot.origins.items() if snapshot.files[file].is_sm]
     if not sm:
         return []

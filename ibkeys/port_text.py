@@ -1,4 +1,4 @@
-"""Texts about single ports, such as why one could not be read, with the part that texts about other ports share."""
+"""Texts about single ports, such as an error, that know their part in common with texts about other ports."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class PortText(str):
 
     @classmethod
     def of(cls, template: str, *ports: object) -> Self:
-        """Return *template* with *ports* in its places; its common part has … there."""
+        """Return *template*, as for `str.format`, filled with *ports*. Its common part has … in their places."""
         return cls(template.format(*ports), template.format(*("…" for _ in ports)))
 
     @classmethod

@@ -1,4 +1,4 @@
-"""Text from the fabric, made safe to show (a node's description may hold any byte), and long lists, cut."""
+"""Making text from the fabric safe to show (a node's description may hold any byte), and cutting long lists."""
 
 from __future__ import annotations
 
@@ -11,8 +11,10 @@ _LONGEST: Final = 60
 
 
 def clean(text: str) -> str:
-    """Return *text* on one line and without control characters; those of direction (U+202E) and other invisible ones
-    count as control characters."""
+    """Return *text* on one line, with control characters escaped.
+
+    Characters that change the direction of text (U+202E), and other invisible characters, count as control characters.
+    """
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() else _escaped(char) for char in text)
@@ -33,24 +35,24 @@ def cut(text: str) -> str:
 
 
 NAMED: Final = 3
-"""So many things are named in one sentence; the rest is counted."""
+"""How many things a sentence names at most; the others are counted."""
 
 
 class Rest(enum.Enum):
     """The treatment of items for which a sentence has no room."""
 
     COUNTED = ""
-    """A script gets them from the attributes of an error."""
+    """They are only counted: a script gets them from the attributes of an error."""
     HINTED = " (all of them: -v)"
     NAMED = None
-    """All are named, so that no second query is needed."""
+    """All are named: with -v, and by a command that has no option -v."""
 
 
 _rest = Rest.COUNTED
 
 
-def tell_rest(rest: Rest) -> None:
-    """Set once how `named` treats items for which there is no room: the command line calls this."""
+def set_rest(rest: Rest) -> None:
+    """Set how `named` treats items for which there is no room. Only the command line calls this."""
     global _rest
     _rest = rest
 
@@ -66,15 +68,16 @@ def calls_from_script() -> bool:
 
 
 def named(things: Sequence[object], most: int = NAMED) -> str:
-    """Return the first few of *things*, how many more there are, and how to see them; all if `names_all`."""
+    """Return the first *most* of *things*, how many more there are, and how to see them; all if `names_all`."""
     if len(things) <= most or names_all():
         return ", ".join(map(str, things))
     return f"{', '.join(map(str, things[:most]))} and {len(things) - most} more{_rest.value}"
 
 
 def first_lines(lines: Sequence[str], most: int, rest: Callable[[int], str]) -> list[str]:
-    """Return *lines*. If there are more than *most*, return the first lines, and the result of *rest* for the number of
-    lines left out.
+    """Return *lines*; if there are more than *most*, the first *most*, and a line about the others.
+
+    *rest*: returns this line for the number of lines that are left out.
     """
     left = len(lines) - most
     return [*lines[:most], rest(left)] if left > 0 else [*lines]

@@ -36,9 +36,10 @@ class Fabric(OpenFabric):
     def take_snapshot(self, progress: OnFound | None = None, *, make_secret: bool = True) -> Snapshot:
         """Sweep for all values of a snapshot, and return the snapshot. `ibkeys.save` writes it to a file.
 
-        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared; if that
-        is not available, ``warnings`` has the reason. *make_secret*: write a secret if there is none yet; without one,
-        fingerprints can be compared within this snapshot only. Raises the errors of `sweep`.
+        Fingerprints of M_Keys are made with the user's own secret, so that several snapshots can be compared. If that
+        secret cannot be read, ``warnings`` has the reason. *make_secret*: whether to create the secret if there is none
+        yet; without a secret, fingerprints can be compared within this snapshot only. *progress*: called with the
+        numbers of nodes and ports that were found so far. Raises the errors of `sweep`.
         """
         from ibkeys.fabric.snapshot import take_snapshot
         from ibkeys.keys.fingerprint import Fingerprints
@@ -89,11 +90,11 @@ class Fabric(OpenFabric):
 
         *policy*: the file, or the result of `ibkeys.partitions.read_policy` or ``parse_policy``. *enforce*: the
         enforcement of leaf switch ports. *allow_index_moves*: P_Keys of partitions that may move to another index. The
-        others as `ibkeys plan` has them. Raises FileFormatError for a policy that OpenSM would refuse, UsageError, and
-        the errors of `sweep`.
+        other arguments have the meaning of the options of `ibkeys plan`. Raises FileFormatError for a policy that
+        OpenSM would refuse, UsageError, and the errors of `sweep`.
 
-        The plan names no ``method``, unlike one of `ibkeys plan`: planning examines no host, and `apply` only uses a
-        method that the script names as ``via``, or that its ``consent`` function was given.
+        Unlike a plan of `ibkeys plan`, the plan names no ``method``, because planning examines no host. `apply` only
+        uses a method that the script names as ``via``, or that its ``consent`` function learned before it agreed.
         """
         from ibkeys.partitions.reader import read_policy
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
@@ -114,11 +115,11 @@ class Fabric(OpenFabric):
         first: int | None = None,
         **how: Unpack[How],
     ) -> ChangeResult:
-        """Apply a plan, or the file of one, as `ibkeys apply` does: journaled, in an order that disconnects no pair,
-        and proven by a fresh read of every port.
+        """Apply a plan, or the file of a plan, as `ibkeys apply` does.
 
-        *allow_removals*: P_Keys may be removed. *allow_break*: pairs may temporarily lose connectivity. *first*: the
-        number of leaf switches to change now; `Operation.resume` continues.
+        The change is recorded in the journal, made in an order that disconnects no pair, and proven by a fresh read of
+        every port. *allow_removals*: whether P_Keys may be removed. *allow_break*: whether pairs may temporarily lose
+        connectivity. *first*: how many leaf switches to change now (None: all); `Operation.resume` continues.
 
         Ports that could not be written are in the result: check ``proven``. Raises Refused for an interlock, for a
         missing permission, and if consent is not given; MKeyNeeded, StoreError, HostNotReached, UfmNotReached,
@@ -139,11 +140,11 @@ class Fabric(OpenFabric):
         return give_keys("mkey-deploy", Asked.of(self, keys, NewKeys), keys)
 
     def rotate_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
-        """Give a new M_Key to every port of the fabric that has one, as `ibkeys mkey-rotate` does. Each key is in the
-        key store before it is sent, and a Get with the new key proves it.
+        """Give a new M_Key to every port of the fabric that has one, as `ibkeys mkey-rotate` does.
 
-        Give ``same=True`` or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and
-        errors are those of `apply`.
+        Each key is saved in the key store before it is sent, and proven by a Get with the new key. Give ``same=True``
+        or ``per_port=True``; the other arguments are those of `NewKeys` and `How`. Results and errors are those of
+        `apply`.
         """
         from ibkeys.automation.m_keys import give_keys
         from ibkeys.automation.making import Asked, NewKeys
@@ -153,7 +154,8 @@ class Fabric(OpenFabric):
     def remove_m_keys(self, *, leave_open: bool = False, first: int | None = None, **how: Unpack[How]) -> ChangeResult:
         """Remove the M_Key of every port of the fabric, as `ibkeys mkey-remove` does.
 
-        *leave_open* confirms that ports stay without a key; without it the change needs consent. Results and errors as
+        *leave_open*: confirms that ports stay without a key; without it the change needs consent. *first*: how many
+        ports to change now (None: all). The other arguments are those of `How`. Results and errors are those of
         `apply`.
         """
         from ibkeys.automation.m_keys import remove_keys
@@ -164,13 +166,12 @@ class Fabric(OpenFabric):
 
 
 class ChangeRun:
-    """Changes to the ports of one fabric, by one script; made by `Fabric.change`. Use it as a context manager; not
-    thread-safe.
+    """Changes to the ports of one fabric, by one script. `Fabric.change` makes it. It is a context manager.
 
     Inside the ``with`` block it holds the lock of journal and key store, so that no other command changes anything in
     the meantime. Entering raises StoreLocked if another command holds the lock, and StoreError. Each method ``plan_…``
     reads the port and returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were
-    read: make it, check it, apply it.
+    read: make it, check it, apply it. Not thread-safe.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for values that
     the port cannot have, and MKeyNeeded where the port hides a key that is not known.
@@ -202,7 +203,7 @@ class ChangeRun:
         return plan_add(self.writer, self._handle(port), [_p_key(key) for key in keys])
 
     def plan_set_p_keys(self, port: Place, entries: Mapping[int, PKey | int]) -> Plan:
-        """Return a plan, for `apply`, that writes P_Keys by index; 0 empties an entry."""
+        """Return a plan, for `apply`, that writes P_Keys by index. *entries*: P_Keys by index; 0 empties an entry."""
         from ibkeys.change.pkeys import plan_set
 
         return plan_set(self.writer, self._handle(port), {index: _p_key(key) for index, key in entries.items()})
@@ -226,9 +227,9 @@ class ChangeRun:
         return plan_enforce(self.writer, self._handle(port), inbound, outbound)
 
     def plan_clear_counters(self, ports: Iterable[Place]) -> Plan:
-        """Return a plan, for `apply`, that writes 0 to the violation counters of *ports* that are not 0.
+        """Return a plan, for `apply`, that sets to 0 the violation counters of *ports* that are not 0.
 
-        If one of several ports cannot be read, it is left out and is in ``Plan.troubles``. If *ports* is a single port
+        If one of several ports cannot be read, it is left out, and is in ``Plan.troubles``. If *ports* is a single port
         that cannot be read, the error is raised.
         """
         from ibkeys.change.counters import plan_clear

@@ -10,7 +10,10 @@ from ibkeys.errors import UsageError
 
 
 def read_secret_file(path: Path, option: str, warn: Callable[[str], None]) -> bytes:
-    """Return all of a file that the user named by *option*; call *warn* if others may read it. Raises UsageError."""
+    """Return all bytes of the file *path*, which the user named by *option*. Raises UsageError if it cannot be read.
+
+    *warn*: called with a warning if other users may read the file.
+    """
     with files.told_as(UsageError, f"{option}: {path}: cannot be read"):
         data, mode = files.read_with_mode(path, files.SECRET)
     if mode is not None and mode & 0o077:
@@ -19,9 +22,10 @@ def read_secret_file(path: Path, option: str, warn: Callable[[str], None]) -> by
 
 
 def read_token(path: Path, option: str, shortest: int, rule: str, warn: Callable[[str], None]) -> bytes:
-    """Return the token in the first line of a file: at least *shortest* characters, all allowed in HTTP.
+    """Return the token in the first line of the file *path*, which the user named by *option*.
 
-    *rule*: the form of a token, for the message. Raises UsageError, which does not repeat the token.
+    It must have at least *shortest* characters, all allowed in HTTP. *rule*: these conditions in words, for the
+    message. *warn*: as for `read_secret_file`. Raises UsageError, which does not repeat the token.
     """
     lines = read_secret_file(path, option, warn).splitlines()
     token = lines[0].strip() if lines else b""

@@ -1,4 +1,4 @@
-"""Known names that are similar to an unknown one: ``; did you mean gpu-a03?``."""
+"""Finding known names that are similar to an unknown name, for messages: ``; did you mean gpu-a03?``."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Final
 from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 
-_NEAR: Final = 3
+_MOST_NAMES: Final = 3
 _CUTOFF: Final = 0.6
-_MUCH: Final = 0.05
-"""A name that is less like the word than the nearest one, by so much of the measure of difflib, is left out."""
+_MARGIN: Final = 0.05
+"""A name is left out if its similarity, as difflib measures it, is less than that of the nearest name by so much."""
 _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
@@ -21,16 +21,14 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return did_you_mean_any([word], known)
 
 
-def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _NEAR) -> str:
+def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _MOST_NAMES) -> str:
     """Return the question of `did_you_mean` for several unknown words."""
     names = list(known)
     return did_you_mean_one_of([name for word in words for name in near_names(word, names, most)], most)
 
 
-def did_you_mean_one_of(near: Iterable[str], most: int = _NEAR) -> str:
-    """Return the question about *near*, the similar names that were found; "" if there is none. A name with a blank is
-    quoted.
-    """
+def did_you_mean_one_of(near: Iterable[str], most: int = _MOST_NAMES) -> str:
+    """Return the question about the similar names *near*; "" if there are none. A name with a blank is quoted."""
     shown = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
     if not shown:
         return ""
@@ -38,27 +36,28 @@ def did_you_mean_one_of(near: Iterable[str], most: int = _NEAR) -> str:
     return f"; did you mean {', '.join(shown)} or {last}?" if shown else f"; did you mean {last}?"
 
 
-def near_names(word: str, known: Iterable[str], most: int = _NEAR) -> list[str]:
+def near_names(word: str, known: Iterable[str], most: int = _MOST_NAMES) -> list[str]:
     """Return at most *most* names of *known* that are similar to *word*, the nearest first.
 
-    If names differ only in case or in zeros before a number (``gpu-a3`` and ``gpu-a03``), only these are returned: for
-    difflib alone gpu-a30 is as near.
+    If some names differ from *word* only in case or in zeros before a number (``gpu-a3`` and ``gpu-a03``), only these
+    are returned. difflib alone would find gpu-a30 as similar.
     """
     spellings = grouped(dict.fromkeys(known), _plain)
     same = spellings.get(_plain(word))
     if same:
         return same[:most]
-    import difflib  # a tenth of a command's start, and only mistakes need it
+    import difflib  # not at the top: it takes a tenth of the start of a command, and only mistakes need it
 
     near = difflib.get_close_matches(_plain(word), spellings, most, _CUTOFF)
     ratios = [difflib.SequenceMatcher(None, plain, _plain(word)).ratio() for plain in near]
-    near = [plain for plain, ratio in zip(near, ratios, strict=True) if ratio > ratios[0] - _MUCH]
+    near = [plain for plain, ratio in zip(near, ratios, strict=True) if ratio > ratios[0] - _MARGIN]
     return [name for plain in near for name in spellings[plain]][:most]
 
 
 def near_nodes(word: str, descriptions: Iterable[str]) -> list[str]:
-    """Return those of *descriptions* (``gpu-a03 mlx5_0``) that *word* may mean. *word* may name the device too, or the
-    host alone.
+    """Return the NodeDescriptions (``gpu-a03 mlx5_0``) among *descriptions* that *word* may mean.
+
+    *word* may be the name of a host alone, or with the device.
     """
     named: dict[str, dict[str, None]] = {}
     for description in descriptions:

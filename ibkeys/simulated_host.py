@@ -2,8 +2,8 @@
 
 `ibkeys sim run` gives a program a /dev of its own: a tmpfs whose source names the fabric, the host and the folder of
 the host's files. The program cannot take that file system away again, and any user sees it in /proc/PID/mountinfo. A
-program that could not get a /dev of its own has variables with the same values in its environment instead; they count
-only in a process that can get no privilege, which it cannot change either, so that no copy of them marks another one.
+program that could not get a /dev of its own has variables with the same values in its environment instead. They count
+only in a process with NoNewPrivs, which a process cannot take back, so that copied variables do not mark others.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from ibkeys.errors import UsageError
 SOCKET: Final = "IBKEYS_SIM_SOCKET"
 HOST: Final = "IBKEYS_SIM_HOST"
 FOLDER: Final = "IBKEYS_SIM_FOLDER"
-"""The variables; with the first two alone a program finds its fabric, but has the files of this host."""
+"""The environment variables. With the first two alone a program finds its fabric, but uses the files of this host."""
 _PREFIX: Final = "ibkeys-sim:"
 _NO_NEW_PRIVILEGES: Final = re.compile(r"^NoNewPrivs:\t1$", re.MULTILINE)
 PROC_SELF: Final = Path("/proc/self")
@@ -49,24 +49,25 @@ class SimulatedHost(NamedTuple):
         return Path(self.folder) / "stores"
 
 
-def of_mounts(mountinfo: str) -> SimulatedHost | None:
-    """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None for a process on a real
-    host.
+def host_of_mounts(mountinfo: str) -> SimulatedHost | None:
+    """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None on a real host.
 
-    Source: proc(5): the source is the second field after the separator.
+    The source of a file system is the second field after the separator (proc(5)).
     """
     found = None
     for line in mountinfo.splitlines():
         system, _, rest = line.rpartition(" - ")[2].partition(" ")
         source = rest.partition(" ")[0]
         if system == "tmpfs" and source.startswith(_PREFIX):
-            found = _parsed(source.removeprefix(_PREFIX)) or found  # the last one is that of the innermost host
+            found = _parsed(source.removeprefix(_PREFIX)) or found  # the last mark is of the innermost host
     return found
 
 
-def of_environment(variables: Mapping[str, str], status: str) -> SimulatedHost | None:
-    """Return the simulated host of a process, by its environment and the text of its /proc/PID/status; None if these do
-    not show it."""
+def host_of_environment(variables: Mapping[str, str], status: str) -> SimulatedHost | None:
+    """Return the simulated host of a process that has no /dev of its own; None if there is no such host.
+
+    *variables*: the environment of the process. *status*: the text of its /proc/PID/status.
+    """
     if not variables.get(FOLDER) or not _NO_NEW_PRIVILEGES.search(status):
         return None
     return SimulatedHost(variables.get(SOCKET, ""), variables.get(HOST, ""), variables[FOLDER])
@@ -74,13 +75,13 @@ def of_environment(variables: Mapping[str, str], status: str) -> SimulatedHost |
 
 def own() -> SimulatedHost | None:
     """Return the simulated host that this process runs on; None on a real host."""
-    return of_mounts(_text(PROC_SELF / "mountinfo")) or of_environment(os.environ, _text(PROC_SELF / "status"))
+    return host_of_mounts(_text(PROC_SELF / "mountinfo")) or host_of_environment(
+        os.environ, _text(PROC_SELF / "status")
+    )
 
 
 def refuse_ssh() -> None:
-    """Raise UsageError on a simulated host. No other host is reached from a simulated host, because it would be a real
-    one.
-    """
+    """Raise UsageError on a simulated host: ssh would reach a real host from there."""
     here = own()
     if here is not None:
         raise UsageError(

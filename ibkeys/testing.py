@@ -8,11 +8,11 @@ Installing ibkeys makes pytest load it.
         my_script.retire(ib_fabric, "cn001 mlx5_0")
         assert ib_subnet.port("cn001 mlx5_0", 1).p_keys[1] == 0
 
-Without the marker the packaged demo fabric is used. Its arguments: the net file or snapshot (relative to the test's
-folder, then to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as `ibkeys.replica.sources.read_subnet` has
-them; ``sm=``, the node with the master SM; ``at=`` and ``port=``, the local port of the script. ``ib_subnet`` is the
-subnet's physical side, ``ib_fabric`` the result of `ibkeys.open` on it, ``ib_port`` the handle of the port that the
-script uses. ``ib_subnet.faults`` injects faults.
+Without the marker the packaged demo fabric is used. The arguments of the marker are: the net file or snapshot (relative
+to the test's folder, or else to pytest's root); ``port_guids=``, ``links=`` and ``seed=`` as for
+`ibkeys.replica.sources.read_subnet`; ``sm=``, the node with the master SM; ``at=`` and ``port=``, the local port of the
+script. ``ib_subnet`` is the subnet's physical state, ``ib_fabric`` the result of `ibkeys.open` on it, and ``ib_port``
+the handle of the port that the script uses. ``ib_subnet.faults`` injects faults.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ def ib_fabric(request: pytest.FixtureRequest, ib_subnet: Subnet) -> Iterator[Fab
 
 @pytest.fixture
 def ib_port(ib_fabric: Fabric) -> PortHandle:
-    """Return the port that the script uses, as ``ib_fabric.find_port()`` has it."""
+    """Return the port that the script uses: the result of ``ib_fabric.find_port()``."""
     return ib_fabric.find_port()
 
 

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 from hypothesis import HealthCheck, settings
 
-from ibkeys.printable import Rest, tell_rest
+from ibkeys.printable import Rest, set_rest
 from tests.sample import SOAK
 
 _COMMON: dict[str, Any] = {
@@ -97,7 +97,7 @@ def _no_site_file() -> Iterator[None]:
 def _as_a_script() -> Iterator[None]:
     """What is called is told what a script gives, also after a test that read the options of a command."""
     yield
-    tell_rest(Rest.COUNTED)
+    set_rest(Rest.COUNTED)
 
 
 @pytest.fixture

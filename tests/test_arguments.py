@@ -19,7 +19,7 @@ import pytest
 import ibkeys
 from ibkeys.arguments import ARGUMENTS, given
 from ibkeys.automation.operations import Operation
-from ibkeys.printable import Rest, tell_rest
+from ibkeys.printable import Rest, set_rest
 from tests.cli.sites import commands
 from tests.texts import ROOT, fixed_text
 
@@ -107,5 +107,5 @@ def test_a_command_in_a_text_of_the_library_has_these_options() -> None:
 
 def test_a_script_and_a_user_of_the_command_line_are_told_their_own() -> None:
     assert (given("--first"), given("--sm-host sm2", "it to hosts=")) == ("first=", "it to hosts=")
-    tell_rest(Rest.HINTED)
+    set_rest(Rest.HINTED)
     assert (given("--first"), given("--sm-host sm2", "it to hosts=")) == ("--first", "--sm-host sm2")

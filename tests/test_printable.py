@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.cli import exits
-from ibkeys.printable import Rest, named, tell_rest
+from ibkeys.printable import Rest, named, set_rest
 
 FIVE = ["a", "b", "c", "d", "e"]
 
@@ -19,7 +19,7 @@ FIVE = ["a", "b", "c", "d", "e"]
     ],
 )
 def test_what_has_no_room_is_counted_and_how_to_see_it_is_said(rest: Rest, said: str) -> None:
-    tell_rest(rest)
+    set_rest(rest)
     assert named(FIVE) == said
     assert named(FIVE[:3]) == "a, b, c"
     assert named(FIVE, 5) == "a, b, c, d, e"

@@ -12,7 +12,7 @@ from ibkeys.cli.site.defaults import site_of
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.managers import settings
 from ibkeys.managers.elsewhere.ssh import SshHost
-from ibkeys.simulated_host import SimulatedHost, of_environment, of_mounts, own
+from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
 from ibkeys.store.paths import default_directory
 
 HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
@@ -22,19 +22,19 @@ CONFINED = "Name:\topensm\nNoNewPrivs:\t1\nSeccomp:\t0\n"
 
 
 def test_a_mark_is_read_as_it_was_written() -> None:
-    assert of_mounts(REAL + MARKED.format(HOST.source)) == HOST
+    assert host_of_mounts(REAL + MARKED.format(HOST.source)) == HOST
     assert not {*HOST.source} & {*" \t\n\\#"}  # the kernel would write these in another way
-    assert of_environment(HOST.variables, CONFINED) == HOST
+    assert host_of_environment(HOST.variables, CONFINED) == HOST
 
 
 @pytest.mark.parametrize("status", ["", "NoNewPrivs:\t0\n", "Name:\tNoNewPrivs:\t1\n"])
 def test_variables_that_were_copied_are_no_mark(status: str) -> None:
-    assert of_environment(HOST.variables, status) is None
+    assert host_of_environment(HOST.variables, status) is None
 
 
 def test_the_innermost_host_counts() -> None:
     outer = HOST._replace(host="node02")
-    assert of_mounts(MARKED.format(outer.source) + MARKED.format(HOST.source)) == HOST
+    assert host_of_mounts(MARKED.format(outer.source) + MARKED.format(HOST.source)) == HOST
 
 
 @pytest.mark.parametrize(
@@ -50,7 +50,7 @@ def test_the_innermost_host_counts() -> None:
     ],
 )
 def test_other_mounts_are_no_mark(text: str) -> None:
-    assert of_mounts(text) is None
+    assert host_of_mounts(text) is None
 
 
 def test_a_program_of_a_real_host_that_only_attaches_has_no_mark(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -194,7 +194,7 @@ class Commands(click.Group):
         _disable_core_dumps()
         _freeze_collector_at_exit()
         arguments = sys.argv[1:] if args is None else list(args)
-        with streams.outliving():
+        with streams.outlasting_readers():
             if COMPLETE_VARIABLE in os.environ:
                 self._complete(extra)
             typed.watch([*arguments, *(value for name, value in os.environ.items() if name.startswith("IBKEYS_"))])

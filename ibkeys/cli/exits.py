@@ -25,7 +25,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
-from ibkeys.printable import Rest, cut, tell_rest
+from ibkeys.printable import Rest, cut, set_rest
 from ibkeys.printable import clean as clean
 
 DONE: Final = 0
@@ -103,7 +103,7 @@ def run(command: Callable[[], int]) -> int:
     try:
         return _run(command)
     finally:
-        tell_rest(Rest.COUNTED)
+        set_rest(Rest.COUNTED)
 
 
 def _run(command: Callable[[], int]) -> int:
@@ -161,7 +161,7 @@ def explain(wanted: bool) -> None:
     """
     global _hides_explanations
     _hides_explanations = not wanted
-    tell_rest(Rest.NAMED if wanted else Rest.HINTED)
+    set_rest(Rest.NAMED if wanted else Rest.HINTED)
 
 
 def explains_all() -> bool:

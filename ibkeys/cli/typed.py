@@ -1,8 +1,8 @@
-"""Keys typed in the wrong place on the command line, which no message may repeat.
+"""Hiding keys that a user typed in the wrong place on the command line: no message may repeat them.
 
-Most messages never repeat such a word (`ibkeys.keys.number.quoted`). This module hides it in all others: messages of
-click, and names of files, formats and rules. It looks only for words of this command line and its variables, without
-numbers that the user calls a GUID.
+Most messages never repeat such a word (`ibkeys.keys.number.quoted`). This module hides it in all other messages, such
+as those of click, and those with names of files, formats and rules. It hides only words of this command line and its
+environment variables, but no number that the user calls a GUID.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _guids: set[int] = set()
 
 
 def watch(words: Iterable[str]) -> None:
-    """Hide those of *words*, and of their parts, that look like a key, in all messages from now on.
+    """Make `without_keys` hide each of *words*, and each part of a word, that looks like a key.
 
     The words of an earlier call are no longer hidden. *words* are examined when the first message is written.
     """
@@ -45,13 +45,13 @@ def without_keys(text: str) -> str:
 
 @lru_cache(maxsize=1)
 def _patterns(words: tuple[str, ...]) -> list[re.Pattern[str]]:
-    """Return patterns for those of *words*, and of their parts, that look like a key; the longest part is first."""
+    """Return a pattern for each of *words*, and each part of a word, that looks like a key; the longest is first."""
     parts = {part for word in words for part in (word, *_PARTS.split(word), *_GROUPED.findall(word))}
     return [_any_spelling(part) for part in sorted(parts, key=len, reverse=True) if looks_like_a_key(part)]
 
 
 def _any_spelling(word: str) -> re.Pattern[str]:
-    """Return a pattern for *word*, also as the same number in hex or decimal."""
+    """Return a pattern for *word* in any spelling: also as the same number in hex or decimal."""
     spellings = {re.escape(word)}
     digits = re.sub(r"[\s:_-]", "", word)
     for base in (10, 16):

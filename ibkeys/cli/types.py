@@ -23,14 +23,14 @@ else:  # no generic classes before click 8.4 and 8.2
 
 
 class _Word(_ParamType, ABC):
-    """A type whose value is one word on the command line; each subclass reads it."""
+    """A type whose value is one word on the command line. A subclass turns the word into the value."""
 
     @abstractmethod
     def read(self, text: str) -> Any:
-        """Return the value. Raises EncodeError."""
+        """Return the value of *text*. Raises EncodeError for a word that has no value of this type."""
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the value; a default has its type already. Raises click.BadParameter."""
+        """Return *value* as `read` does if it is a text; a default has its type already. Raises click.BadParameter."""
         try:
             return self.read(value) if isinstance(value, str) else value
         except EncodeError as error:
@@ -91,13 +91,16 @@ def parse_p_key(text: str) -> PKey:
     """Return the P_Key of a word of the command line: ``0x8001``, ``0x1:full``, ``0x1:limited``. Raises EncodeError."""
     if not text.strip().lower().startswith("0x"):
         number, colon, membership = text.strip().partition(":")
-        hint = f"write {' or '.join(f'{each}{colon}{membership}' for each in _meant(number))}"
+        hint = f"write {' or '.join(f'{each}{colon}{membership}' for each in _possible_p_keys(number))}"
         raise EncodeError(f"P_Key {quoted(text)}: on the command line a P_Key begins with 0x; {hint}")
     return PKey.parse(text)
 
 
-def _meant(number: str) -> list[str]:
-    """Return the P_Keys that a word without ``0x`` may mean: its decimal number; four digits first as hex digits."""
+def _possible_p_keys(number: str) -> list[str]:
+    """Return the P_Keys that the user may have meant by *number*, a word without ``0x``.
+
+    It may be decimal; four digits may also be hex, and this comes first. Any other word returns an example.
+    """
     if not (number.isascii() and number.isdigit() and len(number) < 10):
         return ["0x8001"]
     decimal = f"{int(number):#x}"
@@ -121,9 +124,9 @@ class NearChoice(_Choice):
         try:
             return super().convert(value, param, ctx)
         except click.BadParameter as error:
-            near = did_you_mean(str(value), map(str, self.choices))
+            hint = did_you_mean(str(value), map(str, self.choices))
             raise click.BadParameter(
-                f"{error.message.rstrip('.')}{near}" if near else error.message, ctx, param
+                f"{error.message.rstrip('.')}{hint}" if hint else error.message, ctx, param
             ) from None
 
 
@@ -134,10 +137,10 @@ class Duration(_Word):
 
     def read(self, text: str) -> timedelta:
         """Return the length of time. Raises EncodeError."""
-        found = _DURATION.fullmatch(text)
-        if found is None or not int(found[1]):
+        match = _DURATION.fullmatch(text)
+        if match is None or not int(match[1]):
             raise EncodeError(f"{quoted(text)} is not a length of time: write 90s, 15m, 12h, 30d or 8w")
-        return timedelta(seconds=int(found[1]) * _UNITS[found[2]])
+        return timedelta(seconds=int(match[1]) * _UNITS[match[2]])
 
 
 DURATION: Final = Duration()
@@ -146,10 +149,10 @@ DURATION: Final = Duration()
 class ViaType(_Word):
     """The method of a change: ``auto``, ``direct``, ``opensm``, or ``ufm:URL``."""
 
-    name = "way"
+    name = "method"
 
     def read(self, text: str) -> str:
-        """Return the method as it is written. Raises EncodeError."""
+        """Return *text*, the method, unchanged. Raises EncodeError for any other word."""
         if text not in ("auto", "direct", "opensm") and not text.startswith("ufm:"):
             shown = "a URL without ufm: before it" if "://" in text else quoted(text)  # the URL may hold a password
             raise EncodeError(f"{shown} is not one of auto, direct, opensm, ufm:URL")

@@ -136,7 +136,7 @@ def test_stdin_that_is_closed_is_no_terminal() -> None:
 
 def test_what_comes_after_a_failure_is_thrown_away() -> None:
     reader, writer = os.pipe()
-    with os.fdopen(writer, "wb") as file, io.TextIOWrapper(io.BufferedWriter(streams.Outliving(writer))) as stream:
+    with os.fdopen(writer, "wb") as file, io.TextIOWrapper(io.BufferedWriter(streams.OutlastingFile(writer))) as stream:
         print("heard", file=stream, flush=True)
         assert os.read(reader, 100) == b"heard\n"
         assert streams.failure_of(stream) is None
@@ -149,14 +149,20 @@ def test_what_comes_after_a_failure_is_thrown_away() -> None:
 
 
 def test_a_full_disk_is_no_reader_that_has_gone() -> None:
-    with open("/dev/full", "wb") as file, io.TextIOWrapper(io.BufferedWriter(streams.Outliving(file.fileno()))) as full:
+    with (
+        open("/dev/full", "wb") as file,
+        io.TextIOWrapper(io.BufferedWriter(streams.OutlastingFile(file.fileno()))) as full,
+    ):
         print("x", file=full, flush=True)
         assert not streams.reader_is_gone(full)
 
 
 def test_a_terminal_that_was_closed_is_a_reader_that_has_gone() -> None:
     terminal, own = os.openpty()
-    with os.fdopen(own, "wb") as file, io.TextIOWrapper(io.BufferedWriter(streams.Outliving(file.fileno()))) as stream:
+    with (
+        os.fdopen(own, "wb") as file,
+        io.TextIOWrapper(io.BufferedWriter(streams.OutlastingFile(file.fileno()))) as stream,
+    ):
         os.close(terminal)
         print("x", file=stream, flush=True)
         assert streams.reader_is_gone(stream)
@@ -174,7 +180,7 @@ def test_a_pipe_that_would_block_is_waited_for() -> None:
 
     listening = threading.Thread(target=read)
     listening.start()
-    with os.fdopen(writer, "wb"), io.TextIOWrapper(io.BufferedWriter(streams.Outliving(writer))) as stream:
+    with os.fdopen(writer, "wb"), io.TextIOWrapper(io.BufferedWriter(streams.OutlastingFile(writer))) as stream:
         stream.write(text)
         stream.flush()
     listening.join()
@@ -185,7 +191,7 @@ def test_streams_of_others_are_left_alone() -> None:
     before = sys.stdout, sys.stderr
     sys.stdout = mine = io.StringIO()
     try:
-        with streams.outliving():
+        with streams.outlasting_readers():
             assert sys.stdout is mine
     finally:
         sys.stdout = before[0]

@@ -17,7 +17,7 @@ import pytest
 import ibkeys
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli.options import Where
-from ibkeys.cli.streams import Outliving
+from ibkeys.cli.streams import OutlastingFile
 from ibkeys.cli.watch import watch as command
 from ibkeys.cli.watch.event_writer import EventWriter
 from ibkeys.scripting import Fabric
@@ -278,7 +278,7 @@ def test_a_reader_that_hangs_does_not_keep_a_signal_from_ending_it(
         while True:
             os.write(writer, b"x" * 4096)
     os.set_blocking(writer, True)
-    stdout = io.TextIOWrapper(io.BufferedWriter(Outliving(writer)))
+    stdout = io.TextIOWrapper(io.BufferedWriter(OutlastingFile(writer)))
     monkeypatch.setattr("sys.stdout", stdout)
     monkeypatch.setattr("ibkeys.cli.watch.event_writer.TURN", 0.0)
     turns = []

@@ -91,7 +91,10 @@ def _links(changed: Comparison) -> list[tuple[str, str, str]]:
 def _folded(
     things: Iterable[T], port: Callable[[T], Port], text_of: Callable[[T], str], names: FoldedNames
 ) -> list[tuple[str, str, str]]:
-    """Return one row for each text about ports: the text, the number of ports, and their folded names."""
+    """Return one row for each text about ports: the text, the number of ports, and their folded names.
+
+    *port*, *text_of*: return the port of a thing, and its text.
+    """
     return [
         (text, count(len(same), "port"), ", ".join(names.words(port(thing).identity() for thing in same)))
         for text, same in grouped(things, text_of).items()

@@ -104,7 +104,7 @@ class RequestedOperation:
             interrupts, bar = Interrupts(), Bar(where.debug)
             settings = CarrierSettings(sm_wait, allow_break, at_once=at_once)
             via = CarrierChoice(
-                None, settings, hosts_of(where, asked.sm_hosts), open_ufm=partial(open_ufm, given=asked.ufm)
+                None, settings, hosts_of(where, asked.sm_hosts), open_ufm=partial(open_ufm, ufm_options=asked.ufm)
             )
             hooks = ApplyHooks(interrupts.check, bar)
             plan = plan_undo(writer, self.target.id, hooks, via=via, breaks=allow_break, unconfirmed=unconfirmed)

@@ -104,7 +104,7 @@ class ApplyRequest:
         settings = CarrierSettings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
         hosts, name = hosts_of(self.asked.where, self.asked.sm_hosts), self.through.via
         name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
-        return CarrierChoice(name, settings, hosts, self.command(), url, partial(open_ufm, given=self.asked.ufm))
+        return CarrierChoice(name, settings, hosts, self.command(), url, partial(open_ufm, ufm_options=self.asked.ufm))
 
     def command(self) -> str:
         """Return the command line to repeat this request: the plan or operation, and the permissions."""

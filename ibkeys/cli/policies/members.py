@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, cast
 
 from ibkeys.cli import exits
-from ibkeys.cli.tools.names import say_guids
+from ibkeys.cli.tools.names import exempt_guids
 from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
 from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
@@ -65,7 +65,7 @@ def look_up(topology: Topology, words: Sequence[str]) -> PortsOfWords:
     from ibkeys.topology.directory import Directory, require_distinct
 
     names = [word for word in words if word not in KEYWORDS]
-    say_guids(names)
+    exempt_guids(names)
     directory = Directory(topology)
     absent = {word: guid for word in names if (guid := _absent_guid(directory, word)) is not None}
     ports = directory.find_all(word for word in names if word not in absent)

@@ -1,4 +1,4 @@
-"""The options for UFM, and UFM's partitions as a policy: ``ufm:URL`` in place of a policy's file name."""
+"""The options for UFM, and reading UFM's partitions as a policy: ``ufm:URL`` in place of a policy's file name."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ class UfmOptions:
     )
 
     def words(self) -> list[str]:
-        """Return the options for a child process; they name files and hold no secret."""
-        named = {each.name: getattr(self, each.name) for each in fields(self)}
-        insecure = named.pop("ufm_insecure")
-        given = [f"--{name.replace('_', '-')}={value}" for name, value in named.items() if value is not None]
-        return [*given, *(["--ufm-insecure"] if insecure else [])]
+        """Return the command line options for a child process that opens the same UFM. They hold no secret."""
+        values = {each.name: getattr(self, each.name) for each in fields(self)}
+        insecure = values.pop("ufm_insecure")
+        options = [f"--{name.replace('_', '-')}={value}" for name, value in values.items() if value is not None]
+        return [*options, *(["--ufm-insecure"] if insecure else [])]
 
 
-_NAMES: Final = {
+_OPTION_NAMES: Final = {
     "token_file": "--ufm-token",
     "certificate": "--ufm-cert",
     "private_key": "--ufm-key",
@@ -72,43 +72,49 @@ class AskedOfPolicies:
 def asked_of_policies(kind: type[AskedOfPolicies], *others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command about the meaning of policies.
 
-    It passes the options as a *kind* named ``asked``. *others*: options of the command's own.
+    The command gets the options as one object of *kind*, as its argument ``asked``. *others*: decorators of the
+    command's own options.
     """
     return options.group("asked", kind, *others, ufm_options, options.folding, options.format, options.reading)
 
 
-def open_ufm(name: str, given: UfmOptions) -> Ufm:
-    """Return the UFM that *name* (ufm:URL) means, without sending anything.
+def open_ufm(name: str, ufm_options: UfmOptions) -> Ufm:
+    """Return the UFM that *name*, ``ufm:URL``, stands for. Nothing is sent yet.
 
-    Raises UsageError; no message repeats a credential.
+    Raises UsageError for an invalid URL and for credentials that cannot be used; no message repeats a credential.
     """
     from ibkeys.managers.ufm import login
 
-    token = given.ufm_token
+    token = ufm_options.ufm_token
     if token is not None and not token.startswith("@"):
         where = "the environment" if is_from_environment("ufm_token") else "the command line"
         raise UsageError(f"--ufm-token takes @FILE: {where} is not a safe place for a token")
     token_file = token[1:] if token is not None else None
-    how = login.UfmLogin(
-        token_file, given.ufm_cert, given.ufm_key, given.ufm_ca, not given.ufm_insecure, given.ufm_proxy
+    login_data = login.UfmLogin(
+        token_file,
+        ufm_options.ufm_cert,
+        ufm_options.ufm_key,
+        ufm_options.ufm_ca,
+        not ufm_options.ufm_insecure,
+        ufm_options.ufm_proxy,
     )
-    return login.open_ufm(name, how, _NAMES, exits.warn)
+    return login.open_ufm(name, login_data, _OPTION_NAMES, exits.warn)
 
 
-def ufm_names(name: str, given: UfmOptions) -> dict[int, str]:
-    """Return the names of UFM's partitions by partition number. Raises UsageError, UfmNotReached, UfmRefused."""
-    found = open_ufm(name, given).partitions()
-    return {base: partition.name for base, partition in found.items() if partition.name is not None}
+def ufm_names(name: str, ufm_options: UfmOptions) -> dict[int, str]:
+    """Return the names of UFM's partitions by their 15 bits. Raises UsageError, UfmNotReached, UfmRefused."""
+    partitions = open_ufm(name, ufm_options).partitions()
+    return {base: partition.name for base, partition in partitions.items() if partition.name is not None}
 
 
-def ufm_policy(name: str, given: UfmOptions) -> Policy:
-    """Return UFM's partitions as a policy; notes on standard error name the facts that UFM does not report.
+def ufm_policy(name: str, ufm_options: UfmOptions) -> Policy:
+    """Return UFM's partitions as a policy. Notes on standard error name the facts that UFM does not report.
 
     Raises UsageError, UfmNotReached, UfmRefused.
     """
     from ibkeys.managers.ufm.policy import notes_on, policy_of
 
-    ufm = open_ufm(name, given)
+    ufm = open_ufm(name, ufm_options)
     partitions = list(ufm.partitions().values())
     exits.warn_each(notes_on(partitions), "note")
     return policy_of(ufm.url, partitions)

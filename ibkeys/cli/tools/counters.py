@@ -1,4 +1,4 @@
-"""The command `counters-clear`: violation counters set to 0."""
+"""The command `counters-clear`: setting violation counters to 0."""
 
 from __future__ import annotations
 
@@ -38,12 +38,13 @@ def counters_clear(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...
         def make_plan(writer: ChangeWriter) -> Plan:
             if not every_port:
                 return plan_clear(writer, [fabric.find_port(*given)])
-            found = sweep(fabric, asked.where)
-            missing.errors, missing.unreached = errors_of(found), found.unreached
-            # Only ports that were read and have a counter to clear are asked again.
-            ports = [port for port in found.ports() if port.port_info is not None]
-            clear = [port for port in ports if not has_counted(port)]
-            return plan_clear(writer, [fabric.handle(port) for port in ports if has_counted(port)], clear)
+            topology = sweep(fabric, asked.where)
+            missing.errors, missing.unreached = errors_of(topology), topology.unreached
+            # Only ports that were read and have a counter to clear are queried again.
+            ports = [port for port in topology.ports() if port.port_info is not None]
+            without_violations = [port for port in ports if not has_counted(port)]
+            counting = [fabric.handle(port) for port in ports if has_counted(port)]
+            return plan_clear(writer, counting, without_violations)
 
         code = change(fabric, COUNTERS_CLEAR, asked, make_plan, missing if every_port else None)
     return finish(missing.errors, asked.format) or code

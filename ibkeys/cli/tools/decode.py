@@ -19,7 +19,7 @@ from ibkeys.errors import EncodeError, MalformedMad, UsageError
 from ibkeys.printable import counted
 
 _HEX: Final = re.compile(r"[0-9a-fA-F]*")
-_BETWEEN: Final = str.maketrans(":,", "  ")
+_SEPARATORS: Final = str.maketrans(":,", "  ")
 _MASKED: Final = "_masked"
 
 
@@ -45,7 +45,7 @@ def decode(hexes: tuple[str, ...], attribute: str | None, format: str, show_keys
 
 
 def _attribute_named(name: str | None) -> str | None:
-    """Return the name of an attribute as IBA spells it; case and underscores in *name* do not matter.
+    """Return the name of an attribute as IBA spells it; None for None. Case and underscores in *name* do not matter.
 
     Raises UsageError for an unknown name.
     """
@@ -56,24 +56,24 @@ def _attribute_named(name: str | None) -> str | None:
     def plain(text: str) -> str:
         return text.replace("_", "").lower()
 
-    found = next((known for known in ATTRIBUTES_BY_NAME if plain(known) == plain(name)), None)
-    if found is None:
+    spelling = next((known for known in ATTRIBUTES_BY_NAME if plain(known) == plain(name)), None)
+    if spelling is None:
         raise UsageError(f"no attribute {name!r} is known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
-    return found
+    return spelling
 
 
 def _document(text: str, attribute: str | None, show_keys: bool) -> dict[str, Any]:
     from ibkeys.mad.decode import decode as decode_mad
 
-    return decode_mad(_bytes(text), attribute, show_keys)
+    return decode_mad(_bytes_of_hex(text), attribute, show_keys)
 
 
-def _bytes(text: str) -> bytes:
-    """Return the bytes of hex digits.
+def _bytes_of_hex(text: str) -> bytes:
+    """Return the bytes that *text* has as hex digits. Blanks, colons, commas and 0x are ignored.
 
-    Raises MalformedMad; its message does not repeat the text, which may hold a key.
+    Raises MalformedMad; its message does not repeat *text*, which may hold a key.
     """
-    parts = [part[2:] if part[:2] in ("0x", "0X") else part for part in text.translate(_BETWEEN).split()]
+    parts = [part[2:] if part[:2] in ("0x", "0X") else part for part in text.translate(_SEPARATORS).split()]
     if len(parts) > 1 and any(len(part) % 2 for part in parts):
         raise MalformedMad("a group of hex digits is not a whole number of bytes")
     digits = "".join(parts)

@@ -1,7 +1,8 @@
 """``make demo``: a first look at ibkeys on the packaged fabric, by the commands that a user would type.
 
-Every line that begins with ``$`` is run as it stands, in a temporary folder. There a simulated subnet has three tenants
-by a partition policy, and one mistake: a host of one tenant is in the partition of another too.
+Every line that begins with ``$`` is run as it stands, in a temporary folder with a simulated subnet. A partition policy
+divides the subnet among three tenants. The subnet has one mistake: a host of one tenant is in the partition of another
+tenant too.
 """
 
 from __future__ import annotations
@@ -30,12 +31,12 @@ _TENANTS: Final[Mapping[str, tuple[int, list[str]]]] = {
     "tenant-b": (0x0102, [f"gpu-a{number:02}" for number in range(9, 17)]),
     "batch": (0x0103, [f"cn{number:03}" for number in range(1, 17)]),
 }
-"""The partitions of the policy: their numbers, and the hosts that are full members."""
-_STRAY, _STRAYED_INTO = "gpu-a03", "tenant-b"
+"""The partitions of the policy: for each its 15 bits, and the hosts that are full members."""
+_MISPLACED_HOST, _WRONG_PARTITION = "gpu-a03", "tenant-b"
 
 
 class Screen(NamedTuple):
-    """One step of the demo, on a terminal of 80 x 24: title, words after ``ibkeys``, and expected exit code."""
+    """One step of the demo: title, words after ``ibkeys``, expected exit code. The output fits 80 x 24 characters."""
 
     title: str
     typed: str
@@ -63,7 +64,7 @@ def main() -> int:
     """
     print(
         "A simulated subnet of 40 hosts with three tenants. No real device is touched.\n"
-        f"The policy has {_STRAY} in tenant-a only; a colleague put it into {_STRAYED_INTO} too."
+        f"The policy has {_MISPLACED_HOST} in tenant-a only; a colleague put it into {_WRONG_PARTITION} too."
     )
     with tempfile.TemporaryDirectory(prefix="ibkeys-demo-") as folder:
         prepare(Path(folder))
@@ -73,7 +74,7 @@ def main() -> int:
             if code != screen.code:
                 print(f"the demo expected exit code {screen.code} here and got {code}", file=sys.stderr)
                 return 1
-            if not _goes_on():
+            if not _wait_for_enter():
                 return 0
     print(
         "\nOn a host with an InfiniBand adapter, as root, type next; all three only read:\n"
@@ -99,7 +100,7 @@ def prepare(folder: Path) -> None:
         for name, (partition, hosts) in _TENANTS.items():
             if host in hosts:
                 members[name].append(f"0x{port.guid:016x}=full")
-            if host in hosts or (host, name) == (_STRAY, _STRAYED_INTO):
+            if host in hosts or (host, name) == (_MISPLACED_HOST, _WRONG_PARTITION):
                 keys.append(_FULL | partition)
         leaf = port.peer
         assert leaf is not None  # on this fabric every host has a link
@@ -110,15 +111,18 @@ def prepare(folder: Path) -> None:
     (folder / _POLICY).write_text("".join(["Default=0x7fff: ALL=limited, SELF=full;\n", *lines]))
 
 
-def _run(typed: str, folder: str) -> int:
-    """Run a command as on a terminal, where equal rows are folded. Returns its exit code."""
+def _run(command_line: str, folder: str) -> int:
+    """Run a command on the subnet in *folder*, and return its exit code. Equal rows are folded as on a terminal."""
     settings = {"IBKEYS_BACKEND": f"sim:,state={_STATE}", "IBKEYS_FOLD": "1"}
-    words = [*own_program(), *shlex.split(typed)]
+    words = [*own_program(), *shlex.split(command_line)]
     return subprocess.run(words, cwd=folder, env={**os.environ, **settings}, check=False).returncode
 
 
-def _goes_on() -> bool:
-    """Wait at a terminal for the user's Enter. Returns False if the user ends the demo."""
+def _wait_for_enter() -> bool:
+    """Wait at a terminal for Enter, and return whether to go on: False if the user ends the demo.
+
+    Without a terminal, return True at once.
+    """
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         return True
     try:
@@ -129,6 +133,6 @@ def _goes_on() -> bool:
 
 
 if __name__ == "__main__":
-    with streams.outliving():
+    with streams.outlasting_readers():
         code = main()
     raise SystemExit(code)

@@ -50,22 +50,22 @@ def discover(
         return show_names(where, words, only, filters, format)
     if words or only is not None:
         raise UsageError(f"{'WHO' if words else '--only'} goes with --names")
-    chosen = PortFilter(filters)
+    filter = PortFilter(filters)
     with open_source(where) as source:
-        found = sweep_for(source, where, chosen, Wanted())
-    errors = errors_of(found, chosen.concerns)
-    nodes = {node: list(_ports(node)) for node in found.nodes}
-    if chosen.is_given:
-        kept = {node: [port for port in ports if chosen.keeps(port)] for node, ports in nodes.items()}
-        nodes = {node: ports for node, ports in kept.items() if ports}
+        topology = sweep_for(source, where, filter, Wanted())
+    errors = errors_of(topology, filter.concerns)
+    nodes = {node: list(_ports(node)) for node in topology.nodes}
+    if filter.is_given:
+        chosen_ports = {node: [port for port in ports if filter.keeps(port)] for node, ports in nodes.items()}
+        nodes = {node: ports for node, ports in chosen_ports.items() if ports}
 
     def document() -> dict[str, Any]:
         listed = [_document(node, ports) for node, ports in nodes.items()]
-        return {"nodes": listed, "errors": errors, "unreached": found.unreached}
+        return {"nodes": listed, "errors": errors, "unreached": topology.unreached}
 
     rows = (_row(port) for ports in nodes.values() for port in ports)
     if not write_document(format, DISCOVER, document, rows):
-        _write_table(found, nodes, chosen.is_given)
+        _write_table(topology, nodes, filter.is_given)
     return finish(errors, format)
 
 
@@ -76,7 +76,7 @@ def _document(node: Node, ports: Sequence[Port]) -> dict[str, Any]:
 
 
 def _ports(node: Node) -> Iterator[Port]:
-    """Yield every port of a node, with port 0 of a switch; ports that no link reaches are included, but unread."""
+    """Yield every port of a node, with port 0 of a switch. Ports that no link reaches are included, but not read."""
     for num in sorted({*range(0 if node.is_switch else 1, node.num_ports + 1), *node.ports}):
         yield node.port(num)
 
@@ -96,21 +96,21 @@ def _row(port: Port) -> dict[str, Any]:
     return {**port.identity(), **_port_document(port), "num_ports": port.node.num_ports}
 
 
-def _write_table(found: Topology, chosen: Mapping[Node, Sequence[Port]], is_part: bool) -> None:
-    """Write a row for each port that has a link or could not be read; each row has the node's name, for grep.
+def _write_table(topology: Topology, ports_by_node: Mapping[Node, Sequence[Port]], is_part: bool) -> None:
+    """Write a row for each port that has a link or could not be read. For grep, each row has the node's name.
 
-    *chosen*: the ports to list by node; *is_part*: a filter chose them.
+    *ports_by_node*: the ports to list. *is_part*: whether a filter chose them.
     """
-    ports = list(found.ports())
-    wanted = {port for some in chosen.values() for port in some}
-    known = [port for port in ports if port in wanted]
-    listed = [port for port in known if port.is_end_port or port.is_linked or port.info is None]
+    ports = list(topology.ports())
+    chosen_ports = {port for some in ports_by_node.values() for port in some}
+    in_order = [port for port in ports if port in chosen_ports]
+    listed = [port for port in in_order if port.is_end_port or port.is_linked or port.info is None]
     write_columns(LISTED_PORT, map(_row, listed))
-    kinds = [node.type_name for node in found.nodes]
+    kinds = [node.type_name for node in topology.nodes]
     links = sum(port.peer is not None for port in ports) // 2
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
-    of = f"{len(chosen)} listed of " if is_part else ""
-    write(f"{of}{counted(len(kinds), 'node')} ({counts}), {counted(links, 'link')}")
-    if len(listed) < len(known):
-        write(f"({counted(len(known) - len(listed), 'switch port')} without a link not listed; -f json has all)")
-    write_unreached(found.unreached)
+    part = f"{len(ports_by_node)} listed of " if is_part else ""
+    write(f"{part}{counted(len(kinds), 'node')} ({counts}), {counted(links, 'link')}")
+    if len(listed) < len(in_order):
+        write(f"({counted(len(in_order) - len(listed), 'switch port')} without a link not listed; -f json has all)")
+    write_unreached(topology.unreached)

@@ -18,7 +18,7 @@ from ibkeys.cli.options import Where
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.tools.doctor_settings import check_site, lines_of, settings_in_force
-from ibkeys.cli.tools.hardware import ReportOptions, made_report, report_options
+from ibkeys.cli.tools.hardware import ReportOptions, make_report, report_options
 from ibkeys.errors import FileFormatError
 from ibkeys.printable import counted
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @command("doctor", reports_site=True)
 @report_options
-def doctor(wanted: ReportOptions) -> int:
+def doctor(report_settings: ReportOptions) -> int:
     """Check the local InfiniBand stack and suggest fixes.
 
     Checks the library, the kernel module, device files, channel adapters and their ports. Checks that the local port
@@ -37,36 +37,36 @@ def doctor(wanted: ReportOptions) -> int:
     fabric with what ibkeys assumes, and writes an archive without keys that can be sent to the developers. Changes
     nothing, except with --write-loopback.
     """
-    wanted.check()
-    checks = [_without_keys(check) for check in _checks(wanted.where)]
+    report_settings.check()
+    checks = [_without_keys(check) for check in _checks(report_settings.where)]
     problems = sum(check.ok is False for check in checks)
     rows = [
         {"name": check.name, "ok": check.ok, "detail": check.detail, "advice": check.advice or None} for check in checks
     ]
-    reported = made_report(wanted, rows) if wanted.report is not None else None
-    settings = settings_in_force(_config(wanted.where))
+    written_report = make_report(report_settings, rows) if report_settings.report is not None else None
+    settings = settings_in_force(_config(report_settings.where))
     document = {
         "checks": rows,
         "problems": problems,
         "settings": settings,
-        "report": reported.to_json() if reported else None,
+        "report": written_report.to_json() if written_report else None,
     }
-    all_rows = [*rows, *(reported.as_checks() if reported else ())]
-    if not write_document(wanted.format, DOCTOR, lambda: document, all_rows):
+    all_rows = [*rows, *(written_report.as_checks() if written_report else ())]
+    if not write_document(report_settings.format, DOCTOR, lambda: document, all_rows):
         _write_text(checks, settings, problems)
-        if reported is not None:
-            reported.write_text(whole=wanted.where.verbose > 0)
+        if written_report is not None:
+            written_report.write_text(whole=report_settings.where.verbose > 0)
     code = exits.SAYS_NO if problems else exits.DONE
-    return reported.exit_code(code) if reported is not None else code
+    return written_report.exit_code(code) if written_report is not None else code
 
 
 def _without_keys(check: ProbeResult) -> ProbeResult:
-    """Return *check* without words that may be a key: it quotes errors, which may quote the command line."""
+    """Return *check* without words that may be a key: a check quotes errors, and they may quote the command line."""
     return replace(check, detail=typed.without_keys(check.detail), advice=typed.without_keys(check.advice))
 
 
 def _config(where: Where) -> Config:
-    """Return the ibdiag.conf; empty if it has a mistake, which the check of the local port reports."""
+    """Return the ibdiag.conf; an empty one if it has a mistake, which the check of the local port reports."""
     try:
         return config_of(where)
     except FileFormatError:

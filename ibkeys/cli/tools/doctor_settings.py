@@ -30,19 +30,19 @@ _IN_CONFIG: Final = {"ca": "ca", "port": "port", "timeout": "timeout", "smkey": 
 
 
 def settings_in_force(config: Config) -> list[dict[str, Any]]:
-    """Return name, value and source of each setting, for the running command. *config*: the ibdiag.conf.
+    """Return the name, value and source of each setting of the running command, as rows of the document.
 
-    Of a key only the name of its file is shown.
+    *config*: the ibdiag.conf. Of a key only the name of its file is shown.
     """
     rows = []
     for name in SETTINGS:
-        value, source = _found(click.get_current_context(), name, config)
+        value, source = _value_in_force(click.get_current_context(), name, config)
         rows.append({"name": name, "value": _shown(name, value), "source": source})
     return rows
 
 
 def lines_of(settings: list[dict[str, Any]]) -> Iterator[str]:
-    """Yield a line for each setting that has not its default."""
+    """Yield a line for each setting whose value is not the default."""
     for each in settings:
         if each["source"] != _DEFAULT:
             value = ", ".join(each["value"]) if isinstance(each["value"], list) else each["value"]
@@ -50,7 +50,7 @@ def lines_of(settings: list[dict[str, Any]]) -> Iterator[str]:
 
 
 def check_site() -> Iterator[ProbeResult]:
-    """Yield checks of the site file, if one is read: of all its values, also those that doctor does not use."""
+    """Yield checks of all values of the site file, if one is read: also of values that doctor does not use."""
     from ibkeys.umad.probe import ProbeResult
 
     context = click.get_current_context()
@@ -73,7 +73,7 @@ def check_site() -> Iterator[ProbeResult]:
         yield ProbeResult("site file", True, f"{site.path}: {counted(len(site.values), 'value')}{of}")
 
 
-def _found(context: click.Context, name: str, config: Config) -> tuple[Any, str]:
+def _value_in_force(context: click.Context, name: str, config: Config) -> tuple[Any, str]:
     if name in context.params:
         source = context.get_parameter_source(name)
         if source in _SOURCES:

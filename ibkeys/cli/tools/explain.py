@@ -72,12 +72,12 @@ def qkey_explain(value: int, format: str) -> int:
 
     VALUE is 0x... or decimal, 32 bits.
     """
-    found = classify(value)
+    meaning = classify(value)
     values = {
-        **{"q_key": f"0x{value:08x}", "kind": found.kind, "privileged": found.privileged, "meaning": found.text},
+        **{"q_key": f"0x{value:08x}", "kind": meaning.kind, "privileged": meaning.privileged, "meaning": meaning.text},
         **dict(RULES),
     }
-    lines = [f"0x{value:08x}: {found.kind}: {found.text}", *(f"  {_TITLES[name]}: {text}" for name, text in RULES)]
+    lines = [f"0x{value:08x}: {meaning.kind}: {meaning.text}", *(f"  {_TITLES[name]}: {text}" for name, text in RULES)]
     _write(QKEY_EXPLAIN, values, "\n".join(lines), format)
     return exits.DONE
 

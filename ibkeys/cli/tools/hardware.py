@@ -1,4 +1,4 @@
-"""The work of `doctor --report`: a real fabric's answers beside the assumptions of ibkeys."""
+"""The work of `doctor --report`: comparing the answers of a real fabric with the assumptions of ibkeys."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ if TYPE_CHECKING:
     from ibkeys.umad.simulated import SimulatedPort
 
 _LOCAL_PORT: Final = "local port"
-_OF_HOST: Final = (
+_CHECKS_OF_HOST: Final = (
     *("libibumad", "RDMA devices", "kernel module", "device files", "channel adapter", "port "),
     *(_LOCAL_PORT, "subnet manager"),
 )
-"""The first words of those checks of doctor that the archive contains; other checks name files of this host."""
+"""How the names of doctor's checks begin that the archive contains; other checks name files of this host."""
 _CUT: Final = "..."
-_WHAT: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
+_WRITES_IN_WORDS: Final = "a P_Key, an M_Key at level 0, and a reset of violation counters"
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,29 +64,34 @@ class ReportOptions(AskedChange):
             raise UsageError("--yes, --dry-run, --force and --override belong to --write-loopback: nothing else writes")
 
 
-report_options: Final = options.group("wanted", ReportOptions, options.changing, options.format, options.fabric)
+report_options: Final = options.group(
+    "report_settings", ReportOptions, options.changing, options.format, options.fabric
+)
 
 
 @dataclass(frozen=True, slots=True)
-class Writes:
-    """The writes of a loopback. ``refusals``: how many were refused. ``stands``: whether one could not be restored."""
+class LoopbackResult:
+    """The result of the writes to a port of this host. ``refusals``: how many of them were refused.
+
+    ``is_unrestored``: whether a value could not be restored.
+    """
 
     findings: Sequence[Finding] = ()
     refusals: int = 0
-    stands: bool = False
+    is_unrestored: bool = False
 
 
-NO_WRITES: Final = Writes()
+NOT_WRITTEN: Final = LoopbackResult()
 
 
 @dataclass(frozen=True, slots=True)
-class Reported:
+class WrittenReport:
     """A report that was written to ``path``. ``rows``: the findings, with keys masked."""
 
     path: Path
     rows: list[dict[str, Any]]
     summary: Mapping[str, int]
-    writes: Writes
+    writes: LoopbackResult
 
     def to_json(self) -> dict[str, Any]:
         """Return the report for the document of doctor."""
@@ -101,25 +106,25 @@ class Reported:
     def write_text(self, whole: bool) -> None:
         """Write one line for each check, the assumption if it differs, and the path of the archive.
 
-        On a terminal a line is cut at its width unless it is about a difference, and assumptions that no reading can
-        show have no line, because they are the same in all reports. If no check could be made for one reason, as
-        without a port, one line says so. *whole*: nothing is cut or left out.
+        On a terminal a line is cut at its width unless it is about a difference. Assumptions that no reading can show
+        have no line there, because they are the same in all reports. If no check could be made, all for the same
+        reason, one line says so. *whole*: whether to cut and leave out nothing.
         """
         from ibkeys.hardware.checks import left_out
         from ibkeys.hardware.report import WORDS, lines_of
 
         width = None if whole else width_of(sys.stdout)
-        alike = {each.id for each in left_out.CHECKS} if width is not None else set()
+        always_not_checked = {each.id for each in left_out.CHECKS} if width is not None else set()
         is_cut = False
         write("")
-        whys = {row["said"] for row in self.rows}
+        reasons = {row["said"] for row in self.rows}
         counts = self.summary
-        if counts["not-checked"] == len(self.rows) and len(whys) == 1 and not whole:
-            write(f"none of the {len(self.rows)} checks was made: {exits.clean(whys.pop())}")
+        if counts["not-checked"] == len(self.rows) and len(reasons) == 1 and not whole:
+            write(f"none of the {len(self.rows)} checks was made: {exits.clean(reasons.pop())}")
             write(f"No fabric was read: {exits.clean(str(self.path))} has what is said above, and what this host is.")
             write("Look through it before you send it.")
             return
-        for line in map(exits.clean, lines_of([row for row in self.rows if row["id"] not in alike])):
+        for line in map(exits.clean, lines_of([row for row in self.rows if row["id"] not in always_not_checked])):
             if width is None or columns(line) <= width or line.startswith((WORDS["differs"], " ")):
                 write(line)
             else:
@@ -133,12 +138,12 @@ class Reported:
         write(f"All of it is in {exits.clean(str(self.path))}: look through it before you send it.")
         if is_cut:
             write(f"Lines that end in {_CUT} are whole in report.txt there, and with -v.")
-        if alike:
-            write(f"{len(alike)} assumptions that no reading can show have their lines there too.")
+        if always_not_checked:
+            write(f"{len(always_not_checked)} assumptions that no reading can show have their lines there too.")
 
     def exit_code(self, code: int) -> int:
         """Return the exit code of doctor; *code*: the exit code without the report."""
-        if self.writes.stands:
+        if self.writes.is_unrestored:
             return exits.NOT_COMPLETED
         if self.writes.refusals:
             return exits.REFUSED
@@ -155,37 +160,42 @@ class Reported:
         return any(row["outcome"] == "differs" and row["id"] in ids for row in self.rows)
 
 
-def made_report(wanted: ReportOptions, host: Sequence[Mapping[str, Any]]) -> Reported:
+def make_report(report_settings: ReportOptions, host: Sequence[Mapping[str, Any]]) -> WrittenReport:
     """Read the fabric, write the archive, and return its report. *host*: doctor's checks of this host.
 
-    With --write-loopback the fabric is opened at the first of the two ports. Raises FileError if the archive cannot be
-    written, before the fabric is read; Refused for ports that may not be written, and if the user does not confirm.
+    With --write-loopback the fabric is opened at the first of the two ports. If the local port cannot be opened, the
+    report says so. Raises FileError if the archive cannot be written, before the fabric is read; UsageError for an
+    invalid --write-loopback; Refused for ports that may not be written, and if the user does not confirm.
     """
     from ibkeys.hardware.archive.packing import check_place
     from ibkeys.hardware.catalogue import none_checked
     from ibkeys.hardware.report import HardwareReport
 
-    assert wanted.report is not None
-    path = Path(wanted.report)
+    assert report_settings.report is not None
+    path = Path(report_settings.report)
     check_place(path)
-    host_rows = [row for row in host if row["name"].startswith(_OF_HOST)]
-    where = _at_first_port(wanted.where, wanted.write_loopback) if wanted.write_loopback else wanted.where
+    host_rows = [row for row in host if row["name"].startswith(_CHECKS_OF_HOST)]
+    where = (
+        _at_first_port(report_settings.where, report_settings.write_loopback)
+        if report_settings.write_loopback
+        else report_settings.where
+    )
     try:
-        with open_fabric(where, changing=wanted.write_loopback is not None) as fabric:
-            return _reported(path, *_look_at(fabric, wanted, host_rows))
+        with open_fabric(where, changing=report_settings.write_loopback is not None) as fabric:
+            return _write_report(path, *_make_checks(fabric, report_settings, host_rows))
     except (UsageError, Refused):
         raise
     except IbkeysError as error:
         if any(row["name"] == _LOCAL_PORT and row["ok"] for row in host):
             raise
         findings = none_checked(f"the local port was not opened: {typed.without_keys(str(error))}")
-    return _reported(path, HardwareReport(None, findings, host_rows, wanted.hash_guids))
+    return _write_report(path, HardwareReport(None, findings, host_rows, report_settings.hash_guids))
 
 
 def _at_first_port(where: Where, ports: str) -> Where:
     """Return *where* with the first of the two ports in ``CA/PORT,CA/PORT``.
 
-    A text that is no port leaves *where* as it is: it is refused once the ports of this host are known.
+    If the text names no port, *where* is returned unchanged; the text is refused when the ports of this host are known.
     """
     from ibkeys.hardware.loopback.ports import names_in
 
@@ -193,30 +203,39 @@ def _at_first_port(where: Where, ports: str) -> Where:
     return replace(where, ca=ca or where.ca, port=int(number) if number.isdecimal() else where.port)
 
 
-def _reported(path: Path, report: HardwareReport, writes: Writes = NO_WRITES) -> Reported:
+def _write_report(path: Path, report: HardwareReport, writes: LoopbackResult = NOT_WRITTEN) -> WrittenReport:
     """Write the archive, and return its report. Raises FileError."""
     report.write(path)
-    return Reported(path, report.rows, report.summary(), writes)
+    return WrittenReport(path, report.rows, report.summary(), writes)
 
 
-def _look_at(
-    fabric: LiveFabric, wanted: ReportOptions, host: Sequence[Mapping[str, Any]]
-) -> tuple[HardwareReport, Writes]:
-    """Ask for consent to the writes if there are any, make all checks, then the writes."""
+def _make_checks(
+    fabric: LiveFabric, report_settings: ReportOptions, host: Sequence[Mapping[str, Any]]
+) -> tuple[HardwareReport, LoopbackResult]:
+    """Make all checks, and the writes of --write-loopback, for which the user is asked first. Return the results.
+
+    *host*: the checks of this host that the archive contains.
+    """
     from ibkeys.hardware.catalogue import all_findings
     from ibkeys.hardware.reading import FabricReading
     from ibkeys.hardware.report import HardwareReport
 
-    reading = FabricReading(fabric, _cas_of(fabric), sm_key_of(wanted.where))
-    if not wanted.write_loopback:  # with --write-loopback another port may be open than the one that doctor has checked
+    reading = FabricReading(fabric, _lister_of_adapters(fabric), sm_key_of(report_settings.where))
+    if (
+        not report_settings.write_loopback
+    ):  # with --write-loopback another port may be open than the one that doctor has checked
         reading.is_silent = any(row["name"] == _LOCAL_PORT and row["ok"] is False for row in host)
-    prove_far = _agree_on_writes(reading, wanted.consent, wanted.write_loopback) if wanted.write_loopback else None
+    prove_far = (
+        _agree_on_writes(reading, report_settings.consent, report_settings.write_loopback)
+        if report_settings.write_loopback
+        else None
+    )
     findings = list(all_findings(reading))
-    writes = _make_writes(reading, prove_far, wanted.consent) if prove_far is not None else NO_WRITES
-    return HardwareReport(reading, [*findings, *writes.findings], host, wanted.hash_guids), writes
+    writes = _make_writes(reading, prove_far, report_settings.consent) if prove_far is not None else NOT_WRITTEN
+    return HardwareReport(reading, [*findings, *writes.findings], host, report_settings.hash_guids), writes
 
 
-def _cas_of(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
+def _lister_of_adapters(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
     """Return a function that lists the adapters of this host, or of the simulated node where ibkeys runs."""
     if not fabric.is_simulated:
         from ibkeys.umad.devices import list_cas
@@ -226,7 +245,7 @@ def _cas_of(fabric: LiveFabric) -> Callable[[], Sequence[LocalCa]]:
     return lambda: (port.local_ca(),)
 
 
-def _opens(fabric: LiveFabric) -> Callable[[LocalPort], UmadPort]:
+def _port_opener(fabric: LiveFabric) -> Callable[[LocalPort], UmadPort]:
     """Return a function that opens another port of this host, or of the same node on a simulated subnet."""
     if not fabric.is_simulated:
         return lambda port: ibkeys.open_port("umad", ibkeys.Local(port.ca_name, port.port))
@@ -251,30 +270,32 @@ def _agree_on_writes(reading: FabricReading, consent: Changing, text: str) -> Ca
     from ibkeys.hardware.loopback.ports import named_ports, prove_far_port
 
     near, far = named_ports(text, reading.cas())
-    prove_far = partial(prove_far_port, reading, near, far, _opens(reading.fabric))
+    prove_far = partial(prove_far_port, reading, near, far, _port_opener(reading.fabric))
     prove_far()
     if not consent.dry_run:
         exits.require_stdout()
-        confirm(consent, question=f"Write to {far.ca_name}/{far.port} of this host ({_WHAT}), and restore it?")
+        confirm(
+            consent, question=f"Write to {far.ca_name}/{far.port} of this host ({_WRITES_IN_WORDS}), and restore it?"
+        )
     return prove_far
 
 
-def _make_writes(reading: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> Writes:
-    """Make the writes; warn if one could not be restored."""
+def _make_writes(reading: FabricReading, prove_far: Callable[[], PortHandle], consent: Changing) -> LoopbackResult:
+    """Make the writes, and return their result; in a dry run nothing is written. Warn if a value was not restored."""
     from ibkeys.hardware.check import Finding, not_checked
     from ibkeys.hardware.loopback.putting_back import COMMAND
     from ibkeys.hardware.loopback.writes import Loopback
 
     if consent.dry_run:
-        why = not_checked(f"dry run: it would be {_WHAT}")
-        return Writes([Finding("write.all", "standard", "each write is read back and restored", why)])
+        why = not_checked(f"dry run: it would be {_WRITES_IN_WORDS}")
+        return LoopbackResult([Finding("write.all", "standard", "each write is read back and restored", why)])
     own = frozenset({reading.local.port_guid, prove_far().port.port_guid})
     with writer_of(reading.fabric, COMMAND, consent) as writer:
         loopback = Loopback(reading, writer, prove_far, own)
         findings = list(loopback.findings())
     if loopback.is_unrestored:
         exits.warn(
-            "a write could not be put back: run the same command again, which puts it back first; `ibkeys journal` has "
-            "what was there"
+            "a value could not be restored: run the same command again, which restores it first; `ibkeys journal` has "
+            "the former value"
         )
-    return Writes(findings, loopback.refusals, loopback.is_unrestored)
+    return LoopbackResult(findings, loopback.refusals, loopback.is_unrestored)

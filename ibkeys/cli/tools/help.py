@@ -12,7 +12,7 @@ from ibkeys.cli.help.command import SHOWS_ALL, command, usage_of
 from ibkeys.errors import UsageError
 
 _USAGE_WIDTH: Final = 18
-"""Longest usage, in columns, that has its text on the same line; so most commands fit a line of 80 columns."""
+"""The longest usage, in columns, that has its summary on the same line. Most commands then fit a line of 80 columns."""
 
 
 @command("help")
@@ -35,9 +35,9 @@ def help(words: tuple[str, ...], every: bool) -> int:
     while rest:
         if not isinstance(context.command, click.Group):
             raise UsageError(f"{context.command_path} has no command {rest[0]!r}")
-        name, found, rest = context.command.resolve_command(context, rest)
-        assert found is not None, "one that is not found is an error"
-        context = click.Context(found, context, name)
+        name, subcommand, rest = context.command.resolve_command(context, rest)
+        assert subcommand is not None, "resolve_command raises for an unknown command"
+        context = click.Context(subcommand, context, name)
     write_exact(context.get_help())
     return exits.DONE
 
@@ -48,9 +48,9 @@ def _all_commands(root: click.Context) -> str:
     for title, group in GROUPS.items():
         rows = []
         for name, entry in group.items():
-            found = root.command.get_command(root, name)
-            assert found is not None
-            rows.append((usage_of(found, click.Context(found, root, name)), entry.summary))
+            listed = root.command.get_command(root, name)
+            assert listed is not None
+            rows.append((usage_of(listed, click.Context(listed, root, name)), entry.summary))
         with formatter.section(title):
             formatter.write_dl(rows, col_max=_USAGE_WIDTH)
     return formatter.getvalue().strip()

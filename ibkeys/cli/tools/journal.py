@@ -38,17 +38,17 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     path = journal_of(where)
     if where.journal and is_given("journal") and not is_there(path, "journal"):
         raise StoreError(f"{path}: there is no such journal; without --journal the default one is read")
-    with Journal.read(path) as stored:
-        records = stored.list_operations() if operation is None else [stored.find(operation)]
-        entries = [] if operation is None else stored.entries(operation)
-        files = [] if operation is None else [_file(entry) for entry in stored.files(operation)]
-        steps = [] if operation is None else [asdict(step) for step in stored.steps(operation)]
+    with Journal.read(path) as opened:
+        records = opened.list_operations() if operation is None else [opened.find(operation)]
+        entries = [] if operation is None else opened.entries(operation)
+        files = [] if operation is None else [_file(entry) for entry in opened.files(operation)]
+        steps = [] if operation is None else [asdict(step) for step in opened.steps(operation)]
     operations = [operation_document(record) for record in records]
     rows = [row for entry in entries for row in changed_rows(entry)]
-    more = {} if operation is None else {"steps": steps, "changes": rows, "files": files}
+    details = {} if operation is None else {"steps": steps, "changes": rows, "files": files}
     listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
     document = JOURNAL if operation is None else JOURNAL._replace(rows=JOURNAL.other_rows)
-    if not write_document(format, document, lambda: {"operations": operations, **more}, listed):
+    if not write_document(format, document, lambda: {"operations": operations, **details}, listed):
         if not operations:
             write(f"the journal is empty: {path}" if is_there(path, "journal") else f"there is no journal yet: {path}")
             return exits.DONE
@@ -57,10 +57,10 @@ def journal(where: Where, format: str, operation: int | None) -> int:
 
 
 def operation_document(record: OperationRecord) -> dict[str, Any]:
-    """Return an operation as a row of the document.
+    """Return an operation as an object of the document.
 
-    Its state is open if the operation has failed, waits for a confirmation, or is undone in part. User, host and
-    options are null if an earlier version of ibkeys did not record them.
+    Its state is "open" also if the operation has failed, waits for a confirmation, or is undone in part. User, host and
+    options are None if an earlier version of ibkeys did not record them.
     """
     from ibkeys.change.next_commands import next_commands_of
 
@@ -74,8 +74,8 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "unconfirmed": record.awaits_confirmation,
         "user": starts[0]["user"] if starts else None,
         "host": starts[0]["host"] if starts else None,
-        "overrides": _all(starts, "overrides"),
-        "options": _all(starts, "options"),
+        "overrides": _values_of_starts(starts, "overrides"),
+        "options": _values_of_starts(starts, "options"),
         "undoes": record.undoes,
         "undone_by": record.undone_by if record.state == "undone" else None,
         "finish_with": commands and commands.finish,
@@ -87,18 +87,18 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
     }
 
 
-def _all(starts: list[dict[str, Any]], name: str) -> list[str] | None:
-    """Return the values of all starts, each once; None without any start."""
+def _values_of_starts(starts: list[dict[str, Any]], name: str) -> list[str] | None:
+    """Return the values that *starts* have under *name*, each once; None if no start was recorded."""
     return list(dict.fromkeys(each for start in starts for each in start[name])) if starts else None
 
 
 def _joined(operation: dict[str, Any]) -> dict[str, str | None]:
-    """Return the lists of an operation as one text each, for a table."""
+    """Return the fields of an operation that are lists, each joined to one text for a table."""
     return {name: None if operation[name] is None else " ".join(operation[name]) for name in ("overrides", "options")}
 
 
 def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
-    """Return the changes of one Set: one row for each P_Key entry or field."""
+    """Return the changes of one Set as rows, one for each P_Key entry or field that it changed."""
     from ibkeys.change.images import changes_of
     from ibkeys.topology.port_id import identity
 
@@ -111,7 +111,7 @@ def changed_rows(entry: JournalEntry) -> list[dict[str, Any]]:
 
 
 def _file(entry: FileEntry) -> dict[str, Any]:
-    """Return one changed file as a row; its contents are not shown, because a policy may name tenants."""
+    """Return one changed file as a row. Its contents are left out, because a policy may name tenants."""
     image = entry.image
     sizes = (None if each is None else len(each) for each in (image.before, image.after))
     modes = (None, None) if image.closed_to is None else (f"{image.mode:04o}", f"{image.closed_to:04o}")
@@ -134,9 +134,9 @@ def _write(
             write(f"operation {each['id']} rolls back unless it is confirmed: `{each['finish_with']}`")
         elif each["state"] == "open":
             rollback = each["rollback"]
-            is_what = _is_open(each) if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
+            state = _open_in_words(each) if rollback is None else f"was not confirmed, and {ROLLBACKS[rollback]}"
             commands = NextCommands(each["finish_with"], each["roll_back_with"], each["close_with"])
-            write(f"operation {each['id']} {is_what}: {commands}")
+            write(f"operation {each['id']} {state}: {commands}")
     if with_starts and operations[0]["method"] is not None:
         write(f"method: {operations[0]['method']}")
     for start in operations[0]["starts"] if with_starts else ():
@@ -159,7 +159,7 @@ def _write(
 
 
 def change_in_words(row: dict[str, Any]) -> str:
-    """Return a row of `changed_rows` in a few words; a change without proof is marked."""
+    """Return a row of `changed_rows` in words. A change that was not proven is marked."""
     from ibkeys.change.wanted import value_in_words
 
     index = f"[{row['index']}]" if row["index"] is not None else ""
@@ -171,15 +171,15 @@ def _unless_done(status: str) -> str:
     return "" if status == "done" else f" ({status})"
 
 
-def _is_open(operation: dict[str, Any]) -> str:
-    """Return that an operation is open, the step where it stopped, and the number of ports left to change, in words."""
+def _open_in_words(operation: dict[str, Any]) -> str:
+    """Return the words for an open operation, with the step where it stopped and the number of ports left to change."""
     where = f", interrupted in step {operation['step']}" if operation["step"] else ""
-    left = f", {counted(operation['waiting'], 'port')} left to change" if operation["waiting"] else ""
-    return clean(f"is open{where}{left}")
+    ports_left = f", {counted(operation['waiting'], 'port')} left to change" if operation["waiting"] else ""
+    return clean(f"is open{where}{ports_left}")
 
 
 def in_one_line(operation: dict[str, Any]) -> dict[str, Any]:
-    """Return `operation_document` with its lists as one text each."""
+    """Return the result of `operation_document` with each of its lists joined to one text."""
     return {**operation, **_joined(operation)}
 
 

@@ -1,4 +1,4 @@
-"""The work of `discover --names`: GUID, name, LID and switch port of each end port."""
+"""The output of `discover --names`: GUID, name, LID and switch port of each end port."""
 
 from __future__ import annotations
 
@@ -39,19 +39,23 @@ VALUES: Final[dict[str, Callable[[Directory, Port], Any]]] = {
 
 
 def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: Filters, format: str) -> int:
-    """Show the end ports that *words* name (all without words), and return the exit code. *only*: one of `VALUES`."""
+    """Write the end ports that *words* name (all without words), and return the exit code.
+
+    *only*: the value of `VALUES` to print alone; None: a table or a document. Raises UsageError for *only* with another
+    *format* than table, AddressError for a word that names no port, and the errors of a sweep.
+    """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.errors import UsageError
     from ibkeys.topology.directory import Directory
 
     if only is not None and format != "table":
         raise UsageError(f"--only and -f {format} exclude each other")
-    chosen = PortFilter(filters)
+    filter = PortFilter(filters)
     with open_source(where) as source:
-        found = sweep_for(source, where, chosen, Wanted())
-    directory = Directory(found)
-    ports = [port for port in _ports(directory, words) if not chosen.is_given or chosen.keeps(port)]
-    errors = errors_of(found, chosen.concerns)
+        topology = sweep_for(source, where, filter, Wanted())
+    directory = Directory(topology)
+    ports = [port for port in _ports(directory, words) if not filter.is_given or filter.keeps(port)]
+    errors = errors_of(topology, filter.concerns)
     if only is not None:
         for port in ports:
             value = VALUES[only](directory, port)
@@ -59,32 +63,32 @@ def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: 
     elif not write_document(
         format,
         DISCOVER_NAMES,
-        lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": found.unreached},
+        lambda: {"ports": [*map(_document, ports)], "errors": errors, "unreached": topology.unreached},
         map(_document, ports),
     ):
         titles = ("Name", "Port", "LID", "Port GUID", "Switch port")
         write_table(titles, (_cells(directory, port) for port in ports))
-        if not (words or chosen.is_given):
-            write_unreached(found.unreached)
+        if not (words or filter.is_given):
+            write_unreached(topology.unreached)
     return finish(errors, format)
 
 
-def say_guids(words: Iterable[str]) -> None:
-    """Allow messages to show those of *words* that are GUIDs.
+def exempt_guids(words: Iterable[str]) -> None:
+    """Allow messages to show the words among *words* that are GUIDs.
 
-    Otherwise they would be hidden, because they look like keys.
+    Otherwise messages would hide them, because they look like keys.
     """
     from ibkeys.client.address import parse_guids
     from ibkeys.errors import AddressError
 
     for word in words:
-        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # the latter: a switch with its port
+        guid = word if is_spelled_as_guid(word) else word.rpartition(":")[0]  # GUID:PORT names a port of a switch
         if is_spelled_as_guid(guid):
             try:
                 for address in parse_guids(guid):
                     typed.exempt_guid(address.guid)
             except AddressError:
-                continue  # the word's reader reports it
+                continue  # the code that looks the word up raises the error
 
 
 def _ports(directory: Directory, words: tuple[str, ...]) -> list[Port]:

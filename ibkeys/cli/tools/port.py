@@ -34,11 +34,11 @@ _GROUPS: Final[Mapping[str, tuple[tuple[Field, ...], Callable[[JsonRow], bool]]]
     "caps": (CAPS, lambda row: not is_external(row)),
     "counters": (COUNTERS, lambda row: True),
 }
-"""The fields of each option, and the ports that a table has for it."""
-_OVERVIEW: Final = frozenset(field.name for field in (STATE, *ENFORCEMENT[:2], *COUNTERS))
-"""The fields of a table of many ports without such an option, as many as fit a screen."""
+"""For each option its fields, and a function that returns whether a table lists a port with this option."""
+_OVERVIEW_FIELDS: Final = frozenset(field.name for field in (STATE, *ENFORCEMENT[:2], *COUNTERS))
+"""The fields in a table of many ports without such an option: as many as fit a screen."""
 _CONSTRAINT_ERRORS: Final = {"xmit_constraint_errors": "transmitted", "rcv_constraint_errors": "received"}
-"""The attribute of `ConstraintErrors` by the JSON name."""
+"""The attributes of `ConstraintErrors`, by their JSON names."""
 
 
 @command("port-show")
@@ -59,7 +59,7 @@ def port_show(asked: ShownPorts, **groups: bool) -> int:
     is_all = not any(groups.values())
     chosen = [name for name in _GROUPS if is_all or groups[name]]
     fields = [*([STATE] if is_all else []), *(field for name in chosen for field in _GROUPS[name][0])]
-    dropped: dict[Port, ConstraintErrors] = {}
+    constraint_errors: dict[Port, ConstraintErrors] = {}
 
     def read(handle: ReadablePort) -> None:
         handle.read_port_info()
@@ -70,23 +70,26 @@ def port_show(asked: ShownPorts, **groups: bool) -> int:
         from ibkeys.discovery.port_counters import enforcing_ports
 
         if "counters" in chosen:
-            dropped.update(source.read_constraint_errors(enforcing_ports(ports)))
+            constraint_errors.update(source.read_constraint_errors(enforcing_ports(ports)))
 
     def values(port: Port) -> dict[str, Any]:
-        known = _values(port, dropped.get(port))
-        return {field.name: known[field.name] for field in fields}
+        all_values = _values(port, constraint_errors.get(port))
+        return {field.name: all_values[field.name] for field in fields}
 
     port_listing = read_port_listing(asked, read, values, read_more=read_dropped)
-    _say_unread(dropped)
-    if "enforcement" in chosen and not port_listing.is_sweep:  # a single port does not report its neighbour
+    _note_unread(constraint_errors)
+    if "enforcement" in chosen and not port_listing.is_sweep:  # only a sweep reads the neighbour of a port
         for row in port_listing.ports:
             row["peer"] = None
-    shown = _in_table(fields, port_listing, is_all, dropped)
-    return show(PORT_SHOW, port_listing, shown, asked, lambda row: any(_GROUPS[name][1](row) for name in chosen))
+    table_fields = _in_table(fields, port_listing, is_all, constraint_errors)
+    return show(PORT_SHOW, port_listing, table_fields, asked, lambda row: any(_GROUPS[name][1](row) for name in chosen))
 
 
 def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:
-    """Return all values that the command can show of a port, by their JSON names."""
+    """Return all values that the command can show about a port, by their JSON names.
+
+    *errors*: its constraint errors; None if they were not read.
+    """
     from ibkeys.mad.const import CapabilityMask
     from ibkeys.topology.enforcement import ENFORCEMENT_BITS, as_shown, may_enforce
 
@@ -108,7 +111,7 @@ def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:
 
 
 def _suppression(port: Port) -> int | None:
-    """Return the bad P_Key traps that an end port suppresses for multicast packets; 0: none.
+    """Return the value of MulticastPKeyTrapSuppressionEnabled of an end port; 0: it suppresses no trap.
 
     None if it was not read, if the port lacks the capability, and for an external port of a switch.
     """
@@ -121,32 +124,33 @@ def _suppression(port: Port) -> int | None:
 
 
 def _in_table(
-    fields: Sequence[Field], port_listing: PortListing, is_all: bool, dropped: Mapping[Port, ConstraintErrors]
+    fields: Sequence[Field], port_listing: PortListing, is_all: bool, constraint_errors: Mapping[Port, ConstraintErrors]
 ) -> list[Field]:
-    """Return *fields* for the table.
+    """Return *fields* for the table: fields that it leaves out have no title.
 
-    Fields without a column have no title; constraint errors of ports that were not asked are "-".
+    Constraint errors are "-" for ports that were not queried for them. *is_all*: whether no option chose the fields.
+    *constraint_errors*: the results of the ports that were queried.
     """
     hidden = set() if port_listing.is_sweep else {"peer"}
     if is_all and port_listing.is_sweep:
-        hidden = {field.name for field in fields} - _OVERVIEW
+        hidden = {field.name for field in fields} - _OVERVIEW_FIELDS
     if all(row.get(SUPPRESSION) is None for row in port_listing.ports):
         hidden.add(SUPPRESSION)
-    asked = {(port.identity()["node_guid"], port.num) for port in dropped}
+    queried = {(port.identity()["node_guid"], port.num) for port in constraint_errors}
 
     def errors(name: str) -> Callable[[JsonRow], Any]:
-        return lambda row: row[name] if (row["node_guid"], row["port"]) in asked else NOTHING
+        return lambda row: row[name] if (row["node_guid"], row["port"]) in queried else NOTHING
 
-    shown = [each._replace(title="") if each.name in hidden else each for each in fields]
-    return [each._replace(text=errors(each.name)) if each.name in _CONSTRAINT_ERRORS else each for each in shown]
+    visible = [each._replace(title="") if each.name in hidden else each for each in fields]
+    return [each._replace(text=errors(each.name)) if each.name in _CONSTRAINT_ERRORS else each for each in visible]
 
 
-def _say_unread(dropped: Mapping[Port, ConstraintErrors]) -> None:
-    """Note the switch ports whose PortCounters were not read.
+def _note_unread(constraint_errors: Mapping[Port, ConstraintErrors]) -> None:
+    """Write a note about the switch ports whose PortCounters were not read.
 
-    They are read by LID and P_Key, so a link alone is not enough.
+    PortCounters are read by LID and P_Key, so the answers to SMPs do not mean that they can be read.
     """
-    unread = [(port, errors.error) for port, errors in dropped.items() if errors.error is not None]
+    unread = [(port, errors.error) for port, errors in constraint_errors.items() if errors.error is not None]
     if unread:
         port, error = unread[0]
         exits.note(f"constraint errors of {counted(len(unread), 'switch port')} are not known; {port}: {error}")

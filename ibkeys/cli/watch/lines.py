@@ -11,7 +11,7 @@ from ibkeys.watch.event import Event, EventEnd, EventKind
 
 LONGEST_NAME: Final = 20
 _PLAIN: Final = re.compile(r"(?!LID [0-9]|0x)\w[\w ./;:+-]*")
-"""Names that need no quotes: those that do not look like a LID or GUID, and do not begin with a blank."""
+"""Names that need no quotes: they cannot be mistaken for a LID or GUID, and their characters are plain."""
 _COUNTERS: Final[dict[EventKind, str]] = {
     "m_key-violations": "M_KeyViolations",
     "p_key-violations": "P_KeyViolations",
@@ -21,43 +21,43 @@ _COUNTERS: Final[dict[EventKind, str]] = {
 }
 
 
-class Lines:
-    """Makes the lines of events in their order; a new day has a line of its own.
+class EventLines:
+    """Turns events, one after the other, into lines. Before the first event of a day there is a line with the date.
 
-    *with_guids*: each event has a second line with GUIDs and LIDs, and lines for its uncertain parts.
+    *with_guids*: whether each event has a second line with GUIDs and LIDs, and lines about its uncertain parts.
     """
 
     def __init__(self, with_guids: bool) -> None:
         self._with_guids = with_guids
         self._day = ""
 
-    def of(self, event: Event) -> list[str]:
-        """Return the lines of *event*."""
+    def lines_of(self, event: Event) -> list[str]:
+        """Return the lines for *event*."""
         day, _, time = event.time.rstrip("Z").partition("T")
         lines = [] if day == self._day else [f"{day} (times in UTC)"]
         self._day = day
         doubt = " (?)" if event.doubtful else ""
-        lines.append(f"{time}  {_what(event, _since(event, day))}{_policy(event)}{doubt}")
+        lines.append(f"{time}  {_what_happened(event, _since(event, day))}{_policy(event)}{doubt}")
         if self._with_guids:
             lines += [f"          {line}" for line in (_identities(event), *event.doubtful)]
         return [clean(line) for line in lines]
 
 
-def _what(event: Event, since: str) -> str:
+def _what_happened(event: Event, since: str) -> str:
     kind = event.kind
     rest = f"; {event.detail}" if event.detail else ""
     if kind in _COUNTERS:
-        rose = f" +{event.count}{since}" if event.count else ""
-        return f"{_COUNTERS[kind]}{rose}, now {event.value}, at {_name(event.at)}{rest}"
-    often = f" ({event.count} times{since})" if event.count > 1 else ""
+        increase = f" +{event.count}{since}" if event.count else ""
+        return f"{_COUNTERS[kind]}{increase}, now {event.value}, at {_name(event.at)}{rest}"
+    repeats = f" ({event.count} times{since})" if event.count > 1 else ""
     if not kind.startswith("bad-"):
-        return f"{kind.replace('-', ' ')} at {_name(event.at)}{rest}{often}"
+        return f"{kind.replace('-', ' ')} at {_name(event.at)}{rest}{repeats}"
     words = f"{_key(event)}: {_name(event.sender)} > {_name(event.receiver)}"
     if kind == "bad-m_key" and event.method:
         words += f", {event.method}({event.attribute})"
     if event.receiver != event.at:
         words += f", stopped at {_name(event.at)}"
-    return words + rest + often
+    return words + rest + repeats
 
 
 def _key(event: Event) -> str:
@@ -75,7 +75,10 @@ def _policy(event: Event) -> str:
 
 
 def _since(event: Event, day: str) -> str:
-    """Return since when an event is counted, with the day if it is another one; "" for a single event."""
+    """Return the words for the time since which repeats of *event* are counted; "" for a single event.
+
+    *day*: the day of the event; if the counting began on another day, the words have that day.
+    """
     if event.since in ("", event.time):
         return ""
     since_day, _, since = event.since.rstrip("Z").partition("T")
@@ -83,7 +86,10 @@ def _since(event: Event, day: str) -> str:
 
 
 def _name(end: EventEnd | None) -> str:
-    """Return an end as ``NAME[PORT]``; a name that could be mistaken for something else is quoted."""
+    """Return *end*, a port of an event, as ``NAME[PORT]``. A name that could be mistaken for a LID or GUID is quoted.
+
+    A port that no sweep found has its LID or GUID in place of the name; None is "?".
+    """
     if end is None:
         return UNREADABLE
     if not end.is_known:

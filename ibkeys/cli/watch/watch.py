@@ -1,4 +1,4 @@
-"""The command `watch`: wrong keys as they are tried, from Reports of the SA, counters or OpenSM's log."""
+"""The command `watch`: reporting wrong keys as they are tried, from Reports of the SA, counters or OpenSM's log."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ COMMAND: Final = "watch"
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _WatchOptions:
     """The options of `watch`: the sources, the end, and the form of the output."""
 
     all_traps: bool = options.field(
@@ -76,11 +76,11 @@ class _Asked:
 
 
 @command(COMMAND)
-@options.group("asked", _Asked)
+@options.group("asked", _WatchOptions)
 @options.sa
 @ufm_options
 @options.fabric
-def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
+def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _WatchOptions) -> int:
     """Show who tries a wrong key, and where, as it happens.
 
     Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
@@ -94,8 +94,8 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
     from ibkeys.watch.watching import Watch, WatchSettings
 
     words = split_command(asked.command) if asked.command is not None else None
-    # Mistakes in the policy raise before anything is sent.
-    read = read_accepted(asked.policy, ufm) if asked.policy is not None else None
+    # The policy is read here so that a mistake in it is reported before anything is sent.
+    policy = read_accepted(asked.policy, ufm) if asked.policy is not None else None
     sm_key = sm_key_of(where)
     if asked.opensm_log is not None and (is_given("smkey") or asked.all_traps):
         raise UsageError("--opensm-log replaces Reports: omit --smkey and --all-traps")
@@ -103,28 +103,28 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _Asked) -> int:
         float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
     )
     notifier = Notifier(os.environ, time.monotonic)
-    with Interrupts() as interrupts, _followed(asked.opensm_log) as log:
+    with Interrupts() as interrupts, _follow_log(asked.opensm_log) as log:
         commands = EventCommand(words, exits.warn) if words is not None else None
         format = asked.format or ("table" if sys.stdout.isatty() else "json")
         outlet = EventWriter(format, where.verbose > 0, commands, interrupts, notifier)
         traps = _traps(asked.all_traps) if log is None else ()
-        with _listening(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
-            partitions = _partitions(asked.policy, read, fabric)
+        with _open_and_subscribe(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
+            partitions = _partitions(asked.policy, policy, fabric)
             watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
-            _run(watching, outlet, _begins(subscriber, log, settings))
+            _run(watching, outlet, _sources_in_words(subscriber, log, settings))
     return exits.DONE
 
 
-def _run(watching: Watch, outlet: EventWriter, begins: str) -> None:
-    """Watch until the end, then write the remaining events and the summary.
+def _run(watching: Watch, outlet: EventWriter, beginning: str) -> None:
+    """Watch until a signal or a limit ends it, then write the remaining events and the summary.
 
-    *begins*: the message when the watch begins.
+    *beginning*: the message to write when the watch has begun.
     """
     from ibkeys.cli.watch.event_writer import ReaderGone
 
     try:
         watching.start()
-        outlet.ready(begins)
+        outlet.ready(beginning)
         watching.run()
     except (KeyboardInterrupt, ReaderGone):
         outlet.say("ending")
@@ -146,7 +146,7 @@ def _traps(all_of_them: bool) -> tuple[int, ...]:
     return (*SECURITY_TRAPS, *further) if all_of_them else SECURITY_TRAPS
 
 
-def _followed(path: str | None) -> AbstractContextManager[FollowedFile | None]:
+def _follow_log(path: str | None) -> AbstractContextManager[FollowedFile | None]:
     from ibkeys.watch.following import FollowedFile
 
     if path is None:
@@ -156,12 +156,13 @@ def _followed(path: str | None) -> AbstractContextManager[FollowedFile | None]:
 
 
 @contextmanager
-def _listening(
+def _open_and_subscribe(
     where: Where, sa: AskSa, sm_key: SMKey | None, traps: tuple[int, ...], notifier: Notifier, has_counters: bool
 ) -> Iterator[tuple[Fabric, Subscriber | None]]:
     """Open the fabric and subscribe to *traps*; at the end of the block the subscriptions end.
 
-    Yields None as subscriber if there are no traps or `_subscribed` returns None.
+    Yields the fabric and the subscriber. The subscriber is None if there are no traps, or if subscribing failed and the
+    counters are watched (*has_counters*). Raises the errors of `open_fabric` and `_subscribe`.
     """
     from ibkeys.client.reports import Subscriber
     from ibkeys.fabric.subnet_manager import OwnSmLid
@@ -169,7 +170,7 @@ def _listening(
     from ibkeys.umad.tap import Tap
     from ibkeys.watch.systemd import SignsOfLife
 
-    made: list[Subscriber] = []
+    subscribers: list[Subscriber] = []
 
     def around(port: UmadPort) -> UmadPort:
         if notifier.wants_signs:
@@ -178,11 +179,11 @@ def _listening(
             return port
         lid = sa.sm_port
         sm_lid = None if lid is None else lambda: lid
-        made.append(Subscriber(port, traps, sm_key or NO_SM_KEY, sm_lid=sm_lid, pkey_index=sa.pkey_idx))
-        return made[0].port
+        subscribers.append(Subscriber(port, traps, sm_key or NO_SM_KEY, sm_lid=sm_lid, pkey_index=sa.pkey_idx))
+        return subscribers[0].port
 
     with open_fabric(where, around=around) as fabric:
-        subscriber = _subscribed(made[0], sm_key is not None, has_counters) if made else None
+        subscriber = _subscribe(subscribers[0], sm_key is not None, has_counters) if subscribers else None
         if subscriber is not None and sa.sm_port is None:
             subscriber.ask_sm_lid = OwnSmLid(fabric)
         try:
@@ -193,10 +194,11 @@ def _listening(
                 exits.warn(f"the subscriptions were not ended: {problem}")
 
 
-def _subscribed(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
-    """Subscribe, and return the subscriber; None if this fails without an SM_Key and the counters are still watched.
+def _subscribe(subscriber: Subscriber, with_key: bool, has_counters: bool) -> Subscriber | None:
+    """Subscribe at the SA, and return the subscriber.
 
-    Raises MadStatusError, NoReply, SendRefused, Unreachable.
+    Returns None, with a warning, if this fails, no SM_Key was given (*with_key*) and the counters are watched
+    (*has_counters*). Otherwise a failure raises MadStatusError, NoReply, SendRefused or Unreachable.
     """
     try:
         subscriber.subscribe()
@@ -216,13 +218,13 @@ def _partitions(name: str | None, policy: Policy | None, fabric: Fabric) -> Part
     return PartitionNames(policy) if policy is not None else None
 
 
-def _begins(subscriber: Subscriber | None, log: FollowedFile | None, settings: WatchSettings) -> str:
-    """Return the sources of the watch in words."""
-    heard = []
+def _sources_in_words(subscriber: Subscriber | None, log: FollowedFile | None, settings: WatchSettings) -> str:
+    """Return the message that names the sources of the watch."""
+    sources = []
     if subscriber is not None:
-        heard.append(f"{counted(len(subscriber.traps), 'trap')} of the SA at LID {subscriber.sm_lid}")
+        sources.append(f"{counted(len(subscriber.traps), 'trap')} of the SA at LID {subscriber.sm_lid}")
     if log is not None:
-        heard.append(str(log.path))
+        sources.append(str(log.path))
     if settings.interval:
-        heard.append(f"counters every {settings.interval:.0f} s")
-    return f"watching {', '.join(heard) or 'nothing'}"
+        sources.append(f"counters every {settings.interval:.0f} s")
+    return f"watching {', '.join(sources) or 'nothing'}"

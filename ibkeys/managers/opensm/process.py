@@ -20,7 +20,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.command_line import CommandLine, read_command_line
 from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
-from ibkeys.simulated_host import SimulatedHost, of_environment, of_mounts, own
+from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
 """The places of OpenSM's configuration in distributions; a running OpenSM may use another file (``-F``)."""
@@ -194,12 +194,12 @@ def opensm_processes(
 
 def _simulated_host(host: HostFiles, process: Path) -> SimulatedHost | None:
     """Return the simulated host that a process runs on; None if it is a real one, or if nothing shows it."""
-    marked = of_mounts(_text(host, process / "mountinfo", files.LIST))
+    marked = host_of_mounts(_text(host, process / "mountinfo", files.LIST))
     if marked is not None:
         return marked
     words = _words(host, process / "environ") or ()
     variables = dict(word.partition("=")[::2] for word in words)
-    return of_environment(variables, _text(host, process / "status"))
+    return host_of_environment(variables, _text(host, process / "status"))
 
 
 def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ibkeys.simulated_host import SimulatedHost, of_environment, of_mounts
+from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts
 
 _PROC: Final = Path("/proc")
 PATIENCE: Final = 3.0
@@ -37,11 +37,11 @@ def hosted(socket: str | None = None) -> Iterator[HostedProcess]:
 def host_of(process: int) -> SimulatedHost | None:
     """Return the simulated host of a process; None if it has ended, or is on this real host."""
     folder = _PROC / str(process)
-    marked = of_mounts(_text(folder / "mountinfo"))
+    marked = host_of_mounts(_text(folder / "mountinfo"))
     if marked is not None:
         return marked
     words = (word.partition("=") for word in _text(folder / "environ").split("\0"))
-    return of_environment({name: value for name, _, value in words}, _text(folder / "status"))
+    return host_of_environment({name: value for name, _, value in words}, _text(folder / "status"))
 
 
 def end_all(socket: str) -> tuple[int, list[HostedProcess]]:
