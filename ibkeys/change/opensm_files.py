@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile
 from ibkeys.managers.opensm.references import key_references
 from ibkeys.managers.site import Running, verify_master
@@ -88,7 +88,7 @@ class OpensmFiles:
                 written.append((file, former, entry))
         return [entry for _, _, entry in written]
 
-    def kept_of(self, file: OpensmFile) -> FileContents:
+    def kept_of(self, file: OpensmFile) -> FileConversions:
         """Return how the journal keeps the contents of a file: with references to the key store in place of keys."""
         return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 

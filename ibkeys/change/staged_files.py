@@ -14,7 +14,7 @@ from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.change.runner import Found, Proof, StepKind
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
-from ibkeys.host.replacing.staging import Staged
+from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.store.journal import FileEntry, RunningOperation
 
@@ -56,15 +56,15 @@ class StagedFiles(OpensmFiles):
         self.say("waiting until every OpenSM has read its file")
         return [each.entry for each in self.placed]
 
-    def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: RunningOperation) -> Staged:
+    def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: RunningOperation) -> StagedFile:
         """Write a new file, complete and on disk, beside the old one, and return it; it exists until *stack* is
         closed."""
         assert new is not None  # none is removed
         self.say(f"writing beside {file.name}")
         kept = self.kept_of(file)
-        return stack.enter_context(file.machine.stage(operation, file.seen, new, contents=kept, rights=file.rights))
+        return stack.enter_context(file.machine.stage(operation, file.seen, new, conversions=kept, rights=file.rights))
 
-    def _put(self, contents: NewFiles, ready: Sequence[Staged]) -> None:
+    def _put(self, contents: NewFiles, ready: Sequence[StagedFile]) -> None:
         began = self.clock.now()
         for (file, after), staged in zip(contents, ready, strict=True):
             self._refuse_late(began)

@@ -34,22 +34,23 @@ class FileFact:
 
     @property
     def is_private(self) -> bool:
-        """Whether the mode alone keeps group and others out. It decides whether a file has to be closed;
-        `others_can_read` says whether others can read it now."""
+        """Whether the mode alone keeps group and others out. A command that takes rights away looks at this property:
+        a directory above that stops others today may be opened later. `others_can_read` says whether others can read
+        the file now."""
         return not self.mode & (stat.S_IRWXG | stat.S_IRWXO)
 
     @property
     def others_can_read(self) -> bool:
-        """Whether others than owner and root can read it: the mode lets them, and no directory above stops them. All
-        code uses this property to decide whether a file is secret: a file of mode 0644 below a directory of mode 0700
-        is. For a directory of another user see `strange_owners`. The rights that an ACL gives are within the group's
-        bits of the mode (acl(5)).
+        """Whether users other than owner and root can read the file: its mode lets them, and no directory above stops
+        them. A file is secret if they cannot. So a file of mode 0644 below a directory of mode 0700 is secret. A
+        directory of another user is not considered here: see `strange_owners`. The rights that an ACL gives are within
+        the group's bits of the mode (acl(5)).
         """
         return self._others_can(stat.S_IRGRP, stat.S_IROTH)
 
     @property
     def others_can_write(self) -> bool:
-        """Whether others than owner and root can write it, or put another file in its place."""
+        """Whether users other than owner and root can write the file, or put another file in its place."""
         if self._others_can(stat.S_IWGRP, stat.S_IWOTH):
             return True
         return any(mode & (stat.S_IWGRP | stat.S_IWOTH) and not mode & stat.S_ISVTX for _, mode, _ in self.parents)
@@ -80,7 +81,8 @@ def stat_file(path: Path) -> FileFact:
 
 
 def fact_of(path: Path, status: os.stat_result, parents: Iterable[tuple[Path, os.stat_result]]) -> FileFact:
-    """Return the facts of a file from its *status*; *parents*: the directories above, the nearest first."""
+    """Return the facts of the file *path* from its *status*. *parents*: the directories above with their status, the
+    nearest first."""
     return FileFact(
         path,
         stat.S_IMODE(status.st_mode),

@@ -1,7 +1,7 @@
 """Reading the files of a host: of this one, or of another one by a shell there (`ibkeys.managers.elsewhere.remote`).
 
-What looks for OpenSM and its files asks through `HostFiles`, so that it is written once for every host. Nothing here
-changes a file.
+Code that looks for OpenSM and its files reads them through `HostFiles`, so it is written once for all hosts. Nothing
+here changes a file.
 """
 
 from __future__ import annotations
@@ -14,14 +14,15 @@ from typing import Final, NamedTuple, Protocol
 
 from ibkeys import files
 from ibkeys.host.file_access import FileFact, fact_of
-from ibkeys.host.inside_root import opened, read_inside
+from ibkeys.host.inside_root import open_inside, read_inside
 
 USER_HZ: Final = 100
 """Ticks in a second of the times in /proc/PID/stat, on every machine that runs OpenSM."""
 
 
 class HostTime(NamedTuple):
-    """A host's time: seconds since 1970, seconds since it booted, and the precision of the first in seconds."""
+    """The time of a host. ``now``: seconds since 1970; ``uptime``: seconds since the host booted; ``precision``: that
+    of ``now``, in seconds."""
 
     now: float
     uptime: float
@@ -40,58 +41,59 @@ class HostFiles(Protocol):
         """The host's name as the user gave it; "" for this one."""
 
     def read(self, path: Path, limit: int) -> bytes:
-        """Return all of a regular file, which may have *limit* bytes."""
+        """Return all bytes of a regular file, which may have *limit* bytes at most; OSError for a larger one."""
 
     def stat(self, path: Path) -> FileFact:
         """Return the facts of a file or directory without opening it; symbolic links are followed."""
 
     def link(self, path: Path) -> str:
-        """Return where a symbolic link leads to."""
+        """Return the target of a symbolic link."""
 
     def names(self, path: Path) -> list[str]:
-        """Return the names in a directory, in order."""
+        """Return the sorted names in a directory."""
 
     def processes(self, proc: Path, program: str) -> list[int]:
-        """Return the IDs of the processes that may run *program*; some of them may run another."""
+        """Return the IDs of the processes that may run *program*; some of them may run another program. *proc*: the
+        proc file system of the host; no process is returned if it cannot be read."""
 
     def clock(self) -> HostTime:
         """Return the time of the host."""
 
     def own_user(self) -> int:
-        """Return the user ID with which files are read there."""
+        """Return the user ID with which files are read on the host."""
 
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """The files of this host. No descriptor that this process inherited is read, whatever a path is called: other
-    processes name the files. A path below the root directory of a process is looked up inside that root. ``proc``: the
-    proc file system."""
+    """The files of this host. Their paths come from other processes, so a path such as /dev/stdin is refused: it would
+    mean a descriptor of this process. A path below /proc/PID/root is looked up with that directory as the root.
+    ``proc``: the proc file system."""
 
     name: str = ""
     proc: Path = Path("/proc")
 
     def read(self, path: Path, limit: int) -> bytes:
-        """Return all of a regular file."""
+        """Return all bytes of a regular file."""
         return read_inside(*self._split(path), limit)
 
     def stat(self, path: Path) -> FileFact:
         """Return the facts of a file without opening it."""
-        with opened(*self._split(path)) as place:
+        with open_inside(*self._split(path)) as place:
             return fact_of(path, os.fstat(place.descriptor), place.above)
 
     def _split(self, path: Path) -> tuple[Path, str]:
-        """Return the root directory of a path, and the path inside it."""
+        """Return the root directory of a path, and the path inside that directory."""
         parts = path.relative_to(self.proc).parts if path.is_relative_to(self.proc) else ()
         if len(parts) > 1 and parts[0].isdecimal() and parts[1] == "root":
             return self.proc / parts[0] / "root", "/".join(parts[2:])
         return Path("/"), str(path.absolute())
 
     def link(self, path: Path) -> str:
-        """Return where a symbolic link leads to."""
+        """Return the target of a symbolic link."""
         return os.readlink(path)
 
     def names(self, path: Path) -> list[str]:
-        """Return the names in a directory."""
+        """Return the sorted names in a directory."""
         return sorted(os.listdir(path))
 
     def processes(self, proc: Path, program: str) -> list[int]:

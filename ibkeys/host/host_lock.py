@@ -1,8 +1,8 @@
-"""A lock beside a file of an OpenSM of this host, which tells a second administrator who is making a change there. The
-file is locked by flock(2) and filled with its holder before it gets its name, so it is never visible empty or unlocked.
-The kernel frees the lock when its process ends; the file stays then, and is stale. An existing file is read and
-removed, but never written: a user with write access to the folder may have made it a link, a FIFO or another user's
-file.
+"""A lock file beside a file of an OpenSM of this host: it tells a second administrator who is making a change there. It
+is locked by flock(2), and has the line about its holder, before it gets its name, so it is never visible empty or
+unlocked. The kernel frees the lock when the holder's process ends; the lock file stays then, and is stale. An existing
+lock file is read and removed, but never written: a user with write access to the folder may have put a link, a FIFO or
+another user's file there.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ibkeys.errors import FileError
 from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file
 from ibkeys.host.replacing.looked_up import Metadata
-from ibkeys.host.replacing.names import new_name, unfinished
+from ibkeys.host.replacing.names import new_name, unfinished_name
 from ibkeys.host.replacing.replace import remove_unfinished
 
 LONGEST: Final = 4 * files.KIB
@@ -43,13 +43,14 @@ class FoundLock:
 
 @dataclass(frozen=True, slots=True)
 class LockHere:
-    """A lock that this process holds, by a descriptor."""
+    """A lock that this process holds. ``descriptor``: the open lock file, locked by flock(2)."""
 
     file: Path
     descriptor: int
 
     def release(self) -> None:
-        """Remove the file, if it is still this one, and free the lock. Raises FileError."""
+        """Remove the lock file, unless another file has its name by now, and free the lock. Raises FileError if it
+        cannot be removed; the lock is free then too."""
         try:
             if _is_at(self.file, self.descriptor):
                 os.unlink(self.file)
@@ -60,14 +61,17 @@ class LockHere:
 
 
 def lock_file(path: Path) -> Path:
-    """Return the lock file of *path*, beside it. No file that replaces another one has such a name."""
+    """Return the lock file of *path*, in the same folder. Its name differs from those of the temporary files there
+    (`ibkeys.host.replacing.names`), so no cleaning-up removes it."""
     return path.with_name(f".{path.name}.ibkeys-lock")
 
 
 def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
-    """Take the lock beside *path*, with *text* in it; if there is a lock already, return that one as it was found.
-    *stale*: the text of a stale lock that may be taken over. None if the folder does not exist, or this user may make
-    no file in it. Raises FileError for a file that is not regular, and for other errors.
+    """Take the lock beside *path* and return it; if there is a lock already, return that lock as a `FoundLock`. Return
+    None if the folder does not exist, or this user may create no file in it.
+
+    *text*: the contents of the new lock file. *stale*: the contents of a lock file that may be taken over if no running
+    process holds it. Raises FileError if the lock file is not regular, and for other failures.
     """
     file = lock_file(path)
     for _ in range(TRIES):
@@ -91,7 +95,8 @@ def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LockHere |
 
 
 def find_lock(path: Path) -> FoundLock | None:
-    """Return the lock that lies beside *path*, None for none. Raises FileError."""
+    """Return the lock beside *path*, None if there is none. Raises FileError if the lock file is not regular or cannot
+    be read."""
     file = lock_file(path)
     try:
         return _look(file, None)
@@ -102,7 +107,8 @@ def find_lock(path: Path) -> FoundLock | None:
 
 
 def _look(file: Path, stale: bytes | None) -> FoundLock | None:
-    """Return the existing lock; None if there is none, or if it was removed because it may be taken over.
+    """Return the existing lock; None if there is none. A lock file that no process holds, with the contents *stale*, is
+    removed, and None is returned.
 
     Raises OSError, FileError.
     """
@@ -123,22 +129,22 @@ def _look(file: Path, stale: bytes | None) -> FoundLock | None:
         text = os.pread(descriptor, LONGEST, 0)
         if is_held or text != stale:
             return FoundLock(text, is_held)
-        os.unlink(file)  # still locked: of several who take it over one succeeds
+        os.unlink(file)  # this process still has it locked, so only one of several processes can take it over
         return None
 
 
 def _make(file: Path, text: bytes) -> LockHere | None:
-    """Make a new lock and return it; None if another process made one first, or removed the unfinished file as a
-    left-over. Raises OSError."""
-    folder = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    draft = unfinished(new_name(file.name))
-    with closing_descriptor(folder):
-        descriptor = new_file.create(folder, draft)
+    """Make a new lock and return it; None if another process made one first, or took the incomplete file for a
+    left-over and removed it. Raises OSError."""
+    folder_fd = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    draft = unfinished_name(new_name(file.name))
+    with closing_descriptor(folder_fd):
+        descriptor = new_file.create(folder_fd, draft)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
             new_file.fill(descriptor, text, Metadata(_MODE))
-            os.link(draft, file.name, src_dir_fd=folder, dst_dir_fd=folder, follow_symlinks=False)
-            os.fsync(folder)
+            os.link(draft, file.name, src_dir_fd=folder_fd, dst_dir_fd=folder_fd, follow_symlinks=False)
+            os.fsync(folder_fd)
         except (FileExistsError, FileNotFoundError, BlockingIOError):
             os.close(descriptor)
             return None
@@ -147,7 +153,7 @@ def _make(file: Path, text: bytes) -> LockHere | None:
             raise
         finally:
             with suppress(FileNotFoundError):
-                os.unlink(draft, dir_fd=folder)
+                os.unlink(draft, dir_fd=folder_fd)
         return LockHere(file, descriptor)
 
 
@@ -160,7 +166,7 @@ def _is_held(descriptor: int) -> bool:
 
 
 def _is_at(file: Path, descriptor: int) -> bool:
-    """Return whether the path still leads to the open file."""
+    """Return whether the path *file* still leads to the open file *descriptor*."""
     try:
         return os.path.samestat(os.lstat(file), os.fstat(descriptor))
     except FileNotFoundError:

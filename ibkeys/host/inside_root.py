@@ -27,7 +27,8 @@ _LOOK: Final = os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC
 READ_WARILY: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC
 """Flags to open a file that other users may have put there: no link is followed, no device blocks, and none becomes the
 controlling terminal."""
-NO_NAME: Final = "it is a descriptor of that process"
+IS_DESCRIPTOR: Final = "it is a descriptor of that process"
+"""The reason why a path through a link of /proc is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +44,9 @@ class ResolvedName:
 
 
 @contextmanager
-def opened(root: Path, path: str) -> Iterator[ResolvedName]:
-    """Look *path* up with *root* as the root directory, and return its place while the context is open. Raises
-    OSError."""
+def open_inside(root: Path, path: str) -> Iterator[ResolvedName]:
+    """Look *path* up with *root* as the root directory, and yield the result; its descriptors are closed at the end of
+    the block. Raises OSError; its subclass NameOfDescriptor for a path through a link of /proc."""
     if "\0" in path:
         raise OSError(errno.EINVAL, "a name with a NUL byte")
     with ExitStack() as closing:
@@ -55,7 +56,8 @@ def opened(root: Path, path: str) -> Iterator[ResolvedName]:
             closing.callback(os.close, descriptor)
             return descriptor
 
-        passed = [("", look(str(root), None, os.O_PATH | os.O_CLOEXEC))]  # each directory on the way, and the end
+        # The directories of the path so far, by name and descriptor. At the end also the file that the path leads to.
+        passed = [("", look(str(root), None, os.O_PATH | os.O_CLOEXEC))]
         parts = path.split("/")[::-1]
         links = 0
         while parts:
@@ -76,7 +78,7 @@ def opened(root: Path, path: str) -> Iterator[ResolvedName]:
             if links > MOST_LINKS:
                 raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
             if _is_of_proc(found):
-                raise NameOfDescriptor(errno.EINVAL, NO_NAME)
+                raise NameOfDescriptor(errno.EINVAL, IS_DESCRIPTOR)
             target = os.readlink("", dir_fd=found)
             if target.startswith("/"):
                 del passed[1:]
@@ -90,13 +92,15 @@ def opened(root: Path, path: str) -> Iterator[ResolvedName]:
 
 
 class NameOfDescriptor(OSError):
-    """A path leads through a link of /proc."""
+    """A path leads through a link of /proc, which means an open file of the process that follows it."""
 
 
 def read_inside(root: Path, path: str, limit: int) -> bytes:
-    """Return all of a regular file, which may have *limit* bytes. Raises OSError."""
-    with opened(root, path) as place:
-        files.refuse_mode(os.fstat(place.descriptor).st_mode)  # before it is opened: that alone makes some devices act
+    """Return all bytes of a regular file. *path* is looked up with *root* as the root directory. Raises OSError, also
+    if the file has more than *limit* bytes."""
+    with open_inside(root, path) as place:
+        # The check comes before the file is opened for reading: opening alone makes some devices act.
+        files.refuse_mode(os.fstat(place.descriptor).st_mode)
         descriptor = os.open(place.name, READ_WARILY, dir_fd=place.directory)
         with closing_descriptor(descriptor):
             files.refuse_mode(os.fstat(descriptor).st_mode)
@@ -104,8 +108,8 @@ def read_inside(root: Path, path: str, limit: int) -> bytes:
 
 
 def _is_of_proc(descriptor: int) -> bool:
-    """Return whether a descriptor belongs to a proc file system. The type is the first number in the result of
-    fstatfs."""
+    """Return whether an open file is in a proc file system. fstatfs(2) writes the type of the file system as the first
+    number of its result. Raises OSError."""
     status = (ctypes.c_long * 64)()
     if _libc.fstatfs(descriptor, status) != 0:
         number = ctypes.get_errno()

@@ -9,7 +9,7 @@ from typing import Final, Self
 from ibkeys.printable import clean, shortened
 
 _MOST: Final = 64
-"""Most characters of a name in the line."""
+"""Most characters of the user, host or command in the line."""
 _LINE: Final = re.compile(r"([^\t]+)\t([^\t]+)\t([^\t]+)\t([0-9TZ:-]{20})\t([0-9]{1,10})\t([0-9a-f]{32})\n?")
 
 
@@ -27,14 +27,14 @@ class LockHolder:
     journal: str
 
     def line(self) -> bytes:
-        """Return the text of the lock file."""
+        """Return the contents of the lock file: one line with all fields."""
         names = [clean(each)[:_MOST] or "?" for each in (self.user, self.host, self.command)]
         return ("\t".join([*names, self.since, str(self.process), self.journal]) + "\n").encode()
 
     @classmethod
     def read(cls, text: bytes) -> Self | None:
-        """Return the holder in a lock file; None if its text was not made by `line`: any user with write access to the
-        folder may have put it there."""
+        """Return the holder from the contents of a lock file; None if `line` cannot have made them: any user with
+        write access to the folder may have put a file there."""
         try:
             found = _LINE.fullmatch(text.decode())
         except UnicodeDecodeError:
@@ -46,7 +46,8 @@ class LockHolder:
 
 
 def holder_in_words(text: bytes) -> str:
-    """Return the holder in a lock file in words: user, host, command, start time and process."""
+    """Return the holder, from the contents of a lock file, in words for a message: user, host, command, start time and
+    process. If the contents name no holder, they are quoted in part."""
     holder = LockHolder.read(text)
     if holder is None:
         return f"an unknown holder, for it does not say who ({shortened(clean(text.decode('utf-8', 'replace')))})"

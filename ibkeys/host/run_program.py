@@ -9,28 +9,29 @@ from typing import Final
 
 _SECONDS: Final = 5.0
 _REASON_LINES: Final = 2
-"""Number of first lines of standard error that are kept as the reason of a failure."""
+"""Number of lines of standard error, from the first, that make the reason of a failure."""
 
 RunProgram = Callable[[Sequence[str]], str | None]
 """A function that runs a program and returns its output, None if it does not exist or failed."""
 
 
 @dataclass(frozen=True, slots=True)
-class Ran:
-    """The result of running a program. ``printed``: its output, None if it does not exist or failed. ``why``: the
-    reason then, from its standard error."""
+class ProgramResult:
+    """The result of running a program. ``output``: its standard output, None if the program does not exist or failed.
+    ``reason``: why it failed, from its standard error; "" if it did not."""
 
-    printed: str | None
-    why: str = ""
+    output: str | None
+    reason: str = ""
 
 
 def run_program(command: Sequence[str]) -> str | None:
-    """Run *command* for a few seconds at most; return its output, None if it does not exist or failed."""
-    return run_with_reason(command, _SECONDS).printed
+    """Run *command* for 5 seconds at most; return its standard output, None if the program does not exist, fails or
+    takes longer."""
+    return run_with_reason(command, _SECONDS).output
 
 
-def run_with_reason(command: Sequence[str], seconds: float) -> Ran:
-    """Run *command* for *seconds* at most; return its output, or the reason of a failure."""
+def run_with_reason(command: Sequence[str], seconds: float) -> ProgramResult:
+    """Run *command* for *seconds* at most; return its standard output, or the reason of a failure."""
     try:
         done = subprocess.run(
             command,
@@ -42,9 +43,10 @@ def run_with_reason(command: Sequence[str], seconds: float) -> Ran:
             check=False,
         )
     except subprocess.TimeoutExpired:
-        return Ran(None, f"it took more than {seconds:.0f} s")
+        return ProgramResult(None, f"it took more than {seconds:.0f} s")
     except (OSError, subprocess.SubprocessError) as error:
-        return Ran(None, str(error))
+        return ProgramResult(None, str(error))
     if done.returncode != 0:
-        return Ran(None, "; ".join(done.stderr.split("\n")[:_REASON_LINES]).strip("; ") or f"exit {done.returncode}")
-    return Ran(done.stdout)
+        reason = "; ".join(done.stderr.split("\n")[:_REASON_LINES]).strip("; ")
+        return ProgramResult(None, reason or f"exit {done.returncode}")
+    return ProgramResult(done.stdout)

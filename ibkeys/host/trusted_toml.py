@@ -1,4 +1,4 @@
-"""Settings files of this program in TOML, which decide what a command does: they are used only if no other user can
+"""Settings files of this program in TOML. They decide what a command does, so they are used only if no other user can
 write them or put another file in their place."""
 
 from __future__ import annotations
@@ -20,16 +20,17 @@ _MOST_PARTS: Final = 8
 
 
 def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, Any]:
-    """Return the TOML document *data*, which is all of the file *path*. *status*: that of the file that was read.
-    Raises FileFormatError if others can write the file, or it is no TOML. No message repeats a value.
+    """Return the TOML document *data*, which is all of the file *path*, as a dictionary. *status*: the status of the
+    file when it was read. Raises FileFormatError if another user can write the file or replace it, or if it is no TOML.
+    A message never repeats a value from the file.
     """
     try:
-        refuse_what_others_decide(path, status)
+        refuse_writable_by_others(path, status)
         if data.startswith(codecs.BOM_UTF8):
             raise FileFormatError("begins with a byte order mark: save it as UTF-8 without one", str(path))
         text = data.decode("utf-8")
-        named = (line.partition("=")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
-        if any(name.count(".") > _MOST_PARTS for name in named):
+        names = (line.partition("=")[0] for line in text.splitlines() if not line.lstrip().startswith("#"))
+        if any(name.count(".") > _MOST_PARTS for name in names):
             raise FileFormatError("a name with too many parts", str(path))
         return tomllib.loads(text)
     except FileFormatError:
@@ -44,9 +45,9 @@ def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, 
         raise FileFormatError(f"is not TOML: {error}", str(path)) from None
 
 
-def refuse_what_others_decide(path: Path, status: os.stat_result | None = None) -> None:
-    """Raise UsageError if another user can write the file or put another in its place. *status*: that of the file that
-    was read."""
+def refuse_writable_by_others(path: Path, status: os.stat_result | None = None) -> None:
+    """Raise UsageError if another user can write the file or put another file in its place, or if that cannot be
+    determined. *status*: the status of the file when it was read; if given, another file of that name is refused."""
     fact = read_file_fact(path)
     if fact is None or (status is not None and fact.identity != (status.st_dev, status.st_ino)):
         raise UsageError("it is not known who may write it, so it is not used")

@@ -18,7 +18,7 @@ from ibkeys import files
 from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostFiles
-from ibkeys.host.inside_root import NO_NAME
+from ibkeys.host.inside_root import IS_DESCRIPTOR
 from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.managers.opensm.effective_options import EffectiveOptions, OptionSource
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
@@ -174,7 +174,7 @@ class _Look:
         if _DESCRIPTOR.match(str(path)) or (role == "log" and _is_device(path)):
             if role == "log":
                 return InstanceFile(role, path, None, source, certain, problem=f"goes to {path}", lack="no-file")
-            return InstanceFile(role, path, None, source, certain, problem=f"cannot be read: {NO_NAME}")
+            return InstanceFile(role, path, None, source, certain, problem=f"cannot be read: {IS_DESCRIPTOR}")
         return self.at(
             role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, certain
         )

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from ibkeys import files
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
+from ibkeys.host.trusted_toml import parse_trusted, refuse_writable_by_others
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import NO_ENTRY, HostEntry
@@ -94,7 +94,7 @@ def _ssh_config(name: str | None) -> str | None:
         if not Path(name).is_absolute():
             raise UsageError("ssh_config must be an absolute path")
         try:
-            refuse_what_others_decide(Path(name))
+            refuse_writable_by_others(Path(name))
         except UsageError as error:
             raise UsageError(f"ssh_config {name}: {error}") from None
     return name

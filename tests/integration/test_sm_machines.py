@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT
+from ibkeys.host.replacing.conversions import NO_BYTES, NOT_KEPT
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.machines.opening import open_machine
@@ -128,7 +128,7 @@ def test_a_key_file_loses_rights_and_an_opensm_is_stopped(fabric: Served, server
     ):
         assert isinstance(host, OtherHost)
         running = process_of(host, process)
-        entry = host.replace(operation, host.look(options), b"m_key 0xfeed\n", contents=NOT_KEPT, rights=0o600)
+        entry = host.replace(operation, host.look(options), b"m_key 0xfeed\n", conversions=NOT_KEPT, rights=0o600)
         assert (options.stat().st_mode & 0o777, options.read_text()) == (0o600, "m_key 0xfeed\n")
         assert entry.image.after == NO_BYTES
         cache = running.cache

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.host.host_files import HostFiles, LocalFiles
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.staging import Staged
+from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.machines.this_host import ThisHost
 from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.store.journal import FileEntry, RunningOperation
@@ -51,15 +51,15 @@ class NamedHost(ThisHost):
         return ThisHost.replace(self, self._named(operation), seen, *words, **options)
 
     @contextmanager
-    def stage(self, operation: RunningOperation, seen: SeenFile, data: bytes, **options: Any) -> Iterator[Staged]:
+    def stage(self, operation: RunningOperation, seen: SeenFile, data: bytes, **options: Any) -> Iterator[StagedFile]:
         with ThisHost.stage(self, self._named(operation), seen, data, **options) as staged:
             yield staged
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         own = [copy(entry) for entry in entries if entry.image.host == self.name]
         for entry in own:
             entry.image = replace(entry.image, host="")
-        return ThisHost.clean_up(self, own, contents)
+        return ThisHost.clean_up(self, own, conversions)
 
     def guard(self, seconds: float) -> Any:
         return NamedGuard(self.note, seconds) if self.name else None

@@ -22,10 +22,10 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_lock import FoundLock, LockHere
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
-from ibkeys.host.replacing.staging import Staged
+from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
 from ibkeys.managers import site
@@ -159,15 +159,17 @@ class Host:
         data: bytes | None,
         mode: int = 0o644,
         *,
-        contents: FileContents = WITHOUT_KEYS,
+        conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
         self.note("replace")
-        return THIS.replace(self._named(operation), seen, data, mode, contents=contents, rights=rights, owner=owner)
+        return THIS.replace(
+            self._named(operation), seen, data, mode, conversions=conversions, rights=rights, owner=owner
+        )
 
     @contextmanager
-    def _stage(self, staged: AbstractContextManager[Staged]) -> Iterator[Staged]:
+    def _stage(self, staged: AbstractContextManager[StagedFile]) -> Iterator[StagedFile]:
         self.note("stage")
         with staged as ready:
             yield NotedStaged(self, ready)
@@ -178,10 +180,10 @@ class Host:
         seen: SeenFile,
         data: bytes,
         *,
-        contents: FileContents = WITHOUT_KEYS,
+        conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
-    ) -> AbstractContextManager[Staged]:
-        return self._stage(THIS.stage(self._named(operation), seen, data, contents=contents, rights=rights))
+    ) -> AbstractContextManager[StagedFile]:
+        return self._stage(THIS.stage(self._named(operation), seen, data, conversions=conversions, rights=rights))
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         self.note("close")
@@ -192,12 +194,12 @@ class Host:
         lock = THIS.take_lock(path, text, over)
         return NotedLock(self, lock) if isinstance(lock, LockHere) else lock
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         own = (entry for entry in entries if entry.image.host == self.name)
         here = [copy(entry) for entry in own]
         for entry in here:
             entry.image = replace(entry.image, host="")
-        return THIS.clean_up(here, contents)
+        return THIS.clean_up(here, conversions)
 
     def _named(self, operation: RunningOperation) -> Any:
         return NamedOperation(operation, self.name)
@@ -219,7 +221,7 @@ class NotedLock:
 class NotedStaged:
     """A staged file that says when it is put."""
 
-    def __init__(self, host: Host, staged: Staged) -> None:
+    def __init__(self, host: Host, staged: StagedFile) -> None:
         self._host, self._staged = host, staged
 
     @property

@@ -15,7 +15,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.unread_policy import objection_to_edits
 from ibkeys.change.next_commands import KEEPS_IT
 from ibkeys.change.target import PortTarget
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.partitions.model import Policy

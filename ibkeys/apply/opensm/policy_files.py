@@ -14,7 +14,7 @@ from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
 from ibkeys.change.runner import PortsLook, Proof, StepKind
 from ibkeys.errors import FileChanged, IbkeysError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, difference
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import Running
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation

@@ -55,7 +55,7 @@ def host_show(
     no P_Key for the job.
     """
     from ibkeys.host.kernel.ports import chosen_ports, job_ports
-    from ibkeys.host.kernel.programs import settings
+    from ibkeys.host.kernel.programs import job_script_lines
     from ibkeys.host.kernel.sysfs import SYSFS, Sysfs
     from ibkeys.host.kernel.view import read_host
 
@@ -65,7 +65,7 @@ def host_show(
     ports = chosen_ports(view.ports, ca, port)
     if not ports and not view.troubles:
         raise _no_port(view, ca, port)
-    job_lines = settings(job_ports(ports), base)
+    job_lines = job_script_lines(job_ports(ports), base)
     if format == "env":
         _write_job_script(job_lines, job_ports(ports), base)
     elif not write_document(format, HOST_SHOW, lambda: document_of(view, ports, job_lines, base), rows_of(ports)):
@@ -73,7 +73,7 @@ def host_show(
     if _say_unread(view, format):
         return exits.NOT_COMPLETED
     is_for_job = format == "env" or base is not None
-    lacking = any(each.value is None and each.program.can_be_told(base) for each in job_lines)
+    lacking = any(each.value is None and each.program.can_name(base) for each in job_lines)
     return exits.SAYS_NO if is_for_job and lacking else exits.DONE
 
 
@@ -116,7 +116,7 @@ def _write_job_script(settings: Sequence[JobScriptLine], ports: Sequence[KernelP
     for setting in settings:
         name, variable = setting.program.name, setting.program.variable
         if setting.value is None:
-            unset = f"{variable} is not set: " if setting.program.can_be_told(partition) else ""
+            unset = f"{variable} is not set: " if setting.program.can_name(partition) else ""
             write_exact(_comment(f"{name}: {unset}{setting.reason}"))
             continue
         write_exact(_comment(f"{name}: {_taken_entries(setting)}"))
@@ -125,7 +125,7 @@ def _write_job_script(settings: Sequence[JobScriptLine], ports: Sequence[KernelP
 
 def _taken_entries(setting: JobScriptLine) -> str:
     entries = dict.fromkeys(f"{choice.p_key} at index {choice.index}" for _, choice in setting.choices)
-    older = f"; {setting.older}" if setting.older is not None else ""
+    older = f"; {setting.older_versions}" if setting.older_versions is not None else ""
     return f"the {setting.program.takes}, for {' and '.join(entries)}{older}"
 
 

@@ -175,14 +175,14 @@ def _write_settings(settings: Sequence[JobScriptLine], partition: int | None) ->
     write(f"For {job} (-f env prints it for a job script):")
     for setting in settings:
         limited = " (a limited member: it reaches full members only)" if setting.is_limited else ""
-        older = f" ({setting.older})" if setting.older is not None else ""
+        older = f" ({setting.older_versions})" if setting.older_versions is not None else ""
         value = f"{setting.program.variable}={setting.value}{limited}{older}"
         what = value if setting.value is not None else setting.reason
         write(clean(f"{_INDENT}{setting.program.name}: {what}"), hang=len(_INDENT) * 2)
 
 
 def _selinux(policy: SelinuxPolicy) -> Iterator[str]:
-    if policy.decides:
+    if policy.can_refuse:
         yield (
             "SELinux enforces a policy that can refuse P_Keys or SMPs: an error EACCES may come from it; root sees the "
             "labels with semanage ibpkey -l and semanage ibendport -l"

@@ -17,7 +17,7 @@ from ibkeys import files
 from ibkeys.cli.site.settings import MOST_TEXTS, SETTINGS, SUBNET, SiteSetting, why_never
 from ibkeys.errors import EncodeError, FileFormatError, UsageError
 from ibkeys.host.file_access import read_file_fact
-from ibkeys.host.trusted_toml import parse_trusted, refuse_what_others_decide
+from ibkeys.host.trusted_toml import parse_trusted, refuse_writable_by_others
 from ibkeys.keys.guid import parse_guid
 from ibkeys.keys.number import quoted
 from ibkeys.similar_names import did_you_mean
@@ -66,7 +66,7 @@ class SiteFile:
         try:
             _refuse_links(file)
             is_there = read_file_fact(file) is not None
-            refuse_what_others_decide(file if is_there else file.parent)
+            refuse_writable_by_others(file if is_there else file.parent)
             if is_there:
                 files.refuse_what_is_no_file(file)  # ssh would wait for a writer of a FIFO
         except OSError as error:

@@ -165,13 +165,13 @@ def _run(
     if shutil.which(program) is None:
         raise Unreachable(f"{program} is not installed (infiniband-diags)")
     where = ["-C", reading.local.ca_name, "-P", str(reading.local.port)]
-    ran = run_with_reason([program, *where, *command[1:]], _TIME_LIMIT)
-    if ran.printed is None:
-        raise Unreachable(f"{program} failed: {clean(ran.why)}")
+    result = run_with_reason([program, *where, *command[1:]], _TIME_LIMIT)
+    if result.output is None:
+        raise Unreachable(f"{program} failed: {clean(result.reason)}")
     with tempfile.TemporaryDirectory(prefix="ibkeys-") as folder:  # mode 0700
         path = Path(folder) / program
         path.touch(0o600)
-        path.write_text(ran.printed, encoding="utf-8", errors="replace")
+        path.write_text(result.output, encoding="utf-8", errors="replace")
         try:
             return read(path, files.LARGE)
         except FileFormatError as error:

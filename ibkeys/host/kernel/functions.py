@@ -1,6 +1,6 @@
-"""Whether a device is a virtual function, and the entries of an mlx4 device's P_Key table that its virtual functions
-have. Source: Linux mlx4 and mlx5 (a virtual function has no QP0, and its CapabilityMask shows that). An mlx5 virtual
-function is a virtual port of its own with a P_Key table that the subnet manager writes; its host shows no file of it.
+"""Whether a device is a virtual function; and for mlx4 devices, which entries of the P_Key table each function has.
+Source: Linux mlx4 and mlx5 (a virtual function has no QP0, and its CapabilityMask shows that). An mlx5 virtual function
+is a virtual port of its own, whose P_Key table the subnet manager writes; its host has no file with that table.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _PORTS: Final = "ports"
 
 @dataclass(frozen=True, slots=True)
 class VirtualFunction:
-    """Whether a device is a virtual function. ``is_virtual``: None if not known. ``reason``: the evidence, in words."""
+    """Whether a device is a virtual function. ``is_virtual``: None if this is not known. ``reason``: the evidence, in
+    words."""
 
     is_virtual: bool | None
     reason: str
@@ -27,8 +28,9 @@ class VirtualFunction:
 
 @dataclass(frozen=True, slots=True)
 class MappedEntry:
-    """An entry of a virtual function's P_Key table: the entry of the physical table that it shows, and the P_Key there.
-    None: none, or not readable."""
+    """An entry of the P_Key table that a function of an mlx4 device has. ``index``: its index in that table.
+    ``physical``: the index of the same entry in the device's physical table, ``p_key``: the P_Key there; None if the
+    entry is not mapped to one, or it could not be read."""
 
     index: int
     physical: int | None
@@ -37,16 +39,17 @@ class MappedEntry:
 
 @dataclass(frozen=True, slots=True)
 class MappedFunction:
-    """The entries of a port's P_Key table that one function of an mlx4 device has. ``pci``: its address, such as
-    0000:04:00.1."""
+    """The entries of a port's P_Key table that one function of an mlx4 device has. ``pci``: the function's PCI address,
+    such as 0000:04:00.1."""
 
     pci: str
     entries: tuple[MappedEntry, ...]
 
 
 def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> VirtualFunction:
-    """Return whether the device *node* is a virtual function. *capability_mask*: that of an InfiniBand port; None for
-    other ports. A guest cannot find the physical function, so there only the CapabilityMask shows it.
+    """Return whether a device is a virtual function. *node*: the device's directory in sysfs. *capability_mask*: that
+    of its InfiniBand port; None for other ports. In a virtual machine the link to the physical function is missing, so
+    there only the CapabilityMask shows a virtual function.
     """
     physical = sysfs.link(f"{node}/device/physfn")
     if physical is not None:
@@ -60,8 +63,8 @@ def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> Virtua
 
 def read_mapped(sysfs: Sysfs, node: str, port: int, p_keys: Table | None) -> tuple[MappedFunction, ...]:
     """Return, for each function of an mlx4 device, its entries of the *port*'s P_Key table; () for all other devices.
-    The physical table is ``iov/ports/N/pkeys``. *p_keys*: the table that the port itself shows, used if that file is
-    missing.
+    *node*: the device's directory in sysfs, in which ``iov/ports/N/pkeys`` is the physical table. *p_keys*: the table
+    that the port itself shows, used in place of the physical table if that cannot be read.
     """
     slots = [pci for pci in sysfs.names(f"{node}/iov") or () if pci != _PORTS]
     if not slots:
@@ -83,5 +86,5 @@ def _at(table: Table, index: int | None) -> PKey | None:
 
 
 def _physical_index(text: str) -> int | None:
-    """Read a physical index, or the word for none. Raises ValueError."""
+    """Parse an index of the physical table; return None for the word ``none``. Raises ValueError."""
     return None if text == NOT_MAPPED else index_of(text)

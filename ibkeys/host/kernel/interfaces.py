@@ -22,7 +22,7 @@ from ibkeys.keys.pkey import PKey
 CLASS: Final = "class/net"
 ARPHRD_INFINIBAND: Final = "32"
 InterfaceSource = Literal["pkey", "broadcast"]
-"""The source of a P_Key: the file ``pkey``, or the address of the broadcast group."""
+"""The source of an interface's P_Key: its file ``pkey``, or the address of its broadcast group."""
 
 _IFF_UP: Final = 1
 _MOST_INDEX: Final = 0x7FFF_FFFF
@@ -33,10 +33,11 @@ _GUID_BYTES: Final = slice(12, 20)
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """One IPoIB interface. ``parent``: None for a parent, and for a child whose parent is in another network namespace.
-    ``port``: its port, None if no port has the GUID of its address. ``index``: the index of its partition in that
-    port's table, None if the table does not have it or was not read. ``mode``, ``umcast``: None for a child without
-    these files. ``is_up``: it is set up (IFF_UP); ``is_running``: it has a carrier; None: not known."""
+    """One IPoIB interface. ``parent``: the name of its parent interface; None if it has none, or if the parent is in
+    another network namespace. ``port``: its port, None if no port has the GUID of its address. ``index``: the index of
+    its partition in that port's table, None if the table does not have it or was not read. ``mode``: "datagram" or
+    "connected"; ``umcast``: whether user programs join multicast groups themselves; None for a child without these
+    files. ``is_up``: whether IFF_UP is set; ``is_running``: whether it has a carrier; None if not known."""
 
     name: str
     p_key: PKey | None
@@ -51,7 +52,7 @@ class Interface:
 
     @property
     def problem(self) -> str | None:
-        """The reason why it cannot work, or may not; None if no problem is known."""
+        """The reason why the interface cannot work or may not work; None if no problem is known."""
         if self.p_key is None:
             return "its P_Key is not known"
         if self.port is None:
@@ -72,7 +73,7 @@ def interface_names(sysfs: Sysfs) -> list[str]:
 
 
 def read_interfaces(sysfs: Sysfs, names: Sequence[str], ports: Iterable[KernelPort]) -> tuple[Interface, ...]:
-    """Return the IPoIB interfaces *names*, each parent before its children."""
+    """Return the IPoIB interfaces *names*, each parent before its children. *ports*: the ports of the same host."""
     by_guid: dict[int | None, KernelPort] = {port.id.port_guid: port for port in ports if port.is_infiniband}
     by_guid.pop(None, None)
     guids = {name: _guid(sysfs, f"{CLASS}/{name}") for name in names}
@@ -87,10 +88,11 @@ def _guid(sysfs: Sysfs, folder: str) -> int | None:
 
 
 def _parents(sysfs: Sysfs, guids: Mapping[str, int | None]) -> dict[str, str]:
-    """Return the parent of each child: by its file, else by the index of the interface below it.
+    """Return the name of each child's parent: that in its file ``parent``, else the interface whose index is in its
+    file ``iflink``. *guids*: the GUID of each interface's port.
 
-    That index may belong to another network namespace, from which a child was moved. So only an interface on the same
-    port that has none below it is taken as the parent.
+    The index may be one of another network namespace, from which the child was moved. So an interface counts as the
+    parent only if it is on the same port and its ``iflink`` is its own index.
     """
     below = {name: sysfs.number(f"{CLASS}/{name}/iflink", 10, _MOST_INDEX) for name in guids}
     tops: dict[tuple[int | None, int | None], str] = {}
@@ -137,15 +139,15 @@ def _p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, InterfaceSource | No
 
 
 def _index(port: KernelPort | None, p_key: PKey | None) -> int | None:
-    """Return the index of an interface's partition in its port's table. The driver sets bit 15 of the P_Key for both
-    memberships, so only the 15 bits are compared."""
+    """Return the index of an interface's partition in its port's table. The driver sets bit 15 in the interface's P_Key
+    for full and limited members alike, so only the other 15 bits are compared."""
     if port is None or p_key is None or not p_key.is_valid:
         return None
     return next((index for index, key in port.occupied or () if key.partition == p_key.partition), None)
 
 
 def _address(text: str) -> bytes:
-    """Read a hardware address of IPoIB: 20 bytes (RFC 4391, 9.1.1). Raises ValueError."""
+    """Parse a hardware address of IPoIB, and return its 20 bytes (RFC 4391, 9.1.1). Raises ValueError."""
     if not _ADDRESS.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is not an address of 20 bytes")
     return bytes.fromhex(text.replace(":", ""))

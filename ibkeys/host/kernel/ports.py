@@ -32,9 +32,11 @@ _WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class KernelPort:
-    """One port. ``id``: its identity; a node GUID that was not read is 0, and an Ethernet port has no port GUID.
-    ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None if the kernel
-    shows none. ``violations``: read by verbs, not from sysfs.
+    """One port of an RDMA device. ``device``: the kernel's name of the device. ``id``: the port's identity; a node GUID
+    that was not read is 0, and an Ethernet port has no port GUID. ``state`` and ``state_name``: 4 and "ACTIVE" for
+    example. ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None for a
+    counter that the kernel does not show. ``violations``: read by verbs, not from sysfs. ``mapped``: the entries that
+    each function of an mlx4 device has.
     """
 
     device: str
@@ -66,7 +68,7 @@ class KernelPort:
 
     @property
     def capacity(self) -> int | None:
-        """The number of entries of the table; None if it could not be read."""
+        """The number of entries of the P_Key table; None if it could not be read."""
         return None if self.p_keys is None else len(self.p_keys)
 
     @property
@@ -86,8 +88,8 @@ class KernelPort:
 
 
 def read_ports(sysfs: Sysfs, run: RunProgram | None = None) -> tuple[KernelPort, ...]:
-    """Return the ports of all devices, by name and number. Files that could not be read are in ``sysfs.troubles``.
-    *run*: runs ibv_devinfo, for the violation counters; None: these are not read.
+    """Return the ports of all devices, sorted by device name and port number. Files that could not be read are in
+    ``sysfs.troubles`` afterwards. *run*: runs ibv_devinfo for the violation counters; None: these are not read.
     """
     found = []
     for device in sysfs.names(CLASS) or ():
@@ -132,7 +134,7 @@ def _guid_or_none(text: str) -> int | None:
 
 
 def _state(text: str) -> tuple[int, str]:
-    """Read ``4: ACTIVE``. Raises ValueError."""
+    """Parse a state such as ``4: ACTIVE``, and return its number and name. Raises ValueError."""
     number, colon, name = text.partition(":")
     if not colon or not number.isascii() or not number.isdigit() or len(number) > 2:
         raise ValueError(f"{text[:40]!r} is not a state of a port such as 4: ACTIVE")
@@ -140,12 +142,13 @@ def _state(text: str) -> tuple[int, str]:
 
 
 def _node_type(text: str) -> str:
-    """Read ``1: CA``. Raises ValueError."""
+    """Parse a node type such as ``1: CA``, and return its name in ibkeys; "ca" for an unknown type. Raises
+    ValueError."""
     return NODE_TYPE_NAMES.get(_state(text)[0], "ca")
 
 
 def _counter(text: str) -> int | None:
-    """Read a decimal counter; None for the text that a kernel writes in place of a counter. Raises ValueError."""
+    """Parse a decimal counter; return None for `NO_PMA`. Raises ValueError."""
     if text.startswith(NO_PMA):
         return None
     if not text.isascii() or not text.isdigit() or len(text) > 20:
@@ -154,7 +157,8 @@ def _counter(text: str) -> int | None:
 
 
 def choose_port(ports: Iterable[KernelPort], device: str | None, number: int | None) -> KernelPort | None:
-    """Return the InfiniBand port for -C and -P: the first that is active, else the first; None if there is none."""
+    """Return the InfiniBand port for the options -C (*device*) and -P (*number*): the first active port, else the first
+    one; None if there is none."""
     able = [port for port in chosen_ports(ports, device, number) if port.is_infiniband]
     return next((port for port in able if port.is_active), able[0] if able else None)
 

@@ -1,5 +1,5 @@
-"""The entry of a P_Key table that each program takes for a job, by its default and by the variable that sets it. The
-functions are pure.
+"""The entry of a P_Key table that MPI libraries and similar programs take for a job: by default, and when an
+environment variable names it. The functions are pure.
 
 Source: the sources of UCX since openucx/ucx#5141 of 2020 (uct_ib_iface_init_pkey: the first full member, else the first
 limited one), Open MPI (btl_openib_component.c: 15 bits, 0 means index 0), MVAPICH2 (ibv_param.c: PKEY_MASK), GASNet
@@ -22,10 +22,14 @@ Takes = Literal["index", "value"]
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program that chooses a P_Key by an environment variable. ``takes``: whether the variable has an index or a
-    P_Key. ``prefers_full``: it takes the first full entry, else the first limited one, by default of any partition; all
-    other programs take index 0 by default, and for a P_Key its first entry. ``smallest``: the smallest value that the
-    variable may have. ``index_0_in``: versions without the variable, which take index 0."""
+    """A program with an environment variable that names the P_Key to use. ``takes``: whether the variable has an index
+    ("index") or a P_Key ("value"). ``smallest``: the smallest P_Key that the variable may have. ``index_0_in``: the
+    versions, in words, that lack the variable and take index 0.
+
+    ``prefers_full``: whether the program takes the first full entry, else the first limited one: of any partition by
+    default, of the named partition if the variable is set. All other programs take index 0 by default, and the first
+    entry of the named partition if the variable is set.
+    """
 
     name: str
     variable: str
@@ -34,8 +38,8 @@ class Program:
     smallest: int = 1
     index_0_in: str | None = None
 
-    def can_be_told(self, partition: int | None) -> bool:
-        """Return whether the variable can name a partition (15 bits; None: the program's default)."""
+    def can_name(self, partition: int | None) -> bool:
+        """Return whether a value of the variable means *partition* (15 bits); True for None, the program's default."""
         return partition is None or self.takes == "index" or partition >= self.smallest
 
 
@@ -52,8 +56,8 @@ PROGRAMS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class TableChoice:
-    """The entry that a program takes of one table. ``index`` and ``p_key``: None if it finds none; ``reason`` then says
-    why. ``is_known``: False if the result depends on an entry that could not be read."""
+    """The entry that a program takes from one P_Key table. ``index`` and ``p_key``: None if the program finds no entry;
+    ``reason`` then says why. ``is_known``: False if the result depends on an entry that could not be read."""
 
     program: Program
     index: int | None
@@ -63,30 +67,30 @@ class TableChoice:
 
     @property
     def value(self) -> str | None:
-        """The value of the variable with which the program takes this entry."""
+        """The value of the variable with which the program takes this entry; None if there is no entry."""
         if self.index is None or self.p_key is None:
             return None
         return str(self.index) if self.program.takes == "index" else f"0x{self.p_key.partition:04x}"
 
 
 def choose(table: Table | None, partition: int | None = None) -> list[TableChoice]:
-    """Return the entry that each of `PROGRAMS` takes of a *table*: by default, or for a job in *partition* (15
-    bits)."""
+    """Return the entry that each of `PROGRAMS` takes from a *table* (None: not readable) for a job in *partition* (15
+    bits; None: the program's default)."""
     return [_choice(program, table, partition) for program in PROGRAMS]
 
 
 def _choice(program: Program, table: Table | None, partition: int | None) -> TableChoice:
-    if not program.can_be_told(partition):
+    if not program.can_name(partition):
         why = f"no value of {program.variable} names partition 0x{partition:04x}: they start at {program.smallest}"
         return TableChoice(program, None, None, why)
     if table is None:
         return TableChoice(program, None, None, "the P_Key table could not be read", is_known=False)
     if partition is None and not program.prefers_full:
-        return _at_index_0(program, table)
-    return _searched(program, table, partition)
+        return _choose_index_0(program, table)
+    return _choose_by_partition(program, table, partition)
 
 
-def _at_index_0(program: Program, table: Table) -> TableChoice:
+def _choose_index_0(program: Program, table: Table) -> TableChoice:
     if not table or table[0] is None:
         why = "the P_Key table has no entry" if not table else "index 0 could not be read"
         return TableChoice(program, None, None, why, is_known=not table)
@@ -95,9 +99,9 @@ def _at_index_0(program: Program, table: Table) -> TableChoice:
     return TableChoice(program, 0, table[0])
 
 
-def _searched(program: Program, table: Table, partition: int | None) -> TableChoice:
-    """Return the entry of a partition, or of any. A program whose variable has an index takes any entry, so a full one
-    is chosen if there is one."""
+def _choose_by_partition(program: Program, table: Table, partition: int | None) -> TableChoice:
+    """Return the entry of *partition* that a program takes; None: of any partition. For a program whose variable has an
+    index, ibkeys chooses the entry, and prefers a full one."""
     held = [
         (index, key)
         for index, key in enumerate(table)
@@ -119,8 +123,8 @@ def _searched(program: Program, table: Table, partition: int | None) -> TableCho
 
 @dataclass(frozen=True, slots=True)
 class JobScriptLine:
-    """A line of a job script. ``value``: None if no value fits all ports; ``reason`` then says why. ``choices``: the
-    entry that the program takes, by port."""
+    """The line of a job script that sets a program's variable. ``value``: None if no value fits all ports of the job;
+    ``reason`` then says why. ``choices``: each port with the entry that the program takes there."""
 
     program: Program
     value: str | None
@@ -129,22 +133,21 @@ class JobScriptLine:
 
     @property
     def is_limited(self) -> bool:
-        """Whether the program works as a limited member on one of the ports."""
+        """Whether the program takes a limited P_Key on at least one of the ports."""
         return any(choice.p_key is not None and not choice.p_key.is_full for _, choice in self.choices)
 
     @property
-    def older(self) -> str | None:
-        """The behaviour of older versions of the program, in words; None if it is the same."""
+    def older_versions(self) -> str | None:
+        """The behaviour of older versions of the program, in words; None if they behave the same."""
         if self.program.index_0_in is None or self.value in (None, "0"):
             return None
         return f"{self.program.index_0_in} take index 0, whatever is set"
 
 
-def settings(ports: Sequence[KernelPort], partition: int | None = None) -> list[JobScriptLine]:
-    """Return the settings of a job script for a job on all of *ports*, one for each program. *partition*: as in
-    `choose`.
+def job_script_lines(ports: Sequence[KernelPort], partition: int | None = None) -> list[JobScriptLine]:
+    """Return the lines of a job script, one for each program, for a job on all of *ports*. *partition*: as in `choose`.
 
-    One value holds for all ports of a job, so it has to fit each of them.
+    A variable has one value for all ports of a job, so the value has to fit each of them.
     """
     chosen = [(port, choose(port.p_keys, partition)) for port in ports]
     return [
@@ -158,7 +161,7 @@ def _setting(
 ) -> JobScriptLine:
     if not choices:
         return JobScriptLine(program, None, "no InfiniBand port is active", choices)
-    if not program.can_be_told(partition):
+    if not program.can_name(partition):
         return JobScriptLine(program, None, choices[0][1].reason, choices)
     missing = [f"{port}: {choice.reason}" for port, choice in choices if choice.value is None]
     if missing:

@@ -25,8 +25,9 @@ class SelinuxPolicy:
     checks_smps: bool
 
     @property
-    def decides(self) -> bool:
-        """Whether it can refuse a P_Key that the table has, or SMPs of a user who may open the umad device."""
+    def can_refuse(self) -> bool:
+        """Whether the policy can refuse a P_Key that is in a port's table, or the SMPs of a user who may open the umad
+        device."""
         return self.mode == "enforcing" and (self.checks_p_keys or self.checks_smps)
 
 

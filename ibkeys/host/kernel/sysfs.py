@@ -15,7 +15,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, TypeVar
 
-from ibkeys.host.inside_root import opened, read_inside
+from ibkeys.host.inside_root import open_inside, read_inside
 
 T = TypeVar("T")
 
@@ -32,7 +32,8 @@ _NUMBERS: Final = {10: re.compile("[0-9]{1,20}"), 16: re.compile("0[xX][0-9a-fA-
 
 @dataclass(frozen=True, slots=True)
 class SysfsTrouble:
-    """A file or directory that was there and could not be used, and why."""
+    """A file or directory that could not be read or has an invalid value, or a required one that does not exist.
+    ``path``: below /sys; ``error``: the reason in words."""
 
     path: str
     error: str
@@ -43,7 +44,8 @@ class SysfsTrouble:
 
 @dataclass(slots=True)
 class Sysfs:
-    """The tree below ``root``. Paths are those below /sys, without a slash at the start."""
+    """A tree of /sys, whose top is ``root``. All paths are relative to it, without a slash at the start. ``reads``: the
+    number of files and directories read so far."""
 
     root: Path = field(default_factory=lambda: SYSFS)
     troubles: list[SysfsTrouble] = field(default_factory=list)
@@ -51,21 +53,22 @@ class Sysfs:
 
     @property
     def is_this_host(self) -> bool:
-        """Whether it is /sys itself, so that other sources of this host belong to it."""
+        """Whether the tree is /sys itself, so that facts from other sources on this host belong to the same ports."""
         return self.root == SYSFS
 
     def text(self, path: str, required: bool = False) -> str | None:
-        """Return the text of a file without white space at its ends. None if it does not exist, which is noted if it is
-        *required*, or cannot be read."""
+        """Return the text of a file, without white space at its ends. Return None if the file does not exist or cannot
+        be read. A missing file is a trouble only if it is *required*."""
         return self._read(path, lambda: read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip(), required)
 
     def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
-        """Return the number in a file: decimal, or ``0x...`` for base 16. None also if it is not a number, or above
-        *most*."""
+        """Return the number in a file: decimal for *base* 10, ``0x...`` for *base* 16. Return None as `text`, and if
+        the text is not a number or the number is above *most*."""
         return self.parsed(path, lambda text: _number(text, base, most), required)
 
     def parsed(self, path: str, parse: Callable[[str], T], required: bool = False) -> T | None:
-        """Return the result of *parse* for the text of a file. None also if *parse* raises ValueError."""
+        """Return the result of *parse* for the text of a file. Return None as `text`, and if *parse* raises
+        ValueError."""
         text = self.text(path, required)
         if text is None:
             return None
@@ -76,31 +79,32 @@ class Sysfs:
             return None
 
     def names(self, path: str, required: bool = False) -> list[str] | None:
-        """Return the names in a directory, in order. None: as in `text`."""
+        """Return the sorted names in a directory. Return None as `text`, and for more than `MOST_NAMES` names."""
         return self._read(path, lambda: self._names(path), required)
 
     def _names(self, path: str) -> list[str]:
-        with opened(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
+        with open_inside(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
             names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
         if len(names) > MOST_NAMES:
             raise OSError(errno.EFBIG, f"more than {MOST_NAMES} names: no kernel makes such a directory")
         return sorted(names)
 
     def link(self, path: str) -> str | None:
-        """Return the last part of a symbolic link's target; None if there is no such link."""
+        """Return the last part of a symbolic link's target; None if there is no such link or it cannot be read. This is
+        never a trouble."""
         folder, _, name = path.rpartition("/")
         try:
-            with opened(self.root, folder) as place:
+            with open_inside(self.root, folder) as place:
                 return os.path.basename(os.readlink(f"/proc/self/fd/{place.descriptor}/{name}"))
         except OSError:
             return None
 
     def _read(self, path: str, read: Callable[[], T], required: bool) -> T | None:
-        """Return the result of *read*; None if it raises OSError, or if more was read than a real /sys can have. That
-        is noted, unless the file does not exist and is not *required*."""
+        """Return the result of *read*; None if it raises OSError, or if `MOST_READS` files were read already. A failure
+        is added to ``troubles``, unless the file does not exist and is not *required*."""
         self.reads += 1
         if self.reads == MOST_READS + 1:
-            error = f"more than {MOST_READS} files and directories: this and what comes after is not read"
+            error = f"more than {MOST_READS} files and directories: this one and all later ones are not read"
             self.troubles.append(SysfsTrouble(path, error))
         if self.reads > MOST_READS:
             return None
@@ -113,7 +117,8 @@ class Sysfs:
 
 
 def numbers_in(names: list[str] | None, most: int) -> list[int]:
-    """Return the decimal numbers among *names*, in order, up to *most*; a kernel names ports and table entries so."""
+    """Return the decimal numbers up to *most* among *names*, sorted. The kernel names ports and table entries by their
+    number."""
     found = (int(name) for name in names or () if name.isascii() and name.isdigit() and len(name) <= 5)
     return sorted({number for number in found if number <= most})
 

@@ -14,7 +14,8 @@ MOST_INDEX: Final = 0xFFFE
 
 
 def read_table(sysfs: Sysfs, folder: str, required: bool = False) -> Table | None:
-    """Return the table in *folder*; None if it does not exist or could not be read."""
+    """Return the table in *folder*; None if the folder does not exist or could not be read. *required*: as in
+    `Sysfs.text`."""
     names = sysfs.names(folder, required)
     if names is None:
         return None
@@ -27,7 +28,7 @@ def read_table(sysfs: Sysfs, folder: str, required: bool = False) -> Table | Non
 
 
 def index_of(text: str) -> int:
-    """Read a decimal index. Raises ValueError."""
+    """Parse a decimal index of a P_Key table. Raises ValueError."""
     if not text.isascii() or not text.isdigit() or len(text) > 5 or int(text) > MOST_INDEX:
         raise ValueError(f"{text[:40]!r} is not an index of a P_Key table")
     return int(text)

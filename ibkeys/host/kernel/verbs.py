@@ -32,15 +32,16 @@ NOT_READ: Final = Violations(None, None)
 
 
 def read_violations(run: RunProgram, device: str, port: int) -> Violations:
-    """Return the counters of one port, by asking ibv_devinfo. Raises nothing."""
+    """Return the violation counters of one port from the output of ibv_devinfo, which *run* runs; None for both if it
+    fails."""
     if device.startswith("-"):  # a name that the program would take for an option
         return NOT_READ
     return violations_in(run([*PROGRAM, "-d", device, "-i", str(port)]) or "")
 
 
 def violations_in(text: str) -> Violations:
-    """Return the counters in the output of ``ibv_devinfo -v`` for one port; those that the device does not count are
-    None."""
+    """Return the violation counters in the output of ``ibv_devinfo -v`` for one port; None for a counter that the
+    device does not count."""
     flags = set(_FLAG.findall(text))
     counts = {name: int(number, 16) for name, number in _COUNTED.findall(text) if _FLAG_OF[name] in flags}
     return Violations(counts.get("bad_pkey_cntr"), counts.get("qkey_viol_cntr"))

@@ -22,8 +22,8 @@ class HostView:
 
 
 def read_host(sysfs: Sysfs, run: RunProgram = run_program) -> HostView:
-    """Read a tree of /sys, and, if it is that of this host, its violation counters by verbs too. Raises nothing. *run*:
-    runs a program and returns its output."""
+    """Return the facts in a tree of /sys. If it is the tree of this host, also read the violation counters, by verbs.
+    Raises nothing. *run*: runs a program and returns its output."""
     ports = read_ports(sysfs, run if sysfs.is_this_host else None)
     interfaces = read_interfaces(sysfs, interface_names(sysfs), ports)
     return HostView(ports, interfaces, read_policy(sysfs), tuple(sysfs.troubles))

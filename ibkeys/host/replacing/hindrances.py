@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.closing import closing_descriptor
-from ibkeys.host.replacing.looked_up import SeenFile, opened_folder
+from ibkeys.host.replacing.looked_up import SeenFile, open_folder
 from ibkeys.host.replacing.mounts import mount_number
-from ibkeys.host.replacing.names import new_name, unfinished
-from ibkeys.host.replacing.rights import ACL, why_not
+from ibkeys.host.replacing.names import new_name, unfinished_name
+from ibkeys.host.replacing.rights import ACL, rights_hindrance
 
 _NAME_MAX: Final = 255
 MOUNT_POINT: Final = (
@@ -23,70 +23,72 @@ MOUNT_POINT: Final = (
     "ibkeys does not do; change it at its source"
 )
 _GET_FLAGS: Final = 0x80086601 if struct.calcsize("P") == 8 else 0x80046601
+"""FS_IOC_GETFLAGS of linux/fs.h."""
 _FIXED: Final = 0x10 | 0x20
-"""FS_IOC_GETFLAGS, FS_IMMUTABLE_FL and FS_APPEND_FL of linux/fs.h; `chattr` sets them."""
+"""FS_IMMUTABLE_FL and FS_APPEND_FL of linux/fs.h, which `chattr` sets."""
 
 
 def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
     """Return the reason why a file that was examined cannot be replaced, None if no reason is known. *rights*: the
     permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read.
     """
-    with opened_folder(seen.path) as folder:
-        reason = next((reason for reason in _reasons(folder, seen, rights) if reason), None)
+    with open_folder(seen.path) as folder_fd:
+        reason = next((reason for reason in _reasons(folder_fd, seen, rights) if reason), None)
     return None if reason is None else f"{seen.path}: {reason}"
 
 
-def _reasons(folder: int, seen: SeenFile, rights: int | None) -> Iterator[str | None]:
-    yield of_name(seen.path)
-    yield _of_mounts(folder, seen)
-    yield _of_folder(folder, seen.path.parent)
+def _reasons(folder_fd: int, seen: SeenFile, rights: int | None) -> Iterator[str | None]:
+    yield name_hindrance(seen.path)
+    yield _mount_hindrance(folder_fd, seen)
+    yield _folder_hindrance(folder_fd, seen.path.parent)
     if seen.found is not None:
-        above = os.fstat(folder)
-        yield of_owner(seen, os.geteuid(), above.st_mode, above.st_uid)
-        yield of_links(seen.found.links)
-        yield _of_flags(folder, seen.path)
-        yield why_not(seen, rights, ACL in seen.found.metadata.attributes)
+        above = os.fstat(folder_fd)
+        yield owner_hindrance(seen, os.geteuid(), above.st_mode, above.st_uid)
+        yield links_hindrance(seen.found.links)
+        yield _flag_hindrance(folder_fd, seen.path)
+        yield rights_hindrance(seen, rights, ACL in seen.found.metadata.attributes)
 
 
-def of_name(place: Path, more: int = 0) -> str | None:
-    """Return the reason why no file of this name can be replaced, or None. *more*: bytes by which the name of the new
-    file beside it may be longer."""
+def name_hindrance(place: Path, more: int = 0) -> str | None:
+    """Return the reason why a file with the name of *place* cannot be replaced, or None. *more*: the number of bytes by
+    which the name of its temporary file may be longer than here; another host names it otherwise."""
     try:
         place.as_posix().encode()
     except UnicodeEncodeError:
         return "its name is not UTF-8, and the journal cannot keep it"
-    if len(os.fsencode(unfinished(new_name(place.name)))) + more > _NAME_MAX:
+    if len(os.fsencode(unfinished_name(new_name(place.name)))) + more > _NAME_MAX:
         return "its name is too long: the new file needs a longer one beside it until it is complete"
     return None
 
 
-def _of_mounts(folder: int, seen: SeenFile) -> str | None:
-    """Return the reason if the file is a mount point itself. A bind mount has the device of the file system below it,
-    so only the kernel's number of the mount shows it."""
+def _mount_hindrance(folder_fd: int, seen: SeenFile) -> str | None:
+    """Return the reason if the file itself is a mount point, or if that cannot be determined; else None. A bind mount
+    has the same device number as the file system that it shows, so the kernel's number of the mount is compared."""
     if seen.found is None:
         return None
     try:
-        descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder)
+        descriptor = os.open(seen.path.name, os.O_PATH | os.O_NOFOLLOW | os.O_CLOEXEC, dir_fd=folder_fd)
     except OSError as error:
         return f"cannot be examined: {error.strerror}"
     with closing_descriptor(descriptor):
-        own, above = mount_number(descriptor), mount_number(folder)
-    other = own != above if own and above else seen.found.device != os.fstat(folder).st_dev
-    return MOUNT_POINT if other else None
+        own, above = mount_number(descriptor), mount_number(folder_fd)
+    is_mount_point = own != above if own and above else seen.found.device != os.fstat(folder_fd).st_dev
+    return MOUNT_POINT if is_mount_point else None
 
 
-def _of_folder(folder: int, path: Path) -> str | None:
-    if os.fstatvfs(folder).f_flag & os.ST_RDONLY:
+def _folder_hindrance(folder_fd: int, path: Path) -> str | None:
+    if os.fstatvfs(folder_fd).f_flag & os.ST_RDONLY:
         return f"{path} is on a read-only file system"
-    if _flags(folder) & _FIXED:
+    if _flags(folder_fd) & _FIXED:
         return f"no file can be replaced in {path}: it is marked as immutable or append-only (chattr)"
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
         return f"no file can be created in {path} by this user (UID {os.geteuid()})"
     return None
 
 
-def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> str | None:
-    """Return the reason why *user* cannot replace a file of another user in its folder, or None."""
+def owner_hindrance(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> str | None:
+    """Return the reason why *user* (an ID) cannot replace a file of another user, or None. *folder_mode*,
+    *folder_owner*: those of the file's folder."""
     owner = None if seen.found is None else seen.found.metadata.uid
     if user in (0, owner):
         return None
@@ -95,14 +97,14 @@ def of_owner(seen: SeenFile, user: int, folder_mode: int, folder_owner: int) -> 
     return f"belongs to UID {owner}, and only root can make a file that belongs to another user"
 
 
-def of_links(links: int) -> str | None:
-    """Return the reason why a file with several names cannot be replaced, or None."""
+def links_hindrance(links: int) -> str | None:
+    """Return the reason why a file with *links* hard links cannot be replaced; None for one link."""
     return f"has {links} names (hard links), and the others would keep the former content" if links > 1 else None
 
 
-def _of_flags(folder: int, place: Path) -> str | None:
+def _flag_hindrance(folder_fd: int, place: Path) -> str | None:
     try:
-        descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        descriptor = os.open(place.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
     except OSError as error:
         return f"cannot be examined: {error.strerror}"
     with closing_descriptor(descriptor):
@@ -115,6 +117,6 @@ def _flags(descriptor: int) -> int:
         answer = fcntl.ioctl(descriptor, _GET_FLAGS, bytes(struct.calcsize("l")))
     except OSError as error:
         if error.errno in (errno.ENOTTY, errno.EINVAL, errno.ENOTSUP, errno.ENOSYS, errno.EACCES, errno.EPERM):
-            return 0  # a file system without such marks
+            return 0  # the file system has no such flags, or does not show them to this user
         raise
     return int(struct.unpack_from("i", answer)[0])

@@ -18,9 +18,8 @@ from ibkeys.host.inside_root import MOST_LINKS, READ_WARILY
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """The metadata of a file. ``attributes``: all extended attributes, including ACL and SELinux label.
-
-    ``uid`` and ``gid`` None: those of the user who makes the file.
+    """The metadata of a file. ``mode``: the permission bits. ``uid``, ``gid``: None stands for the user who creates the
+    file. ``attributes``: all extended attributes by name, including ACL and SELinux label.
     """
 
     mode: int
@@ -31,7 +30,8 @@ class Metadata:
 
 @dataclass(frozen=True, slots=True)
 class FoundFile:
-    """One regular file as it was read. Two equal values are the same file, unchanged between the two reads."""
+    """One regular file as it was read. Two equal values are the same file, unchanged between the two reads.
+    ``modified_ns``: the time of its last change, in nanoseconds since 1970; ``links``: its number of hard links."""
 
     data: bytes = field(repr=False)
     metadata: Metadata = field(repr=False)
@@ -43,31 +43,33 @@ class FoundFile:
 
 @dataclass(frozen=True, slots=True)
 class SeenFile:
-    """The file that a path leads to. ``path``: the real path, links followed; ``found``: None if there is no file."""
+    """The file that a path led to when it was read. ``path``: the real path, with all symbolic links followed;
+    ``found``: the file, None if it does not exist."""
 
     path: Path
     found: FoundFile | None
 
     @property
     def data(self) -> bytes | None:
-        """The bytes of the file, None if there is none."""
+        """The bytes of the file, None if it does not exist."""
         return None if self.found is None else self.found.data
 
 
 def look(path: Path, limit: int = files.LIST) -> SeenFile:
-    """Return the file that *path* leads to; it may have *limit* bytes. Raises FileChanged if the file is changed while
-    it is read. Raises FileError for a link that leads nowhere, in a loop, or that another user made; for a file that is
-    not regular; and for one that cannot be read.
+    """Return the file that *path* leads to; it may have *limit* bytes at most. Raises FileChanged if another program
+    writes the file while it is read. Raises FileError for a symbolic link that leads nowhere, is part of a loop, or was
+    made by another user; for a file that is not regular or is larger than *limit*; and if reading fails.
     """
-    place = real_place(path)
-    with opened_folder(place) as folder:
-        return SeenFile(place, found_in(folder, place, place.name or ".", limit))
+    place = real_path(path)
+    with open_folder(place) as folder_fd:
+        return SeenFile(place, read_in_folder(folder_fd, place, place.name or ".", limit))
 
 
-def real_place(path: Path) -> Path:
-    """Return the real path of *path*, all symbolic links followed; the file need not exist if *path* is not a link.
+def real_path(path: Path) -> Path:
+    """Return the absolute path of the file that *path* leads to, with all symbolic links followed. The file need not
+    exist if *path* is not a link.
 
-    Raises FileError as `look`.
+    Raises FileError for a symbolic link as `look`, and for a folder that does not exist or cannot be read.
     """
     place = Path.cwd() / path
     for number in range(MOST_LINKS + 1):
@@ -91,25 +93,25 @@ def real_place(path: Path) -> Path:
 
 
 @contextmanager
-def opened_folder(place: Path) -> Iterator[int]:
-    """Yield a descriptor of the folder of *place*: names looked up by it stay in this folder, even if the folder is
-    renamed. Raises FileError."""
+def open_folder(place: Path) -> Iterator[int]:
+    """Yield a descriptor of the folder of *place*. A name that is looked up by it is one in this very folder, even if
+    the folder is renamed meanwhile. Raises FileError."""
     with files.told_as(FileError, f"{place.parent}: cannot be read"):
-        folder = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    with closing_descriptor(folder):
-        yield folder
+        folder_fd = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    with closing_descriptor(folder_fd):
+        yield folder_fd
 
 
-def found_in(folder: int, place: Path, name: str, limit: int = files.LIST) -> FoundFile | None:
-    """Return the file called *name* in an open folder, None if there is none. *place* is for messages.
+def read_in_folder(folder_fd: int, place: Path, name: str, limit: int = files.LIST) -> FoundFile | None:
+    """Return the file called *name* in an open folder, None if it does not exist. *place*: the path in messages.
 
-    Raises FileChanged, FileError as `look`; a symbolic link is not a regular file.
+    Raises FileChanged and FileError as `look`; a symbolic link is not followed, and is not a regular file.
     """
     try:
-        status = os.stat(name, dir_fd=folder, follow_symlinks=False)
+        status = os.stat(name, dir_fd=folder_fd, follow_symlinks=False)
         if not stat.S_ISREG(status.st_mode):
             raise FileError(f"{place}: is not a regular file")
-        descriptor = os.open(name, READ_WARILY, dir_fd=folder)
+        descriptor = os.open(name, READ_WARILY, dir_fd=folder_fd)
     except FileNotFoundError:
         return None
     except (OSError, ValueError) as error:

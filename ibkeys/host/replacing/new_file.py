@@ -12,49 +12,49 @@ from ibkeys.host.replacing.looked_up import Metadata, read_metadata
 from ibkeys.host.replacing.rights import ACL
 
 _OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})
-"""Attributes with checksums of the former content, which the kernel computes again."""
+"""Extended attributes with checksums of the content. The kernel computes them anew for the new file."""
 
 
 class MetadataLost(OSError):
     """The new file cannot get the mode, owner, ACL or security label of the old one."""
 
 
-def create(folder: int, name: str) -> int:
-    """Return a descriptor of a new, empty file of mode 0600 in an open folder, locked by this process. Raises OSError.
-
-    The lock shows a later run that the file is not a left-over: see `is_in_use`.
+def create(folder_fd: int, name: str) -> int:
+    """Create an empty file of mode 0600 in an open folder, and return its descriptor. The file is locked with flock(2):
+    the lock shows other runs that the file is not a left-over (`is_in_use`). Raises OSError.
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-    descriptor = os.open(name, flags, 0o600, dir_fd=folder)
+    descriptor = os.open(name, flags, 0o600, dir_fd=folder_fd)
     with suppress(OSError):  # a file system without locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
 
 
 def fill(descriptor: int, data: bytes, metadata: Metadata) -> None:
-    """Write all of a new file, give it its metadata, and put it on disk. Raises MetadataLost, OSError.
+    """Write *data* into a new file, set its *metadata*, and sync it to disk.
 
-    ACL, label and every other attribute that the kernel uses must be kept; a user attribute is kept if possible.
+    Raises MetadataLost if the mode, owner, ACL, label or another attribute that the kernel uses cannot be set. A user
+    attribute that cannot be set is left out. Raises OSError for other failures.
     """
     rest = memoryview(data)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-    _give(descriptor, metadata)
+    _set_metadata(descriptor, metadata)
     os.fsync(descriptor)
 
 
-def _give(descriptor: int, wanted: Metadata) -> None:
+def _set_metadata(descriptor: int, wanted: Metadata) -> None:
     # The owner first: changing it takes attributes away. The mode last: setting an ACL changes it.
-    has = read_metadata(descriptor)
-    if wanted.uid is not None and wanted.gid is not None and (has.uid, has.gid) != (wanted.uid, wanted.gid):
+    actual = read_metadata(descriptor)
+    if wanted.uid is not None and wanted.gid is not None and (actual.uid, actual.gid) != (wanted.uid, wanted.gid):
         try:
             os.fchown(descriptor, wanted.uid, wanted.gid)
         except OSError as error:
             raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})", error) from None
-    if wanted.uid is not None and ACL in has.attributes and ACL not in wanted.attributes:
-        os.removexattr(descriptor, ACL)  # the new file has it from its folder, the old one did not
+    if wanted.uid is not None and ACL in actual.attributes and ACL not in wanted.attributes:
+        os.removexattr(descriptor, ACL)  # the new file got the ACL from its folder; the old one has none
     for name, value in wanted.attributes.items():
-        if has.attributes.get(name) == value or name in _OF_THE_CONTENT:
+        if actual.attributes.get(name) == value or name in _OF_THE_CONTENT:
             continue
         try:
             os.setxattr(descriptor, name, value)
@@ -65,12 +65,12 @@ def _give(descriptor: int, wanted: Metadata) -> None:
     _verify(read_metadata(descriptor), wanted)
 
 
-def _verify(has: Metadata, wanted: Metadata) -> None:
-    if has.mode != wanted.mode:
-        raise _lost(f"mode {wanted.mode:04o}: it has {has.mode:04o}")
-    if wanted.uid is not None and (has.uid, has.gid) != (wanted.uid, wanted.gid):
+def _verify(actual: Metadata, wanted: Metadata) -> None:
+    if actual.mode != wanted.mode:
+        raise _lost(f"mode {wanted.mode:04o}: it has {actual.mode:04o}")
+    if wanted.uid is not None and (actual.uid, actual.gid) != (wanted.uid, wanted.gid):
         raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})")
-    differing = [name for name, value in wanted.attributes.items() if has.attributes.get(name) != value]
+    differing = [name for name, value in wanted.attributes.items() if actual.attributes.get(name) != value]
     if wrong := [name for name in differing if _must_be_kept(name)]:
         raise _lost(", ".join(wrong))
 
@@ -85,7 +85,8 @@ def _lost(what: str, error: OSError | None = None) -> MetadataLost:
 
 
 def is_in_use(descriptor: int) -> bool:
-    """Return whether another running process is writing an open file that `create` made."""
+    """Return whether another running process still has the lock of a file that `create` made; False on a file system
+    without locks."""
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

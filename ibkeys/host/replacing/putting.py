@@ -1,8 +1,9 @@
 """Putting a new file in place of an old one, so that an edit by another program or administrator is never lost unread.
 
-The new file is complete and on disk beside the old one first. Then both are exchanged in one step. The file that was
-there is compared with the one that was read before. If it differs, both are exchanged again, and an error is raised. So
-a file that another program renamed into place at the last moment is found, not lost.
+First the new file is written completely, beside the old one, and synced to disk. Then both are exchanged in one step.
+The file that comes out is compared with the file that was read when the change was planned. If they differ, both are
+exchanged again, and an error is raised. So a file that another program renamed into place at the last moment is found,
+not lost.
 
 Remaining gaps: a program that opened the old file for writing is found only if the file system has leases. A program
 that looked up the old file just before the exchange, and opens it just after the comparison, is not found. On a file
@@ -24,31 +25,33 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file, renames
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile, found_in, opened_folder
-from ibkeys.host.replacing.names import new_name, unfinished
+from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile, open_folder, read_in_folder
+from ibkeys.host.replacing.names import new_name, unfinished_name
 
 
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
-    """Replace a file by a new one with *data* and *metadata*; *data* None removes it. *seen*: the file as it was read.
+    """Replace a file by a new one with *data* and *metadata*; *data* None removes the file. *seen*: the file as it was
+    read; *limit*: the most bytes that are read to compare it again.
 
     Raises FileChanged if the file is not as it was read: then the version of another user or program is in place.
     Raises FileError for other failures; its ``is_replaced`` says which version is in place.
     """
     if data is not None:
-        with staged(seen, data, metadata, limit) as ready:
+        with prepared(seen, data, metadata, limit) as ready:
             ready.take_place()
         return
-    with opened_folder(seen.path) as folder:
-        Put(folder, seen, limit).remove()
+    with open_folder(seen.path) as folder_fd:
+        Replacement(folder_fd, seen, limit).remove()
 
 
 @contextmanager
-def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.LIST) -> Iterator[Put]:
-    """Write the new file beside the old one, and yield it; it is put in place within the block, or removed at its end.
-    Raises as `put`; after an error before the block no new file is left either.
+def prepared(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.LIST) -> Iterator[Replacement]:
+    """Write the new file beside the old one, and yield the replacement, for the caller to call `take_place`. A new file
+    that is not in place at the end of the block is removed. Arguments and errors as in `put`; if an error is raised
+    before the block, the new file is removed too.
     """
-    with opened_folder(seen.path) as folder:
-        ready = Put(folder, seen, limit)
+    with open_folder(seen.path) as folder_fd:
+        ready = Replacement(folder_fd, seen, limit)
         try:
             ready.prepare(data, metadata)
             yield ready
@@ -56,51 +59,51 @@ def staged(seen: SeenFile, data: bytes, metadata: Metadata, limit: int = files.L
             ready.clear()
 
 
-class Put:
-    """One replacement. ``beside``: the name of the new file until it is in place, and of the old one then.
-    ``may_be_theirs``: the file beside may be the only copy of a version by another program or administrator, so it must
-    stay.
+class Replacement:
+    """The replacement of one file. ``beside``: the temporary name of the new file until it is in place; after the
+    exchange the old file has this name. ``written``: the new file as it was read back. ``is_replaced``: whether the new
+    version is in place. ``may_hold_foreign_version``: whether the file called ``beside`` may be the only copy of a
+    version by another program or administrator, so that it must not be removed.
     """
 
-    def __init__(self, folder: int, seen: SeenFile, limit: int) -> None:
-        self.folder, self.seen, self.limit = folder, seen, limit
+    def __init__(self, folder_fd: int, seen: SeenFile, limit: int) -> None:
+        self.folder_fd, self.seen, self.limit = folder_fd, seen, limit
         self.name = seen.path.name
         self.beside = new_name(self.name)
         self.descriptor: int | None = None
-        self.made: FoundFile | None = None
+        self.written: FoundFile | None = None
         self.is_replaced = False
-        self.may_be_theirs = False
+        self.may_hold_foreign_version = False
 
     def prepare(self, data: bytes, metadata: Metadata) -> None:
-        """Write the new file beside the old one, and check again that the old one is as it was seen. Raises FileError,
-        FileChanged.
-        """
+        """Write the new file beside the old one, and check again that the old one is as it was read. Raises FileChanged
+        if it is not, FileError for other failures."""
         with self._as_file_error("replaced"):
-            self.descriptor = new_file.create(self.folder, unfinished(self.beside))
+            self.descriptor = new_file.create(self.folder_fd, unfinished_name(self.beside))
             new_file.fill(self.descriptor, data, metadata)
-            os.rename(unfinished(self.beside), self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
-            self.made = found_in(self.folder, self.seen.path, self.beside, self.limit)
+            os.rename(unfinished_name(self.beside), self.beside, src_dir_fd=self.folder_fd, dst_dir_fd=self.folder_fd)
+            self.written = read_in_folder(self.folder_fd, self.seen.path, self.beside, self.limit)
             self.refuse_changed()
 
     def take_place(self) -> None:
-        """Put the new file in place of the one that was seen. Raises FileChanged, FileError as `put`."""
+        """Put the new file in place of the old one. Raises FileChanged and FileError as `put`."""
         with self._as_file_error("replaced"):
             self.refuse_changed()
             self._take_place()
-            os.fsync(self.folder)
+            os.fsync(self.folder_fd)
 
     def clear(self) -> None:
-        """Remove the files beside, except one that may be the only copy of a version by another program or
-        administrator."""
+        """Close and remove the new file, if it is not in place. After an exchange, remove the old file, unless it may
+        be the only copy of a version by another program or administrator."""
         if self.descriptor is not None:
             os.close(self.descriptor)
-        for name in (unfinished(self.beside), self.beside):
-            if name != self.beside or not self.may_be_theirs:
-                with suppress(OSError):  # it is gone already, or a later run removes it
-                    os.unlink(name, dir_fd=self.folder)
+        for name in (unfinished_name(self.beside), self.beside):
+            if name != self.beside or not self.may_hold_foreign_version:
+                with suppress(OSError):  # the file is gone already, or a later run removes it
+                    os.unlink(name, dir_fd=self.folder_fd)
 
     def remove(self) -> None:
-        """Remove the old file. Raises FileError, FileChanged."""
+        """Remove the old file. Raises FileChanged and FileError as `put`."""
         with self._as_file_error("removed"):
             self._remove()
 
@@ -110,98 +113,92 @@ class Put:
             yield
         except OSError as error:
             raise FileError(
-                f"{self.seen.path}: cannot be {what}: {error.strerror or error}; {self._what_holds()}",
+                f"{self.seen.path}: cannot be {what}: {error.strerror or error}; {self._outcome()}",
                 self.is_replaced,
             ) from error
 
-    def _what_holds(self) -> str:
+    def _outcome(self) -> str:
         if self.is_replaced:
             return "the change was made, but a crash of this host may still undo it"
         return "it is unchanged"
 
-    # --- a new file ---------------------------------------------------------------------------------------------------
-
     def _take_place(self) -> None:
         if self.seen.found is None:
             try:
-                renames.take_free_name(self.folder, self.beside, self.name)
+                renames.take_free_name(self.folder_fd, self.beside, self.name)
             except FileExistsError:
-                raise self._changed() from None
+                raise self._changed_error() from None
             self.is_replaced = True
         elif self._exchange():
             self.is_replaced = True
-            if not self._came_out_as_seen():
-                self._give_back()
-            self.may_be_theirs = False
+            if not self._is_beside_as_seen():
+                self._restore_foreign_version()
+            self.may_hold_foreign_version = False
         else:
-            os.rename(self.beside, self.name, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+            os.rename(self.beside, self.name, src_dir_fd=self.folder_fd, dst_dir_fd=self.folder_fd)
             self.is_replaced = True
 
     def _exchange(self) -> bool:
-        self.may_be_theirs = True  # before it is so: an interrupt may come right after the exchange
+        self.may_hold_foreign_version = True  # set before the exchange: an interrupt may come right after it
         try:
-            self.may_be_theirs = renames.exchange(self.folder, self.beside, self.name)
+            self.may_hold_foreign_version = renames.exchange(self.folder_fd, self.beside, self.name)
         except OSError:
-            self.may_be_theirs = False
+            self.may_hold_foreign_version = False
             raise
-        return self.may_be_theirs
+        return self.may_hold_foreign_version
 
-    def _give_back(self) -> None:
-        """Put the file that was replaced back in place, and raise FileChanged. Another program may have replaced the
-        new file in the meantime. Then the second exchange takes out that program's version. It is later than the one
-        that was put back, so it is put in place, and the earlier one stays beside it.
+    def _restore_foreign_version(self) -> None:
+        """Put the file that the exchange took out back in place, and raise FileChanged. Another program may have
+        replaced the new file in the meantime. Then this second exchange takes out that program's version. It is newer
+        than the version that was put back, so a third exchange puts it in place, and the older one stays beside it.
         """
         self._exchange_back()
         self.is_replaced = False
         try:
-            came_out = found_in(self.folder, self.seen.path, self.beside, self.limit)
+            came_out = read_in_folder(self.folder_fd, self.seen.path, self.beside, self.limit)
         except FileError as error:
-            raise self._changed(f"; the version that was briefly there is in {self._path_beside}") from error
-        if came_out == self.made:
-            self.may_be_theirs = False
-            raise self._changed()
+            raise self._changed_error(f"; the version that was briefly there is in {self._path_beside}") from error
+        if came_out == self.written:
+            self.may_hold_foreign_version = False
+            raise self._changed_error()
         self._exchange_back()
-        raise self._changed(f"; an earlier version of theirs is in {self._path_beside}")
+        raise self._changed_error(f"; an earlier version of theirs is in {self._path_beside}")
 
     def _exchange_back(self) -> None:
         try:
-            if not renames.exchange(self.folder, self.beside, self.name):
+            if not renames.exchange(self.folder_fd, self.beside, self.name):
                 raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP))
         except OSError as error:
-            raise self._stuck(error) from error
-
-    # --- no file ------------------------------------------------------------------------------------------------------
+            raise self._restore_error(error) from error
 
     def _remove(self) -> None:
         if self.seen.found is None:
             return
         self.refuse_changed()
-        os.rename(self.name, self.beside, src_dir_fd=self.folder, dst_dir_fd=self.folder)
+        os.rename(self.name, self.beside, src_dir_fd=self.folder_fd, dst_dir_fd=self.folder_fd)
         self.is_replaced = True
-        if not self._came_out_as_seen():
+        if not self._is_beside_as_seen():
             try:
-                renames.take_free_name(self.folder, self.beside, self.name)
+                renames.take_free_name(self.folder_fd, self.beside, self.name)
             except OSError as error:
-                raise self._stuck(error) from error
+                raise self._restore_error(error) from error
             self.is_replaced = False
-            raise self._changed()
+            raise self._changed_error()
         try:
-            os.fsync(self.folder)
+            os.fsync(self.folder_fd)
         finally:
-            os.unlink(self.beside, dir_fd=self.folder)
-
-    # --- looking ------------------------------------------------------------------------------------------------------
+            os.unlink(self.beside, dir_fd=self.folder_fd)
 
     @property
     def _path_beside(self) -> str:
         return str(self.seen.path.with_name(self.beside))
 
-    def _changed(self, more: str = "") -> FileChanged:
+    def _changed_error(self, more: str = "") -> FileChanged:
         return FileChanged(
             f"{self.seen.path}: another user or program changed it in the meantime; the newer version is in place{more}"
         )
 
-    def _stuck(self, error: OSError) -> FileError:
+    def _restore_error(self, error: OSError) -> FileError:
         return FileError(
             f"{self.seen.path}: another user or program changed it just now, and the newer version cannot be put back "
             f"({error.strerror}): it is in {self._path_beside}",
@@ -209,12 +206,13 @@ class Put:
         )
 
     def refuse_changed(self) -> None:
-        """Raise FileChanged if the file is not as it was seen."""
+        """Raise FileChanged if the file is not as it was read when the change was planned."""
         if not self._is_as_seen(self.name):
-            raise self._changed()
+            raise self._changed_error()
 
-    def _came_out_as_seen(self) -> bool:
-        """Return whether the file beside is the one that was seen; False if it cannot be read."""
+    def _is_beside_as_seen(self) -> bool:
+        """Return whether the file called ``beside`` is the one that was read when the change was planned; False if it
+        cannot be read."""
         try:
             return self._is_as_seen(self.beside)
         except (FileError, OSError):
@@ -223,25 +221,27 @@ class Put:
     def _is_as_seen(self, name: str) -> bool:
         if self.seen.found is None:
             try:
-                os.stat(name, dir_fd=self.folder, follow_symlinks=False)
+                os.stat(name, dir_fd=self.folder_fd, follow_symlinks=False)
             except FileNotFoundError:
                 return True
             return False
-        found = found_in(self.folder, self.seen.path, name, self.limit)
-        return found == self.seen.found and not _is_being_written(self.folder, name)
+        found = read_in_folder(self.folder_fd, self.seen.path, name, self.limit)
+        return found == self.seen.found and not _is_being_written(self.folder_fd, name)
 
 
-def _is_being_written(folder: int, name: str) -> bool:
-    """Return whether some process has a file open for writing, if the kernel can tell. Raises OSError. The kernel gives
-    a read lease only if no process has the file open for writing. The lease is returned at once. If another process
-    opens the file at this moment, the signal is SIGURG, which is ignored by default; the default signal would end this
-    process.
+def _is_being_written(folder_fd: int, name: str) -> bool:
+    """Return whether some process has a file open for writing; False if the file system has no leases, or this user may
+    take none. Raises OSError if the file cannot be opened.
+
+    The kernel grants a read lease only if no process has the file open for writing. The lease is given back at once. If
+    another process opens the file between these two calls, the kernel sends this process a signal: SIGURG, which is
+    ignored by default, in place of SIGIO, which would end it.
     """
-    with closing_descriptor(os.open(name, READ_WARILY, dir_fd=folder)) as descriptor:
+    with closing_descriptor(os.open(name, READ_WARILY, dir_fd=folder_fd)) as descriptor:
         try:
             fcntl.fcntl(descriptor, fcntl.F_SETSIG, signal.SIGURG)
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
             fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
         except OSError as error:
-            return error.errno == errno.EAGAIN  # another error: no leases here, or not for this user
+            return error.errno == errno.EAGAIN  # any other error means that no lease can be taken
     return False

@@ -1,9 +1,7 @@
-"""Replacing a file with the journal: its former bytes are on disk before the change; temporary files that a crash left
-are removed.
+"""Replacing a file with the journal, which has its former bytes on disk before the change.
 
-The steps for one file: `look` when the change is planned, `replace` when it is made. What goes through several contents
-one after the other, as a policy does, goes back by `replace` too (`ibkeys.managers.files.opensm_file`). After a crash
-`clean_up` comes first.
+The caller calls `look` when the change is planned, and `replace` when it is made. A rollback is a `replace` too
+(`ibkeys.managers.files.opensm_file`). After a crash `clean_up` removes the temporary files first.
 """
 
 from __future__ import annotations
@@ -19,11 +17,11 @@ from pathlib import Path
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError, StoreError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.looked_up import Metadata, SeenFile, found_in, opened_folder
-from ibkeys.host.replacing.names import is_beside, is_unfinished
+from ibkeys.host.replacing.looked_up import Metadata, SeenFile, open_folder, read_in_folder
+from ibkeys.host.replacing.names import is_new_name, is_unfinished
 from ibkeys.host.replacing.new_file import is_in_use
 from ibkeys.host.replacing.putting import put
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
@@ -31,9 +29,10 @@ from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 
 @dataclass(frozen=True, slots=True)
 class LeftOvers:
-    """The left-overs of interrupted runs beside their files. ``removed``: copies whose bytes the journal has.
-    ``foreign``: files with other bytes, which stay: another program or administrator may have written them at the
-    moment of the crash, and perhaps no program has read them yet. A person must examine them.
+    """The temporary files that interrupted runs left. ``removed``: files that were removed, because they were
+    incomplete or the journal has their bytes. ``foreign``: files with other bytes, which stay: another program or
+    administrator may have written them at the moment of the crash, and perhaps no program has read them yet. A person
+    must examine them.
     """
 
     removed: tuple[Path, ...] = ()
@@ -46,26 +45,27 @@ def replace(
     data: bytes | None,
     *,
     mode: int = 0o600,
-    contents: FileContents = WITHOUT_KEYS,
+    conversions: FileConversions = WITHOUT_KEYS,
     rights: int | None = None,
     owner: int | None = None,
 ) -> FileEntry:
-    """Replace the contents of a file by *data*, and return its entry in the journal. *seen*: the file as it was read;
-    *data* None removes it.
+    """Replace the contents of a file by *data* (None removes the file), and return its entry in the journal. *seen*:
+    the file as it was read.
 
     The former bytes are in the journal, synced, before anything is written. The file keeps owner, mode, ACL and label.
-    A file that did not exist gets *mode* and *owner* (a user ID); if the owner is not the user of this process, it gets
-    the group of its folder. *rights*: the permission bits of the new file, existing or not, which give no more rights
-    than the old ones. Until the new file is complete it has mode 0600. The entry stays ``pending``: the caller notes
-    whether the effect was proven.
+    A file that did not exist gets *mode* and *owner* (a user ID, None for that of this process); the file of another
+    owner gets the group of its folder. *rights*: the permission bits of the new file whether or not it existed, None to
+    keep them; they may not give more rights than the old file. Until the new file is complete its mode is 0600. The
+    entry stays ``pending``: the caller notes in it whether the change took effect.
 
-    Raises FileChanged if the file is not as it was seen: the version of another user or program is in place. Raises
+    Raises FileChanged if the file is not as it was read: the version of another user or program is in place. Raises
     FileError if the file cannot be replaced: nothing was written, or ``is_replaced`` says which version is in place.
-    After an error the entry is ``failed`` if the file was not replaced. Raises StoreError.
+    After an error the entry is ``failed`` if the file was not replaced. Raises StoreError and EncodeError if the
+    journal cannot be written.
     """
     metadata = metadata_for(seen, rights, mode, owner)
     refuse_hindered(seen, rights)
-    entry = record(operation, seen, data, contents)
+    entry = record(operation, seen, data, conversions)
     try:
         put(seen, data, metadata)
     except FileError as error:
@@ -76,46 +76,47 @@ def replace(
 
 
 def note_failed(entry: FileEntry) -> None:
-    """Note in the journal that a file was not replaced, while another error is being raised."""
+    """Note in the journal that a file was not replaced. This is for a caller that is about to raise another error, so a
+    failure to write the journal is ignored."""
     with suppress(StoreError):  # the user must see the first error
         entry.failed()
 
 
 def metadata_for(seen: SeenFile, rights: int | None, mode: int = 0o600, owner: int | None = None) -> Metadata:
-    """Return the metadata of the new file, arguments as in `replace`. Raises FileError if its folder cannot be
-    examined."""
+    """Return the metadata of the new file. The arguments are those of `replace`. Raises FileError if its folder cannot
+    be read."""
     metadata = _of_new(seen.path, mode, owner) if seen.found is None else seen.found.metadata
     return metadata if rights is None else dataclasses.replace(metadata, mode=rights)
 
 
 def _of_new(place: Path, mode: int, owner: int | None) -> Metadata:
-    """Return the metadata of a file that did not exist. Raises FileError if its folder cannot be examined."""
+    """Return the metadata of a file that did not exist. Raises FileError if its folder cannot be read."""
     if owner in (None, os.geteuid()):
         return Metadata(mode)
-    with opened_folder(place) as folder:
-        return Metadata(mode, owner, os.fstat(folder).st_gid)
+    with open_folder(place) as folder_fd:
+        return Metadata(mode, owner, os.fstat(folder_fd).st_gid)
 
 
 def record(
-    operation: RunningOperation, seen: SeenFile, data: bytes | None, contents: FileContents = WITHOUT_KEYS
+    operation: RunningOperation, seen: SeenFile, data: bytes | None, conversions: FileConversions = WITHOUT_KEYS
 ) -> FileEntry:
-    """Record in the journal, synced, that a file will be replaced by *data*, and return the entry. *seen*: the file as
-    it was read. Raises FileError if *contents* could not restore the same bytes from the journal. Raises StoreError,
-    EncodeError.
+    """Record in the journal, synced, that a file will be replaced by *data* (None: removed), and return the entry.
+    *seen*: the file as it was read. Raises FileError if *conversions* could not restore the same bytes from the
+    journal, StoreError and EncodeError if the journal cannot be written.
     """
-    return operation.record_file(image_of(seen, data, contents))
+    return operation.record_file(image_of(seen, data, conversions))
 
 
-def clean_up(entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
-    """Remove the left-overs of interrupted runs beside the files of *entries*, and return them. Pass all entries of the
-    journal for a file, so that each former content of it is known. A left-over is removed if it is not complete, or if
-    the journal has its bytes. Files of a run that is still going on stay. Raises FileError if a folder cannot be read
-    or a left-over cannot be removed.
+def clean_up(entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
+    """Remove the temporary files that interrupted runs left beside the files of *entries*, and return all of them. Pass
+    all entries of the journal for a file, so that each of its former contents is known. A temporary file is removed if
+    it is incomplete, or if the journal has its bytes. The temporary files of a running process are not touched. Raises
+    FileError if a folder cannot be read, a file cannot be removed, or an entry is for a file of another host.
     """
     known: dict[Path, set[bytes]] = {}
     for entry in entries:
         texts = known.setdefault(Path(entry.image.path), set())
-        texts |= known_bytes(_of_this_host(entry), contents)
+        texts |= known_bytes(_of_this_host(entry), conversions)
     found = [_clean_up_beside(place, texts) for place, texts in known.items() if place.parent.is_dir()]
     return LeftOvers(
         tuple(path for each in found for path in each.removed), tuple(path for each in found for path in each.foreign)
@@ -123,12 +124,12 @@ def clean_up(entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS
 
 
 def remove_unfinished(place: Path) -> None:
-    """Remove the incomplete files that interrupted runs left beside *place*. Raises FileError."""
+    """Remove the incomplete temporary files that interrupted runs left beside *place*. Raises FileError."""
     _clean_up_beside(place, ())
 
 
 def refuse_hindered(seen: SeenFile, rights: int | None) -> None:
-    """Raise FileError if a file cannot be replaced, for reasons that can be found beforehand."""
+    """Raise FileError if it is certain before any attempt that a file cannot be replaced. *rights*: as in `replace`."""
     if (reason := hindrance(seen, rights)) is not None:
         raise FileError(reason)
 
@@ -142,35 +143,35 @@ def _of_this_host(entry: FileEntry) -> FileImage:
 def _clean_up_beside(place: Path, known: Collection[bytes]) -> LeftOvers:
     removed: list[Path] = []
     foreign: list[Path] = []
-    with opened_folder(place) as folder, files.told_as(FileError, f"{place.parent}: cannot be cleaned up"):
-        for name in sorted(os.listdir(folder)):
+    with open_folder(place) as folder_fd, files.told_as(FileError, f"{place.parent}: cannot be cleaned up"):
+        for name in sorted(os.listdir(folder_fd)):
             is_part = is_unfinished(name, place.name)
-            if not (is_part or is_beside(name, place.name)) or _is_in_use(folder, name):
+            if not (is_part or is_new_name(name, place.name)) or _is_in_use(folder_fd, name):
                 continue
-            if is_part or _is_known(folder, place.with_name(name), known):
-                os.unlink(name, dir_fd=folder)
+            if is_part or _is_known(folder_fd, place.with_name(name), known):
+                os.unlink(name, dir_fd=folder_fd)
                 removed.append(place.with_name(name))
             else:
                 foreign.append(place.with_name(name))
         if removed:
-            os.fsync(folder)
+            os.fsync(folder_fd)
     return LeftOvers(tuple(removed), tuple(foreign))
 
 
-def _is_in_use(folder: int, name: str) -> bool:
+def _is_in_use(folder_fd: int, name: str) -> bool:
     try:
-        if not stat.S_ISREG(os.stat(name, dir_fd=folder, follow_symlinks=False).st_mode):
+        if not stat.S_ISREG(os.stat(name, dir_fd=folder_fd, follow_symlinks=False).st_mode):
             return False
-        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
     except FileNotFoundError:
         return True  # its run has just removed it
     with closing_descriptor(descriptor):
         return is_in_use(descriptor)
 
 
-def _is_known(folder: int, path: Path, known: Collection[bytes]) -> bool:
+def _is_known(folder_fd: int, path: Path, known: Collection[bytes]) -> bool:
     try:
-        found = found_in(folder, path, path.name)
+        found = read_in_folder(folder_fd, path, path.name)
     except FileError:
         return False
     return found is not None and found.data in known

@@ -1,5 +1,6 @@
-"""A new file that waits beside the old one, for changes of several files that have to be made at almost the same time.
-Everything that takes long or may fail for lack of space or rights is done before; only one rename is left.
+"""A new file that waits beside the old one, for changes that must replace several files at almost the same time. All
+work that takes long, or may fail for lack of space or rights, is done beforehand; then only a rename remains for each
+file.
 """
 
 from __future__ import annotations
@@ -8,16 +9,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from ibkeys.errors import FileError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.looked_up import SeenFile
-from ibkeys.host.replacing.putting import staged
+from ibkeys.host.replacing.putting import prepared
 from ibkeys.host.replacing.replace import metadata_for, note_failed, record, refuse_hindered
 from ibkeys.store.journal import FileEntry, RunningOperation
 
 
-class Staged:
-    """A new file beside the old one, complete and on disk. ``entry``: its entry in the journal, ``pending``;
-    ``is_placed``: whether it may be in place; *take_place*: puts it in place."""
+class StagedFile:
+    """A new file beside the old one, complete and on disk. ``entry``: its ``pending`` entry in the journal;
+    ``is_placed``: whether it is in place, or may be; *take_place*: the function that puts it in place."""
 
     def __init__(self, entry: FileEntry, take_place: Callable[[], None]) -> None:
         self.entry = entry
@@ -25,11 +26,11 @@ class Staged:
         self._take_place = take_place
 
     def put(self) -> None:
-        """Put it in place of the file that was seen; called once. Raises FileChanged if the file is not as it was seen,
-        FileError for other failures: ``is_replaced`` says which file is in place. On another host raises HostNotReached
-        too: the new file may be in place then.
+        """Put the new file in place of the old one. Call this once. Raises FileChanged if the old file is not as it was
+        read, FileError for other failures; the error's ``is_replaced`` says whether the new file is in place. For a
+        file on another host, also raises HostNotReached; then the new file may be in place.
         """
-        self.is_placed = True  # before it is so: a connection may be cut
+        self.is_placed = True  # set before the call: a connection may be cut during it, so the result is not known
         try:
             self._take_place()
         except FileError as error:
@@ -43,20 +44,20 @@ def stage(
     seen: SeenFile,
     data: bytes,
     *,
-    contents: FileContents = WITHOUT_KEYS,
+    conversions: FileConversions = WITHOUT_KEYS,
     rights: int | None = None,
-) -> Iterator[Staged]:
-    """Prepare a replacement as `ibkeys.host.replacing.replace.replace` makes it, with the same arguments and errors,
-    and yield the new file, whose `put` does the rest. A file that was not put in place when the block ends is removed,
-    and its entry is ``failed``."""
+) -> Iterator[StagedFile]:
+    """Prepare a replacement as `ibkeys.host.replacing.replace.replace` makes it, with the same arguments and errors.
+    Yield the new file, whose `put` puts it in place. If that has not happened at the end of the block, the new file is
+    removed, and its entry is ``failed``."""
     refuse_hindered(seen, rights)
     metadata = metadata_for(seen, rights)
-    entry = record(operation, seen, data, contents)
-    here: Staged | None = None
+    entry = record(operation, seen, data, conversions)
+    staged: StagedFile | None = None
     try:
-        with staged(seen, data, metadata) as ready:
-            here = Staged(entry, ready.take_place)
-            yield here
+        with prepared(seen, data, metadata) as ready:
+            staged = StagedFile(entry, ready.take_place)
+            yield staged
     finally:
-        if here is None or not here.is_placed:
+        if staged is None or not staged.is_placed:
             note_failed(entry)

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 
 from ibkeys.errors import FileError, KeyGone
-from ibkeys.host.replacing.contents import NO_BYTES, WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import NO_BYTES, WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.opensm.references import key_references
@@ -55,7 +55,7 @@ def _left_it_so(entry: FileEntry, conf: OpensmFile, store: KeyStore) -> bool:
 def clean_up(
     journal: Journal,
     files: Sequence[OpensmFile],
-    contents: FileContents = WITHOUT_KEYS,
+    conversions: FileConversions = WITHOUT_KEYS,
     includes: Callable[[FileImage], bool] = lambda image: False,
 ) -> Iterator[tuple[str, LeftOvers | FileError]]:
     """Remove the temporary files beside *files*, and beside other files on the same hosts that are in the journal and
@@ -68,7 +68,7 @@ def clean_up(
     entries = [entry for entry in journal.all_files() if includes(entry.image) or entry.image.key in places]
     for name, machine in {file.machine.name: file.machine for file in files}.items():
         try:
-            yield name, machine.clean_up([entry for entry in entries if entry.image.host == name], contents)
+            yield name, machine.clean_up([entry for entry in entries if entry.image.host == name], conversions)
         except FileError as error:
             yield name, error
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from ibkeys.errors import FileChanged, FileError, FileFormatError
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.managers.instance import Role
 from ibkeys.managers.machines.machine import Machine
@@ -111,7 +111,7 @@ class OpensmFile:
     # --- replacing it -------------------------------------------------------------------------------------------------
 
     def put(
-        self, operation: RunningOperation, new: bytes | None, contents: FileContents = WITHOUT_KEYS
+        self, operation: RunningOperation, new: bytes | None, conversions: FileConversions = WITHOUT_KEYS
     ) -> FileEntry | None:
         """Replace the file by *new*, or remove it for None. Return None if it holds *new* already: two OpenSMs of one
         host may share one options file, and two hosts one folder.
@@ -128,18 +128,22 @@ class OpensmFile:
             for problem in self.not_seeing(new):
                 raise NotSeenByOpensm(problem)
             return None
-        entry = self.machine.replace(operation, former, new, contents=contents, rights=self.rights)
+        entry = self.machine.replace(operation, former, new, conversions=conversions, rights=self.rights)
         self.look_at(new)
         for problem in self.not_seeing(new):
-            self.restore(operation, former.data, entry, contents)
+            self.restore(operation, former.data, entry, conversions)
             raise NotSeenByOpensm(f"{problem}; the former file is restored")
         return entry
 
     def restore(
-        self, operation: RunningOperation, former: bytes | None, entry: FileEntry, contents: FileContents = WITHOUT_KEYS
+        self,
+        operation: RunningOperation,
+        former: bytes | None,
+        entry: FileEntry,
+        conversions: FileConversions = WITHOUT_KEYS,
     ) -> None:
         """Restore the *former* contents, and record that the change of *entry* failed. Raises as `put`."""
-        self.machine.replace(operation, self.seen, former, contents=contents).failed()
+        self.machine.replace(operation, self.seen, former, conversions=conversions).failed()
         entry.failed()
         self.seen = self.machine.look(self.path)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from ibkeys.host.replacing.hindrances import MOUNT_POINT, of_links, of_owner
+from ibkeys.host.replacing.hindrances import MOUNT_POINT, links_hindrance, owner_hindrance
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.mounts import is_layer
 from ibkeys.managers.machines.writer import HostWriter
@@ -73,7 +73,7 @@ def hindrance_of(seen: SeenFile, ground: FolderFacts, user: int) -> str | None:
         return f"no file can be created in {folder} by this user (UID {user})"
     if seen.found is None:
         return None
-    if reason := of_owner(seen, user, ground.mode, ground.uid) or of_links(seen.found.links):
+    if reason := owner_hindrance(seen, user, ground.mode, ground.uid) or links_hindrance(seen.found.links):
         return reason
     return "is marked as immutable or append-only (chattr)" if _is_fixed(ground.flags) else None
 

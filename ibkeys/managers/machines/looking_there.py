@@ -62,7 +62,7 @@ class LookingThere:
         found = FoundFile(data, metadata, status.device, status.inode, status.modified_ns, status.links)
         return SeenFile(place, found)
 
-    def real_place(self, path: Path) -> Path:
+    def real_path(self, path: Path) -> Path:
         """Return the path that *path* leads to, links followed. Raises FileError, FileChanged, HostNotReached."""
         return self._place(path)[0]
 

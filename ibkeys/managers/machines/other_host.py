@@ -20,13 +20,13 @@ from ibkeys import files
 from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_lock import FoundLock
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
-from ibkeys.host.replacing.hindrances import of_name
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
+from ibkeys.host.replacing.hindrances import name_hindrance
 from ibkeys.host.replacing.images import image_of, known_bytes
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers, note_failed
-from ibkeys.host.replacing.rights import changed, refuse_wider, why_not
-from ibkeys.host.replacing.staging import Staged
+from ibkeys.host.replacing.rights import changed_error, refuse_wider, rights_hindrance
+from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.elsewhere.channel import Channel
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.machines.ground import FolderFacts, hindrance_of, read_folder_facts
@@ -63,7 +63,7 @@ class OtherHost(LookingThere, ProcessesThere):
         reason = _of_name(seen.path)
         if reason is None:
             ground = self._ground_of(seen)
-            reason = hindrance_of(seen, ground, self.users()[0]) or why_not(seen, rights, ground.has_acl)
+            reason = hindrance_of(seen, ground, self.users()[0]) or rights_hindrance(seen, rights, ground.has_acl)
         return None if reason is None else f"{self._at(seen.path)}: {reason}"
 
     def is_in_layer(self, seen: SeenFile) -> bool:
@@ -85,7 +85,7 @@ class OtherHost(LookingThere, ProcessesThere):
         data: bytes | None,
         mode: int = 0o644,
         *,
-        contents: FileContents = WITHOUT_KEYS,
+        conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
@@ -94,7 +94,7 @@ class OtherHost(LookingThere, ProcessesThere):
         Raises FileChanged, FileError, StoreError, EncodeError, and HostNotReached: then the entry is ``pending`` if the
         file may have been replaced, and ``failed`` if it was not.
         """
-        entry = self._record(operation, seen, data, contents, rights)
+        entry = self._record(operation, seen, data, conversions, rights)
         may_be_done = False
         try:
             if data is not None:
@@ -119,7 +119,7 @@ class OtherHost(LookingThere, ProcessesThere):
         operation: RunningOperation,
         seen: SeenFile,
         data: bytes | None,
-        contents: FileContents,
+        conversions: FileConversions,
         rights: int | None,
     ) -> FileEntry:
         """Record the file as it was read in the journal, unless something prevents the replacement by *data*. Raises
@@ -130,7 +130,7 @@ class OtherHost(LookingThere, ProcessesThere):
             )
         if (reason := self.hindrance(seen, rights)) is not None:
             raise FileError(reason)
-        return operation.record_file(image_of(seen, data, contents, self.name))
+        return operation.record_file(image_of(seen, data, conversions, self.name))
 
     @contextmanager
     def stage(
@@ -139,15 +139,15 @@ class OtherHost(LookingThere, ProcessesThere):
         seen: SeenFile,
         data: bytes,
         *,
-        contents: FileContents = WITHOUT_KEYS,
+        conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
-    ) -> Iterator[Staged]:
+    ) -> Iterator[StagedFile]:
         """Prepare a replacement as `replace` makes it, and yield the object that finishes it. Raises as `replace`."""
         if self._is_staging:
             raise FileError(
                 f"{self._at(seen.path)}: only one file of that host can wait to be replaced at a time; it is unchanged"
             )
-        staged = StagedThere(self.name, self.writer, self._record(operation, seen, data, contents, rights), seen)
+        staged = StagedThere(self.name, self.writer, self._record(operation, seen, data, conversions, rights), seen)
         self._is_staging = True
         try:
             staged.prepare(data, rights)
@@ -159,26 +159,26 @@ class OtherHost(LookingThere, ProcessesThere):
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Reduce the rights of a file or folder, and return its former mode. Raises FileError, HostNotReached."""
         refuse_wider(self._at(path), seen, mode)
-        place = self.real_place(path)
+        place = self.real_path(path)
         device, inode = seen.identity or (0, 0)
         was = f"{seen.mode:o}:{seen.uid}:{seen.gid}:{device}:{inode}"
         try:
             self.writer.ask("set_mode", was, f"{mode:o}", path=place)
         except WriterRefused as no:
             if no.kind == "changed":
-                raise changed(self._at(place)) from None
+                raise changed_error(self._at(place)) from None
             reason = no.reason or no.kind
             raise FileError(f"{self._at(place)}: its mode cannot be set to {mode:04o}: {reason}") from None
         return seen.mode
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         """Remove the temporary files that interrupted runs left beside the files of this host. Raises FileError,
         HostNotReached."""
         known: dict[Path, set[str]] = {}
         for entry in entries:
             if entry.image.host == self.name:
                 sums = known.setdefault(Path(entry.image.path), set())
-                sums |= set(map(sum_of, known_bytes(entry.image, contents)))
+                sums |= set(map(sum_of, known_bytes(entry.image, conversions)))
         removed: list[Path] = []
         foreign: list[Path] = []
         for place, sums in known.items():
@@ -225,4 +225,4 @@ def _given(seen: SeenFile, mode: int, is_wanted: bool, owner: int | None) -> str
 
 
 def _of_name(place: Path) -> str | None:
-    return "there is a newline in its name" if "\n" in str(place) else of_name(place, _LONGEST_PID)
+    return "there is a newline in its name" if "\n" in str(place) else name_hindrance(place, _LONGEST_PID)

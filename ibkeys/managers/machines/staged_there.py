@@ -9,13 +9,13 @@ from contextlib import contextmanager, suppress
 from ibkeys.errors import FileChanged, FileError, HostNotReached
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import note_failed
-from ibkeys.host.replacing.staging import Staged
+from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.machines.looking_there import marks
 from ibkeys.managers.machines.writer import NOTHING, HostWriter, WriterRefused, sum_of
 from ibkeys.store.journal import FileEntry
 
 
-class StagedThere(Staged):
+class StagedThere(StagedFile):
     """A new file on the host *name*. ``answers``: whether the host answered the last question; after a cut connection
     the program there cleans up by itself."""
 

@@ -11,13 +11,13 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.host_lock import FoundLock, LockHere, take_lock
 from ibkeys.host.replacing import replace as replacing
-from ibkeys.host.replacing.contents import WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.hindrances import hindrance
-from ibkeys.host.replacing.looked_up import SeenFile, look, real_place
+from ibkeys.host.replacing.looked_up import SeenFile, look, real_path
 from ibkeys.host.replacing.mounts import is_in_layer
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
-from ibkeys.host.replacing.staging import Staged, stage
+from ibkeys.host.replacing.staging import StagedFile, stage
 from ibkeys.managers.machines.other_root import refuse_other_root
 from ibkeys.managers.machines.processes_here import ProcessesHere
 from ibkeys.managers.machines.remote_guard import RemoteGuard
@@ -70,7 +70,7 @@ class ThisHost(ProcessesHere):
         data: bytes | None,
         mode: int = 0o644,
         *,
-        contents: FileContents = WITHOUT_KEYS,
+        conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
@@ -88,7 +88,7 @@ class ThisHost(ProcessesHere):
         Raises FileChanged if the file is not as it was read; FileError for a reason that prevents the replacement, and
         if a step fails: ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
         """
-        return replacing.replace(operation, seen, data, mode=mode, contents=contents, rights=rights, owner=owner)
+        return replacing.replace(operation, seen, data, mode=mode, conversions=conversions, rights=rights, owner=owner)
 
     def stage(
         self,
@@ -96,16 +96,16 @@ class ThisHost(ProcessesHere):
         seen: SeenFile,
         data: bytes,
         *,
-        contents: FileContents = WITHOUT_KEYS,
+        conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
-    ) -> AbstractContextManager[Staged]:
+    ) -> AbstractContextManager[StagedFile]:
         """Prepare the replacement of a file that exists, as far as possible without touching it, and return the object
         that finishes it within the block. A new file that is not put in place when the block ends is removed, and its
         entry is ``failed``.
 
         On another host only one file at a time can be prepared. Raises as `replace`.
         """
-        return stage(operation, seen, data, contents=contents, rights=rights)
+        return stage(operation, seen, data, conversions=conversions, rights=rights)
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
         """Reduce the rights of the file or folder that *path* leads to, and return its former mode.
@@ -115,11 +115,11 @@ class ThisHost(ProcessesHere):
         FileChanged if it is another file; FileError for more rights, for anything but a regular file or a folder, and
         if the change fails.
         """
-        place = real_place(path)
+        place = real_path(path)
         refuse_other_root(self.files, path, place)
         return set_mode(place, seen, mode)
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents = WITHOUT_KEYS) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         """Remove the temporary files that interrupted runs left beside the files of *entries*; those of other hosts are
         left out.
 
@@ -127,7 +127,7 @@ class ThisHost(ProcessesHere):
         incomplete copies are removed. Raises FileError if a folder cannot be read or a temporary file cannot be
         removed.
         """
-        return replacing.clean_up((entry for entry in entries if not entry.image.host), contents)
+        return replacing.clean_up((entry for entry in entries if not entry.image.host), conversions)
 
     def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
         """Take the lock beside the file *path*, with *text* in it, a line of `LockHolder`; return the lock that another

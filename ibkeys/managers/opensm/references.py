@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Final, Literal
 
 from ibkeys.errors import FileFormatError
-from ibkeys.host.replacing.contents import FileContents
+from ibkeys.host.replacing.conversions import FileConversions
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import SMKey
 from ibkeys.managers.opensm.options_file import assignments, number_of, read_options, unquoted
@@ -58,13 +58,13 @@ class _Place:
     value: int
 
 
-def key_references(store: KeyStore) -> FileContents:
+def key_references(store: KeyStore) -> FileConversions:
     """Return the conversions between options files of OpenSM and their form in the journal, with *store* for the keys.
     ``record`` first puts keys that the store does not have into it. It raises FileFormatError if restoring would not
     give the same bytes. ``restore`` raises FileFormatError for an invalid reference, and KeyGone for a key that *store*
     does not have. Both raise StoreError and StoreSealed. ``mask`` needs no key store.
     """
-    return FileContents(
+    return FileConversions(
         record=lambda data: _recorded(data, store), restore=lambda data: _restored(data, store), mask=without_keys
     )
 

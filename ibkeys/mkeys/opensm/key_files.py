@@ -9,7 +9,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.change.through_sm import ManagedOpensm
 from ibkeys.errors import FileError
-from ibkeys.host.replacing.contents import NOT_KEPT
+from ibkeys.host.replacing.conversions import NOT_KEPT
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.mkeys.opensm.standbys import Standby
@@ -53,9 +53,9 @@ def give_key_file(target: Path, data: bytes, user: int, machine: Machine, operat
     Raises FileChanged, FileError, HostNotReached, StoreError."""
     seen = machine.look(target)
     if seen.found is not None and user not in (0, seen.found.metadata.uid):
-        machine.replace(operation, seen, None, contents=NOT_KEPT).done()  # it would keep its owner
+        machine.replace(operation, seen, None, conversions=NOT_KEPT).done()  # it would keep its owner
         seen = machine.look(target)
     if seen.data != data:
-        machine.replace(operation, seen, data, contents=NOT_KEPT, rights=0o600, owner=user or None).done()
+        machine.replace(operation, seen, data, conversions=NOT_KEPT, rights=0o600, owner=user or None).done()
     elif not (fact := machine.files.stat(target)).is_private:
         machine.set_mode(target, fact, fact.mode & 0o700)

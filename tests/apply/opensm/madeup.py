@@ -21,7 +21,7 @@ from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.change.clock import Clock
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged
-from ibkeys.host.replacing.contents import FileContents
+from ibkeys.host.replacing.conversions import FileConversions
 from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.keys.pkey import PKey
@@ -97,7 +97,7 @@ class MadeUpHost:
         self.file.data, self.file.inode = data, self.file.inode + 1
         return entry
 
-    def clean_up(self, entries: Iterable[FileEntry], contents: FileContents) -> LeftOvers:
+    def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions) -> LeftOvers:
         return LeftOvers()
 
     def may_signal(self, process: OpensmProcess) -> str | None:

@@ -39,7 +39,7 @@ def test_what_ended_before_it_wrote_a_file_is_undone_by_a_word_in_the_journal(be
 def test_what_nobody_knows_beside_a_policy_is_named(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[list[Path]] = []
 
-    def clean_up(entries: object, contents: object) -> LeftOvers:
+    def clean_up(entries: object, conversions: object) -> LeftOvers:
         asked.append([Path(each.image.path) for each in entries])  # type: ignore[attr-defined]
         return LeftOvers((), (Path("/etc/opensm/.partitions.conf.ibkeys-1"),))
 

@@ -120,7 +120,7 @@ def test_a_tree_without_end_is_read_in_part_which_is_said_once(tmp_path: Path, m
     assert first.unread == []
     assert all(port.p_keys is None or port.unread for port in others[1:])
     (trouble,) = sysfs.troubles
-    assert trouble.error == "more than 300 files and directories: this and what comes after is not read"
+    assert trouble.error == "more than 300 files and directories: this one and all later ones are not read"
 
 
 def test_a_tree_that_is_not_there_is_an_empty_one(tmp_path: Path) -> None:

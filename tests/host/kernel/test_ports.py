@@ -163,4 +163,4 @@ def test_selinux_decides_where_it_enforces_and_its_policy_has_the_classes(tmp_pa
         if enforce:
             tree.selinux(enforce, classes)
         policy = read_policy(Sysfs(tree.root))
-        assert (policy.mode, policy.decides) == (mode, decides), name
+        assert (policy.mode, policy.can_refuse) == (mode, decides), name

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.host.kernel.ports import read_ports
-from ibkeys.host.kernel.programs import PROGRAMS, choose, settings
+from ibkeys.host.kernel.programs import PROGRAMS, choose, job_script_lines
 from ibkeys.host.kernel.sysfs import Sysfs
 from ibkeys.host.kernel.tables import Table
 from ibkeys.keys.pkey import PKey
@@ -127,7 +127,7 @@ def test_one_value_has_to_fit_all_ports_of_a_job(tmp_path: Path) -> None:
     tree = trees.connectx(tmp_path)
     other = tree.device("mlx5_1", "0000:04:00.0", 0x77)
     tree.port(other, (0xFFFF, 0x8020, 0x8010), guid=0x77)
-    found = {each.program.name: each for each in settings(read_ports(Sysfs(tree.root)), 0x10)}
+    found = {each.program.name: each for each in job_script_lines(read_ports(Sysfs(tree.root)), 0x10)}
     assert found[UCX].value == "0x0010"
     assert found[NCCL].value is None
     assert found[NCCL].reason == (
@@ -137,6 +137,6 @@ def test_one_value_has_to_fit_all_ports_of_a_job(tmp_path: Path) -> None:
 
 
 def test_without_a_port_nothing_is_set(tmp_path: Path) -> None:
-    assert [each.reason for each in settings(read_ports(Sysfs(Tree(tmp_path).root)))] == [
+    assert [each.reason for each in job_script_lines(read_ports(Sysfs(Tree(tmp_path).root)))] == [
         "no InfiniBand port is active"
     ] * len(PROGRAMS)

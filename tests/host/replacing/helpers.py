@@ -12,11 +12,11 @@ from pathlib import Path
 from ibkeys import files
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import hindrances
-from ibkeys.host.replacing.contents import FileContents
+from ibkeys.host.replacing.conversions import FileConversions
 from ibkeys.host.replacing.looked_up import look
 
 KEY, REFERENCE = b"0xfeed", b"key:7"
-WITH_KEYS = FileContents(
+WITH_KEYS = FileConversions(
     record=lambda data: data.replace(KEY, REFERENCE),
     restore=lambda data: data.replace(REFERENCE, KEY),
     mask=lambda data: re.sub(rb"0x[0-9a-f]+", b"***", data),

@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import mounts
-from ibkeys.host.replacing.looked_up import look, real_place
+from ibkeys.host.replacing.looked_up import look, real_path
 from tests.host.replacing.helpers import OLD, names, run_python, what_hinders
 
 CHECK = "import sys, pathlib; from tests.host.replacing.helpers import what_hinders; "
@@ -52,12 +52,12 @@ def test_a_chain_of_links_is_followed_to_the_real_file(tmp_path: Path, file: Pat
     (tmp_path / "two").symlink_to(file)
     (tmp_path / "short").symlink_to("deep")
     assert look(tmp_path / "short" / "one").path == file
-    assert real_place(tmp_path / "short" / ".." / "policy") == file
+    assert real_path(tmp_path / "short" / ".." / "policy") == file
 
 
 def test_a_relative_name_is_one_of_the_current_folder(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(file.parent)
-    assert real_place(Path("policy")) == file
+    assert real_path(Path("policy")) == file
 
 
 def test_a_link_that_leads_nowhere_is_refused(tmp_path: Path) -> None:

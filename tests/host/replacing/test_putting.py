@@ -331,13 +331,13 @@ def listing(folder: Path) -> list[tuple[str, bytes]]:
 def test_a_file_that_somebody_made_meanwhile_is_not_replaced(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "new"
     seen = look(path)
-    real = putting.Put.refuse_changed
+    real = putting.Replacement.refuse_changed
 
-    def after_the_look(replacement: putting.Put) -> None:
+    def after_the_look(replacement: putting.Replacement) -> None:
         real(replacement)
         path.write_bytes(THEIRS)
 
-    monkeypatch.setattr(putting.Put, "refuse_changed", after_the_look)
+    monkeypatch.setattr(putting.Replacement, "refuse_changed", after_the_look)
     with pytest.raises(FileChanged, match="the newer version is in place"):
         put_new(seen)
     assert listing(tmp_path) == [("new", THEIRS)]

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting
-from ibkeys.host.replacing.contents import LINES, NO_BYTES, NOT_KEPT, WIDTH, WITHOUT_KEYS, difference
+from ibkeys.host.replacing.conversions import LINES, NO_BYTES, NOT_KEPT, WIDTH, WITHOUT_KEYS, difference
 from ibkeys.host.replacing.images import known_bytes
 from ibkeys.host.replacing.looked_up import look
-from ibkeys.host.replacing.names import is_beside, is_unfinished, new_name, unfinished
+from ibkeys.host.replacing.names import is_new_name, is_unfinished, new_name, unfinished_name
 from ibkeys.host.replacing.new_file import create
 from ibkeys.host.replacing.replace import clean_up, record, replace
 from ibkeys.store.journal import FileEntry, FileImage, Journal, RunningOperation
@@ -108,7 +108,7 @@ def test_no_key_is_in_the_journal_and_what_it_keeps_gives_the_file_again(
     file: Path, operation: RunningOperation
 ) -> None:
     file.write_bytes(b"m_key 0xfeed\nlog 1\n")
-    entry = replace(operation, look(file), b"m_key 0xfeed\nlog 2\n", contents=WITH_KEYS)
+    entry = replace(operation, look(file), b"m_key 0xfeed\nlog 2\n", conversions=WITH_KEYS)
     assert (entry.image.before, entry.image.after) == (b"m_key key:7\nlog 1\n", b"m_key key:7\nlog 2\n")
     assert file.read_bytes() == b"m_key 0xfeed\nlog 2\n"
     assert known_bytes(entry.image, WITH_KEYS) == {b"m_key 0xfeed\nlog 1\n", b"m_key 0xfeed\nlog 2\n"}
@@ -124,12 +124,12 @@ def test_a_file_whose_keys_the_journal_could_not_give_back_is_not_replaced(
 
 
 def test_a_file_that_is_nothing_but_keys_is_never_given_back(file: Path, operation: RunningOperation) -> None:
-    entry = replace(operation, look(file), NEW, contents=NOT_KEPT)
+    entry = replace(operation, look(file), NEW, conversions=NOT_KEPT)
     assert (entry.image.before, entry.image.after, file.read_bytes()) == (NO_BYTES, NO_BYTES, NEW)
-    removed = replace(operation, look(file), None, contents=NOT_KEPT)
+    removed = replace(operation, look(file), None, conversions=NOT_KEPT)
     for each in (entry, removed):
-        for contents in (NOT_KEPT, WITHOUT_KEYS):
-            assert known_bytes(each.image, contents) == set()
+        for conversions in (NOT_KEPT, WITHOUT_KEYS):
+            assert known_bytes(each.image, conversions) == set()
 
 
 def test_of_a_file_that_is_nothing_but_keys_no_difference_is_shown() -> None:
@@ -170,12 +170,12 @@ def test_a_difference_of_large_files_is_short() -> None:
 @settings(max_examples=50)
 def test_names_beside_are_known_as_such_for_their_file_only(name: str) -> None:
     beside = new_name(name)
-    assert is_beside(beside, name)
-    assert is_unfinished(unfinished(beside), name)
+    assert is_new_name(beside, name)
+    assert is_unfinished(unfinished_name(beside), name)
     assert not is_unfinished(beside, name)
-    assert not is_beside(unfinished(beside), name)
-    assert not is_beside(beside, f"{name}x")
-    assert not is_beside(name, name)
+    assert not is_new_name(unfinished_name(beside), name)
+    assert not is_new_name(beside, f"{name}x")
+    assert not is_new_name(name, name)
 
 
 def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operation: RunningOperation) -> None:
@@ -183,7 +183,7 @@ def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operati
     known = [file.with_name(new_name("policy")) for _ in range(2)]
     for path, data in zip(known, (OLD, NEW), strict=True):
         path.write_bytes(data)
-    part = file.with_name(unfinished(new_name("policy")))
+    part = file.with_name(unfinished_name(new_name("policy")))
     part.write_bytes(b"Def")
     foreign = file.with_name(new_name("policy"))
     foreign.write_bytes(THEIRS)
@@ -199,7 +199,7 @@ def test_what_is_found_beside_is_removed_only_if_it_is_known(file: Path, operati
 
 def test_what_another_run_is_writing_is_left_alone(file: Path, operation: RunningOperation) -> None:
     entry = replace(operation, look(file), NEW)
-    part = unfinished(new_name("policy"))
+    part = unfinished_name(new_name("policy"))
     folder = os.open(file.parent, os.O_RDONLY)
     descriptor = create(folder, part)
     assert clean_up([entry]).removed == ()

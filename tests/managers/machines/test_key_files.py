@@ -15,7 +15,7 @@ import pytest
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import new_file, putting
-from ibkeys.host.replacing.contents import NO_BYTES, NOT_KEPT, WITHOUT_KEYS, FileContents
+from ibkeys.host.replacing.conversions import NO_BYTES, NOT_KEPT, WITHOUT_KEYS, FileConversions
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.store.journal import Journal
 from tests.host.replacing.helpers import KEY, REFERENCE, WITH_KEYS
@@ -35,17 +35,17 @@ def rights_of(path: Path) -> int:
 
 
 @pytest.mark.parametrize(
-    ("contents", "kept"),
+    ("conversions", "kept"),
     [(WITH_KEYS, (BEFORE.replace(KEY, REFERENCE), AFTER.replace(KEY, REFERENCE))), (NOT_KEPT, (NO_BYTES, NO_BYTES))],
 )
 def test_no_key_is_in_the_journal(
-    machine: Machine, tmp_path: Path, file: Path, contents: FileContents, kept: tuple[bytes, bytes]
+    machine: Machine, tmp_path: Path, file: Path, conversions: FileConversions, kept: tuple[bytes, bytes]
 ) -> None:
     file.write_bytes(BEFORE)
     folder = tmp_path / "store"
     folder.mkdir(0o700)
     with Journal(folder / "journal.db") as journal, journal.operation("apply") as operation:
-        entry = machine.replace(operation, machine.look(file), AFTER, contents=contents)
+        entry = machine.replace(operation, machine.look(file), AFTER, conversions=conversions)
         assert (entry.image.before, entry.image.after, entry.image.host) == (*kept, machine.name)
         assert file.read_bytes() == AFTER
         written = b"".join(each.read_bytes() for each in folder.iterdir())
@@ -60,25 +60,25 @@ def test_a_file_whose_keys_the_journal_could_not_give_back_stays(
     file.write_bytes(BEFORE + b"# " + REFERENCE)
     with journal.operation("apply") as operation:
         with pytest.raises(FileError, match="could not restore it") as caught:
-            machine.replace(operation, machine.look(file), AFTER, contents=WITH_KEYS)
+            machine.replace(operation, machine.look(file), AFTER, conversions=WITH_KEYS)
         assert operation.id is None
     assert str(caught.value).startswith(machine.name or str(file))
     assert (file.read_bytes(), names(file.parent)) == (BEFORE + b"# " + REFERENCE, [file.name])
 
 
-@pytest.mark.parametrize(("contents", "goes"), [(WITH_KEYS, True), (NOT_KEPT, False), (WITHOUT_KEYS, False)])
+@pytest.mark.parametrize(("conversions", "goes"), [(WITH_KEYS, True), (NOT_KEPT, False), (WITHOUT_KEYS, False)])
 def test_a_copy_with_keys_is_cleared_away_where_it_is_known(
-    machine: Machine, journal: Journal, file: Path, contents: FileContents, goes: bool
+    machine: Machine, journal: Journal, file: Path, conversions: FileConversions, goes: bool
 ) -> None:
     file.write_bytes(BEFORE)
-    kept = WITH_KEYS if contents is WITHOUT_KEYS else contents
+    kept = WITH_KEYS if conversions is WITHOUT_KEYS else conversions
     with journal.operation("apply") as operation:
-        entry = machine.replace(operation, machine.look(file), AFTER, contents=kept)
+        entry = machine.replace(operation, machine.look(file), AFTER, conversions=kept)
     whole = file.with_name(f".{file.name}.ibkeys-99999999-{'a' * 16}")
     part = whole.with_name(f"{whole.name}.part")
     for path in (whole, part):
         path.write_bytes(BEFORE)
-    left = machine.clean_up([entry], contents)
+    left = machine.clean_up([entry], conversions)
     assert set(left.removed) == {part, whole} if goes else {part}
     assert left.foreign == (() if goes else (whole,))
     assert whole.exists() is not goes
@@ -94,10 +94,10 @@ def test_no_key_is_in_the_arguments_of_a_command(there: There, journal: Journal,
         there.tool(command, f'printf "%s\\n" "{command} $*" >>{log}; exec {real} "$@"')
     secret = b"0xfeedc0dedeadbeef"
     with there.machine() as host, journal.operation("apply") as operation:
-        host.replace(operation, host.look(file), secret, contents=NOT_KEPT, rights=0o600)
+        host.replace(operation, host.look(file), secret, conversions=NOT_KEPT, rights=0o600)
         seen = host.files.stat(file)
         host.set_mode(file, seen, 0o400)
-        host.replace(operation, host.look(file), None, contents=NOT_KEPT)
+        host.replace(operation, host.look(file), None, conversions=NOT_KEPT)
     said = log.read_bytes()
     assert {line.split()[0].decode() for line in said.splitlines()} >= {"base64", "chmod", "cp", "mv", "rm"}
     for form in (secret, secret.removeprefix(b"0x"), base64.b64encode(secret), secret.hex().encode()):
@@ -126,7 +126,7 @@ def test_the_new_file_has_just_these_rights_and_the_former_owner(
 def test_a_file_that_was_not_there_gets_these_rights(machine: Machine, journal: Journal, file: Path) -> None:
     path = file.with_name("guid2mkey")
     with journal.operation("apply") as operation:
-        machine.replace(operation, machine.look(path), NEW, 0o644, contents=NOT_KEPT, rights=0o600)
+        machine.replace(operation, machine.look(path), NEW, 0o644, conversions=NOT_KEPT, rights=0o600)
     assert (path.read_bytes(), rights_of(path)) == (NEW, 0o600)
 
 
@@ -138,7 +138,7 @@ def test_a_file_that_was_not_there_belongs_to_whom_it_is_for(machine: Machine, j
         os.chown(file.parent, owner, 4712)
     path = file.with_name("guid2mkey")
     with journal.operation("apply") as operation:
-        machine.replace(operation, machine.look(path), NEW, contents=NOT_KEPT, rights=0o600, owner=owner)
+        machine.replace(operation, machine.look(path), NEW, conversions=NOT_KEPT, rights=0o600, owner=owner)
     found = path.stat()
     assert (path.read_bytes(), rights_of(path), names(file.parent)) == (NEW, 0o600, [path.name, file.name])
     assert (found.st_uid, found.st_gid) == (owner, 4712 if root else os.getegid())
@@ -147,7 +147,7 @@ def test_a_file_that_was_not_there_belongs_to_whom_it_is_for(machine: Machine, j
 def test_a_file_that_was_there_keeps_its_owner(machine: Machine, journal: Journal, file: Path) -> None:
     before = file.stat()
     with journal.operation("apply") as operation:
-        machine.replace(operation, machine.look(file), NEW, contents=NOT_KEPT, rights=0o600, owner=4711)
+        machine.replace(operation, machine.look(file), NEW, conversions=NOT_KEPT, rights=0o600, owner=4711)
     assert (file.stat().st_uid, file.stat().st_gid, rights_of(file)) == (before.st_uid, before.st_gid, 0o600)
 
 
@@ -260,7 +260,7 @@ def test_at_no_moment_the_new_file_has_more_rights_than_it_shall_have(
         file.chmod(former)
         give_away(file)
     with journal.operation("apply") as operation:
-        machine.replace(operation, machine.look(file), NEW, 0o666, contents=NOT_KEPT, rights=rights)
+        machine.replace(operation, machine.look(file), NEW, 0o666, conversions=NOT_KEPT, rights=rights)
     watched.look()
     assert watched.modes() == {0o600, rights}
     assert rights_of(file) == rights

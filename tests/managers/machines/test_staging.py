@@ -8,14 +8,14 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileChanged, FileError
-from ibkeys.host.replacing.contents import FileContents
+from ibkeys.host.replacing.conversions import FileConversions
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.store.journal import Journal, RunningOperation
 from tests.managers.machines.there import NEW, OLD, There, cutting, names
 from tests.owners import give_away
 
-HIDDEN = FileContents(lambda data: data.upper(), lambda data: data.lower())
+HIDDEN = FileConversions(lambda data: data.upper(), lambda data: data.lower())
 
 
 def test_it_takes_its_place_when_it_is_put(machine: Machine, journal: Journal, file: Path) -> None:
@@ -57,7 +57,7 @@ def test_what_is_not_put_is_gone_and_has_failed(machine: Machine, journal: Journ
 def test_rights_are_taken_away_and_keys_stay_out_of_the_journal(machine: Machine, journal: Journal, file: Path) -> None:
     seen = machine.look(file)
     with journal.operation("test") as operation:
-        with machine.stage(operation, seen, NEW, contents=HIDDEN, rights=0o600) as staged:
+        with machine.stage(operation, seen, NEW, conversions=HIDDEN, rights=0o600) as staged:
             staged.put()
         with (
             pytest.raises(FileError, match="would give more rights"),

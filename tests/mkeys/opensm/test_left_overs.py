@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.host.replacing.contents import NOT_KEPT
+from ibkeys.host.replacing.conversions import NOT_KEPT
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -36,7 +36,7 @@ class Killed:
         with journal.operation("mkey-rotate", this_process()) as operation:
             self.conf.put(operation, self.conf.with_options(WANTED), key_references(store))
             seen = machine.look(folder / "guid2mkey")
-            machine.replace(operation, seen, b"0x1 0x1111222233334444\n", contents=NOT_KEPT, rights=0o600)
+            machine.replace(operation, seen, b"0x1 0x1111222233334444\n", conversions=NOT_KEPT, rights=0o600)
 
     def left(self, name: str, data: bytes) -> Path:
         path = self.folder / name

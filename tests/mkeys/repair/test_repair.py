@@ -11,7 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import NoReply
-from ibkeys.host.replacing.contents import NO_BYTES
+from ibkeys.host.replacing.conversions import NO_BYTES
 from ibkeys.managers.key_files import Exported, export_key_files
 from ibkeys.managers.opensm.process import OpensmConfig, read_opensm_config
 from ibkeys.mkeys.repair.repair import plan_repair

@@ -1,4 +1,4 @@
-"""The conversions of a file's bytes: for the journal, for the rollback, and for people."""
+"""Converting the bytes of a file for the journal, back to the file, and for people to read."""
 
 from __future__ import annotations
 
@@ -21,10 +21,13 @@ def _as_it_is(data: bytes) -> bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class FileContents:
-    """The conversions of the bytes of one kind of file. A file that may have keys needs all three; another file none.
-    ``record``: to the bytes in the journal, with a reference in place of each key; ``restore``: from the journal to the
-    file; ``mask``: to bytes for people, without keys. ``keeps_bytes``: whether the bytes can be restored.
+class FileConversions:
+    """The functions that convert the bytes of one kind of file. A file that may have keys needs all three; for other
+    files none changes anything.
+
+    ``record``: from the file to the journal, with a reference in place of each key; ``restore``: from the journal to
+    the file; ``mask``: from the file to bytes that people may read, without keys. ``keeps_bytes``: whether ``restore``
+    can give back the bytes of the file.
     """
 
     record: Callable[[bytes], bytes] = _as_it_is
@@ -33,8 +36,8 @@ class FileContents:
     keeps_bytes: bool = True
 
 
-WITHOUT_KEYS: Final = FileContents()
-"""A file that holds no key, such as partitions.conf."""
+WITHOUT_KEYS: Final = FileConversions()
+"""The conversions of a file without keys, such as partitions.conf: none."""
 NO_BYTES: Final = b"ibkeys: a file with keys, of which no bytes are kept\n"
 """The text in the journal in place of the bytes of a file that is nothing but keys."""
 
@@ -43,22 +46,22 @@ def _no_bytes(data: bytes) -> bytes:
     return NO_BYTES
 
 
-NOT_KEPT: Final = FileContents(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
-"""A file that is nothing but keys, such as guid2mkey: the journal notes that it was replaced, but has none of its
-bytes. It can never be restored from there."""
+NOT_KEPT: Final = FileConversions(_no_bytes, _no_bytes, _no_bytes, keeps_bytes=False)
+"""The conversions of a file that is nothing but keys, such as guid2mkey. The journal records that the file was
+replaced, but has none of its bytes, so the file can never be restored from the journal."""
 
 
 def difference(
     written: bytes | None,
     present: bytes | None,
-    contents: FileContents,
-    titles: tuple[str, str] = ("what ibkeys wrote", "what is there"),
+    conversions: FileConversions,
+    titles: tuple[str, str] = ("as ibkeys wrote it", "as it is now"),
 ) -> str:
-    """Return a unified diff from the bytes that ibkeys wrote to the present ones, without keys and of bounded length.
-    *titles*: the names of the two."""
-    left, right = (_lines(data, contents) for data in (written, present))
-    start = _same(left, right)
-    end = _same(left[start:][::-1], right[start:][::-1])
+    """Return a unified diff from the bytes that ibkeys wrote to the present bytes of a file, without keys and with
+    bounded length; "" if they are the same. None for either: no file. *titles*: the names of both in the diff."""
+    left, right = (_lines(data, conversions) for data in (written, present))
+    start = _count_equal(left, right)
+    end = _count_equal(left[start:][::-1], right[start:][::-1])
     first = max(0, start - 3)
     left, right = (lines[first : max(first, len(lines) - end) + 3] for lines in (left, right))
     found = list(
@@ -82,13 +85,13 @@ def _title(what: str, data: bytes | None) -> str:
     return f"{what}: no file" if data is None else what
 
 
-def _lines(data: bytes | None, contents: FileContents) -> list[str]:
+def _lines(data: bytes | None, conversions: FileConversions) -> list[str]:
     if data is None:
         return []
-    return [clean(line) for line in contents.mask(data).decode("utf-8", "replace").splitlines()]
+    return [clean(line) for line in conversions.mask(data).decode("utf-8", "replace").splitlines()]
 
 
-def _same(left: Sequence[str], right: Sequence[str]) -> int:
+def _count_equal(left: Sequence[str], right: Sequence[str]) -> int:
     """Return the number of equal lines at the beginning of both."""
     pairs = zip(left, right, strict=False)
     return next((number for number, (a, b) in enumerate(pairs) if a != b), min(len(left), len(right)))
