@@ -84,12 +84,12 @@ def test_ibkeys_reads_no_settings_of_the_real_host(
     monkeypatch.setattr(file, "DEFAULT_SITE", wrong)
     context = click.Context(click.Command("any"))
     context.params = {"site": None}
-    assert settings.settings_or_default(None) == settings.SmSettings()
+    assert settings.read_settings_or_default(None) == settings.SmSettings()
     assert site_of(context) is None
     for name in there.variables:
         monkeypatch.delenv(name)
     with pytest.raises(FileFormatError):
-        settings.settings_or_default(None)
+        settings.read_settings_or_default(None)
     context.meta.clear()
     with pytest.raises(FileFormatError):
         site_of(context)

@@ -16,9 +16,9 @@ from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import HostNotReached, UsageError
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.sa_view import ask_sa_view
-from ibkeys.managers.hosts import SmHost, look_at_hosts
+from ibkeys.managers.hosts import SmHost, report_on_hosts
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import join
+from ibkeys.managers.report import join_reports
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.partitions.model import Policy
 
@@ -60,9 +60,9 @@ class SourcesToRead:
         return agreement_of(replace(inputs, view=ask_sa_view(self.sa, found)))
 
     def _with_sm_file(self, inputs: Inputs) -> Inputs:
-        hosts = look_at_hosts(self.hosts, socket=own_socket())
+        hosts = report_on_hosts(self.hosts, socket=own_socket())
         silent = tuple(f"host {host.name}: {host.error}" for host in hosts if host.error)
-        report = join(managers_of(inputs.found), hosts, [self.fabric.own_guid])
+        report = join_reports(managers_of(inputs.found), hosts, [self.fabric.own_guid])
         try:
             return replace(inputs, sm=sm_file_of(report), sm_unknown="", hosts_not_reached=silent)
         except (UsageError, HostNotReached) as error:

@@ -52,7 +52,7 @@ def _stored_port(rows: list[StoredKey]) -> StoredPort:
     return StoredPort(bits, [(state, key) for key, state in keys.items()])
 
 
-def look_at_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> AuditedHost:
+def report_on_host(keystore: Path | None, security_keys: Iterable[Path] = ()) -> AuditedHost:
     """Return which files and devices of this host expose or protect keys.
 
     Nothing is raised: files that cannot be read are unknown to the rules. An OpenSM of another simulated subnet than

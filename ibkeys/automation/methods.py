@@ -13,7 +13,7 @@ from ibkeys.automation.arguments import ArgumentRule, flag, refuse_wrong, second
 from ibkeys.change.runner import WAIT
 from ibkeys.errors import UsageError
 from ibkeys.managers.hosts import SmHost
-from ibkeys.managers.settings import settings_or_default
+from ibkeys.managers.settings import read_settings_or_default
 from ibkeys.managers.ufm.login import UfmLogin, open_ufm
 from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
@@ -74,7 +74,7 @@ class ThroughOpenSM:
 
     def sm_hosts(self) -> list[SmHost]:
         """Return this host and the others. Raises UsageError, FileFormatError, StoreError."""
-        return settings_or_default(self.sm_config).chosen(self.hosts, self.sudo, self.ssh_config)
+        return read_settings_or_default(self.sm_config).choose_hosts(self.hosts, self.sudo, self.ssh_config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,9 @@ from ibkeys.change.method import MethodChoice, MethodName, SmFact, SubnetFacts, 
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import HostNotReached
-from ibkeys.managers.hosts import SmHost, look_at_hosts
+from ibkeys.managers.hosts import SmHost, report_on_hosts
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import HostReport, join, look_at_host, not_reached
+from ibkeys.managers.report import HostReport, join_reports, report_not_reached, report_on_host
 from ibkeys.managers.site import ReachedHost, reach, stale_for_good
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.store.journal import Journal
@@ -34,9 +34,9 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Su
     (*looked*).
 
     *own_guid*: the GUID of the port from which the sweep went out. SMs and OpenSM processes are matched by
-    `ibkeys.managers.report.join`.
+    `ibkeys.managers.report.join_reports`.
     """
-    report = join(managers_of(found), looked, [own_guid])
+    report = join_reports(managers_of(found), looked, [own_guid])
     hosts: dict[int | None, list[str]] = {}
     for each in report.instances():
         hosts.setdefault(each.port_guid, []).append(each.host)
@@ -53,7 +53,7 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Su
 def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
     """Choose a method after a sweep with SMInfo (*found*), and return the choice. *hosts* are examined now, this host
     first. Raises nothing."""
-    return choose(facts_of(found, look_at_hosts(hosts, own_socket()), own_guid))
+    return choose(facts_of(found, report_on_hosts(hosts, own_socket()), own_guid))
 
 
 def choose_method(
@@ -79,10 +79,10 @@ def choose_method(
             try:
                 reached += reach(stack.enter_context, [host])
             except HostNotReached as error:
-                looked.append(not_reached(error))
+                looked.append(report_not_reached(error))
         prepare(reached)
         found = writer.sweep_for_choice(wanted, progress)
-        looked += [look_at_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
+        looked += [report_on_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
     return choose(facts_of(found, looked, fabric.own_guid))
 
 

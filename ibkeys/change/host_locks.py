@@ -20,7 +20,7 @@ from ibkeys.host.lock_holder import LockHolder, holder_in_words
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.machines.machine import Machine, TakenLock
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import look_at_host
+from ibkeys.managers.report import report_on_host
 from ibkeys.managers.site import ReachedHost, Running, reach
 from ibkeys.store.journal import Journal
 
@@ -71,7 +71,7 @@ def _remove_left(reached: ReachedHost, own: LockHolder, last_open: str) -> Itera
     """Remove the locks of the journal of *own* on one host, and yield what failed. *last_open*: the latest time at
     which an open operation was begun or resumed. Raises HostNotReached."""
     machine = reached.machine
-    report = look_at_host(machine.files, reached.host.entry, own_socket())
+    report = report_on_host(machine.files, reached.host.entry, own_socket())
     if report.error:
         yield _not_removed(f"{machine.name}: {report.error}")
     places = {path for each in report.instances for path in Running(each, machine, None).lock_places()}

@@ -18,7 +18,7 @@ from ibkeys.managers.host_facts import HostFacts
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.policy_checks import check_policy
-from ibkeys.managers.report import HostReport, look_at_host, with_ports
+from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.managers.site import Running
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal
@@ -52,7 +52,7 @@ def check_security_keys(folder: Path) -> Iterator[ProbeResult]:
 def check_this_host(facts: HostFacts, journal: Path | None) -> Iterator[ProbeResult]:
     """Yield the checks of this host, of each OpenSM on it, and of the OpenSMs elsewhere that *journal* knows."""
     yield from check_host(facts)
-    here = with_ports(look_at_host(THIS_HOST, socket=own_socket()), {})
+    here = assign_ports(report_on_host(THIS_HOST, socket=own_socket()), {})
     yield from map(check_policy, here.instances)
     yield from check_locks(here)
     if journal is not None:

@@ -326,7 +326,7 @@ def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objecti
 
 def objections_to_strangers(found_sms: FoundSms) -> Iterator[Objection]:
     """Yield ``standby-differs``: an SM that would take over works with its own part_enforce."""
-    strangers = [str(manager.port) for manager, running in found_sms.others() if running is None]
+    strangers = [str(manager.port) for manager, running in found_sms.non_masters() if running is None]
     if strangers:
         why = where_it_may_be([each.name for each in found_sms.report.instances() if each.port_guid is None])
         reach_it = given("reach it with --sm-host", "name its host in hosts=")

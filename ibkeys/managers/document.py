@@ -1,4 +1,4 @@
-"""The report of the subnet managers as a JSON document. Of a key it has only the state: zero, default or set."""
+"""The report on subnet managers as a JSON document. It has no key, only whether a key is zero, the default or set."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ from ibkeys.managers.subnet_managers import Manager
 
 
 def to_json(report: SmReport, dangers: Iterable[FoundDanger]) -> dict[str, Any]:
-    """Return the document without its schema. A value that is not known, or was not read, is None."""
+    """Return the document, without its schema's name, for a *report* and the *dangers* found in it. A value that is not
+    known, or was not read, is None."""
     by_guid = {each.port_guid: each for each in report.instances() if each.port_guid is not None}
     managers = report.managers
     return {
@@ -26,8 +27,8 @@ def to_json(report: SmReport, dangers: Iterable[FoundDanger]) -> dict[str, Any]:
 
 
 def time_text(seconds: float | None) -> str | None:
-    """Return a time as ``2026-11-22T06:15:14Z``; None if it is not known or is no valid time, since another host may
-    answer anything."""
+    """Return a time, given in seconds since 1970, as ``2026-11-22T06:15:14Z``. Return None if it is not known, or is no
+    valid time: it may come from another host, which can answer anything."""
     try:
         return None if seconds is None else datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     except (ValueError, OverflowError, OSError):

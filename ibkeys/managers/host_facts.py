@@ -1,7 +1,7 @@
 """The facts of this host that protect the subnet's keys or disclose them: key files, configurations, devices, a kernel
-switch. Facts only; `ibkeys doctor` and the audit's rules about the host judge them. Nothing is changed, and no key
-leaves this module: it only tells whether a key is set, is a well-known one, or equals another. A fact that cannot be
-read is None, never a pass.
+switch. `ibkeys doctor` and the audit's rules about the host judge these facts. Nothing is changed, and no key leaves
+this module: it only tells whether a key is set, is a well-known one, or equals another. A fact that cannot be read is
+None, never good.
 """
 
 from __future__ import annotations
@@ -39,10 +39,10 @@ _RDMA: Final = ("rdma", "system", "show")
 
 @dataclass(frozen=True, slots=True)
 class KeyFile:
-    """A file that may hold keys: ``guid2mkey``, one with keys of a class, ``opensm.conf``, ``ibdiag.conf`` or ``key
-    store``.
+    """A file that may hold keys. ``kind``: the name ``guid2mkey`` or that of a file with class keys, ``opensm.conf``,
+    ``ibdiag.conf`` or ``key store``.
 
-    ``holds_key``: whether it has a key (neither a key 0 nor OpenSM's default sm_key counts); None: it could not be
+    ``holds_key``: whether it has a key (neither a key 0 nor OpenSM's default sm_key counts); None if it could not be
     read.
     """
 
@@ -53,7 +53,8 @@ class KeyFile:
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device file of QP0 access: ``umad`` sends and receives MADs, ``issm`` sets a port's IsSM bit."""
+    """A device file in /dev/infiniband: a ``umad`` device, which sends and receives MADs, or an ``issm`` device, which
+    sets a port's IsSM bit while it is open."""
 
     path: Path
     mode: int
@@ -62,14 +63,15 @@ class Device:
 
     @property
     def others_can_open(self) -> bool:
-        """Whether everybody may open it for reading and writing; access for a group may be intended."""
+        """Whether every user may open the device for reading and writing. Access for a group does not count, because it
+        may be intended."""
         return self.mode & (stat.S_IROTH | stat.S_IWOTH) == stat.S_IROTH | stat.S_IWOTH
 
 
 @dataclass(frozen=True, slots=True)
 class HostFacts:
-    """All facts of one host. ``privileged_qkey``: whether users may use controlled Q_Keys; None if the kernel or
-    iproute2 does not show it. ``devices`` is empty where there are none."""
+    """All facts of one host. ``privileged_qkey``: whether all users may use controlled Q_Keys, those with bit 31 set;
+    None if the kernel or iproute2 does not show it. ``devices``: the umad and issm devices."""
 
     key_files: tuple[KeyFile, ...]
     opensm_configs: tuple[OpensmConfig, ...]
@@ -90,15 +92,16 @@ def host_facts(
     run: RunProgram | None = None,
     socket: str | None = None,
 ) -> HostFacts:
-    """Return the facts of this host. Paths that do not exist are left out; nothing is raised.
+    """Return the facts of this host. Files that do not exist are left out; nothing is raised.
 
-    *security_keys*: directories with ``guid2mkey``, besides *opensm_cache* and those of a running OpenSM. *socket*:
-    that of the simulator whose subnet is meant, "" for a real subnet: OpenSMs of other subnets are left out; None takes
-    all.
+    *keystore*: the key store's file, None to leave it out. *security_keys*: directories with ``guid2mkey``, besides
+    *opensm_cache* and those of running OpenSMs. *opensm_configs*: options files, besides those that running OpenSMs
+    name. *run*: runs a program and returns its output. *socket*: the simulator's socket if only OpenSMs of its subnet
+    are wanted, "" if only those of a real subnet are; None: all OpenSMs.
     """
     found = opensm_processes(proc, opensm_cache, devices)
     processes = [process for process in found if socket is None or is_of_subnet(process, socket)]
-    config_paths = _once([*opensm_configs, *(process.config for process in processes if process.config)])
+    config_paths = _without_duplicates([*opensm_configs, *(process.config for process in processes if process.config)])
     configs = [(path, read_opensm_config(path)) for path in config_paths]
     key_files: list[KeyFile | None] = []
     key_files += key_files_in([*security_keys, opensm_cache, *(process.cache for process in processes)])
@@ -117,16 +120,17 @@ def host_facts(
 
 
 def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
-    """Return the guid2mkey, and the files with keys of classes, of each of *folders* that has one, each once."""
+    """Return the existing guid2mkey files and files with class keys in *folders*. A folder that is given twice, or by
+    two paths, counts once."""
     found: list[KeyFile | None] = []
-    for folder in _once(folders):
+    for folder in _without_duplicates(folders):
         found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, has_m_keys))
         found += [_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
     return [file for file in found if file is not None]
 
 
 def read_devices(folder: Path = DEVICES) -> list[Device]:
-    """Return the umad and issm devices."""
+    """Return the umad devices in *folder*, and after them the issm devices."""
     found = []
     for path in sorted(folder.glob("umad*")) + sorted(folder.glob("issm*")):
         status = files.or_none(path.stat)
@@ -136,15 +140,12 @@ def read_devices(folder: Path = DEVICES) -> list[Device]:
 
 
 def read_privileged_qkey(run: RunProgram) -> bool | None:
-    """Return whether ``rdma system show`` has ``privileged-qkey on``: any user may then use Q_Keys with bit 31 set.
-    None without the program, the netlink socket, or a kernel and iproute2 with this switch (Linux 6.7).
+    """Return whether ``rdma system show``, which *run* runs, prints ``privileged-qkey on``: then any user may use
+    Q_Keys with bit 31 set. None if the program fails, or the kernel or iproute2 lacks this switch (Linux 6.7).
     """
     text = run(_RDMA)
     match = re.search(r'privileged[-_]qkey"?[\s:]+"?(on|off)\b', text or "")
     return match[1] == "on" if match else None
-
-
-# --- reading ----------------------------------------------------------------------------------------------------------
 
 
 def _key_file(kind: str, path: Path, holds_key: Callable[[Path], bool | None]) -> KeyFile | None:
@@ -169,8 +170,8 @@ def _ibdiag_has_key(path: Path) -> bool | None:
     return any(c_number(value.encode(), 64) != 0 for value in values)
 
 
-def _once(paths: Iterable[Path]) -> Iterable[Path]:
-    """Return *paths* without those that lead to the same file as one before."""
+def _without_duplicates(paths: Iterable[Path]) -> Iterable[Path]:
+    """Return *paths* in order, without each path that leads to the same file or folder as an earlier one."""
     found: dict[str, Path] = {}
     for path in paths:
         found.setdefault(os.path.realpath(path), path)

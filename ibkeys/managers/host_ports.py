@@ -1,4 +1,4 @@
-"""The InfiniBand ports of a host and which of them run a subnet manager, read from its kernel without a MAD."""
+"""The InfiniBand ports of a host, and at which of them an SM runs, read from the host's kernel without a MAD."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _WORDS: Final = 4
 
 @dataclass(frozen=True, slots=True)
 class HostPort:
-    """A port with link layer InfiniBand. ``is_sm``: its IsSM bit is set."""
+    """A port with link layer InfiniBand. ``guid``: its port GUID. ``is_sm``: whether its IsSM bit is set."""
 
     device: str
     port: int

@@ -10,12 +10,13 @@ from ibkeys.host.host_files import THIS_HOST
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.elsewhere.ssh import SshHost, environment
 from ibkeys.managers.instance import NO_ENTRY, HostEntry
-from ibkeys.managers.report import HostReport, look_at_host, not_reached
+from ibkeys.managers.report import HostReport, report_not_reached, report_on_host
 
 
 @dataclass(frozen=True, slots=True)
 class SmHost:
-    """One host. ``ssh``: how it is reached; None for this one. ``entry``: its entry in ``sm.toml``."""
+    """A host on which OpenSMs are examined. ``ssh``: how the host is reached; None for this host. ``entry``: its entry
+    in ``sm.toml``."""
 
     ssh: SshHost | None = None
     entry: HostEntry = NO_ENTRY
@@ -26,20 +27,20 @@ class SmHost:
         return self.ssh.name if self.ssh is not None else ""
 
 
-def look_at_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]:
-    """Return the OpenSMs that run on *hosts*, examined one host after the other. *socket*: that of the simulator whose
-    subnet is meant.
+def report_on_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostReport]:
+    """Return a report on the OpenSMs of each of *hosts*, in order. *socket*: the socket of the simulator whose subnet
+    is meant, "" for a real subnet.
 
-    Raises nothing: a host that cannot be reached is in its report, with the reason.
+    If another host cannot be reached, its report has the reason, and nothing is raised.
     """
     reports = []
     for host in hosts:
         if host.ssh is None:
-            reports.append(look_at_host(THIS_HOST, host.entry, socket))
+            reports.append(report_on_host(THIS_HOST, host.entry, socket))
             continue
         try:
             with RemoteFiles(host.ssh.name, host.ssh.command(), environment()) as files:
-                reports.append(look_at_host(files, host.entry, socket))
+                reports.append(report_on_host(files, host.entry, socket))
         except HostNotReached as error:
-            reports.append(not_reached(error))
+            reports.append(report_not_reached(error))
     return reports

@@ -29,17 +29,17 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.store.opensm import MKEY_FILE
 
 Role = Literal["options", "policy", "log", "output", "dumps", "cache", "keys"]
-Lack = Literal["absent", "unnamed", "no-file", "unread"]
-"""Why there are no facts of a file: it does not exist, OpenSM has none, it is no file (a terminal), or it could not be
-read."""
+NoFactsReason = Literal["absent", "unnamed", "no-file", "unread"]
+"""The reason why there are no facts of a file: it does not exist ("absent"), no file is set in this OpenSM ("unnamed"),
+it is a terminal or device ("no-file"), or it could not be read ("unread")."""
 DUMP_FILE: Final = "opensm-subnet.lst"
-"""OpenSM writes it in its dump directory at the end of a heavy sweep without errors."""
+"""The file that OpenSM writes into its dump directory at the end of a heavy sweep without errors."""
 _DESCRIPTOR: Final = re.compile(
     r"/dev/(std(in|out|err)|fd)(/|$)|/proc/(self|thread-self)(/|$)|/proc/[0-9]+(/task/[0-9]+)?/fd(/|$)"
 )
-"""Names of a file descriptor of the process that uses them."""
+"""Paths that mean a file descriptor of the process that opens them."""
 _DEVICES: Final = Path("/dev")
-"""The folder of devices. A discarded log goes to /dev/null, which is no file that anybody could read or close."""
+"""The folder of devices. A log that OpenSM discards goes to /dev/null, in which nobody can read a key."""
 _SHARED_MEMORY: Final = Path("/dev/shm")
 """The folder in /dev for files of all users."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
@@ -49,11 +49,12 @@ _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})
 class InstanceFile:
     """A file or directory of an OpenSM.
 
-    ``path``: its absolute name in the file system of that OpenSM; None if it has none, or it is not known. ``place``:
-    its name in the file system of this process. ``source``: the option, file or default that the name is from.
-    ``is_certain``: whether there is no reason to doubt it; ``doubt``: that reason, "" for an options file that changed.
-    ``fact``: mode, owner and times; None with the reason in ``problem``, and ``lack`` for its kind. ``digest``: SHA-256
-    of its bytes, of a policy only.
+    ``path``: its absolute path as that OpenSM opens it; None if it has no path, or the path is not known. ``place``:
+    the path by which ibkeys reaches the same file on the host, such as one below /proc/PID/root. ``source``: where the
+    path is from: command line, options file, default and so on. ``is_certain``: whether ``path`` is certain; ``doubt``:
+    the reason if it is not, "" if the reason is an options file that changed. ``fact``: mode, owner and times; None if
+    there are none, with the reason in words as ``problem`` and its kind as ``no_facts_reason``. ``reading``: whether
+    OpenSM has read the present version. ``digest``: SHA-256 of the bytes, for a policy only.
     """
 
     role: Role
@@ -66,35 +67,37 @@ class InstanceFile:
     reading: FileReading = "not-judged"
     digest: str | None = None
     doubt: str = ""
-    lack: Lack = "unread"
+    no_facts_reason: NoFactsReason = "unread"
 
     @property
     def is_there(self) -> bool | None:
         """Whether the file exists; None if that cannot be determined."""
         if self.fact is not None:
             return True
-        return False if self.lack == "absent" else None
+        return False if self.no_facts_reason == "absent" else None
 
 
-HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
-"""A process whose root directory cannot be determined may have other files of these names."""
-BUILD: Final = "which options file is the default was decided when this OpenSM was built: name it (-F) to be certain"
-NO_PROGRAM: Final = "its program could not be examined: only its name is opensm"
+ASSUMED_HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
+"""The doubt about a path if the process's root directory cannot be determined: there the path may mean another file."""
+DEFAULT_UNCERTAIN: Final = (
+    "the default path of the options file was decided when this OpenSM was built: name it (-F) to be certain"
+)
+PROGRAM_UNKNOWN: Final = "its program could not be examined: only its name is opensm"
 CHECK_FIRST: Final = "check the policy (`ibkeys policy-check`)"
 """The advice before every signal to OpenSM: one heavy sweep reads policy and options."""
 HOW_TO_MEND: Final = (
     "correct it, or put the former file back, before anything starts a heavy sweep; `ibkeys policy-check FILE` names "
     "every mistake"
 )
-"""The advice for a policy that OpenSM would refuse: any heavy sweep reads it, also one that a trap starts."""
+"""The advice for a policy that OpenSM would refuse: every heavy sweep reads it, even one that a trap started."""
 
 
 @dataclass(frozen=True, slots=True)
 class Instance:
-    """One running OpenSM. ``host``: the name of its host, "" for this one. ``options_file``: the present contents of
-    its options file. ``policy``: the present contents of its policy, None if it cannot be read. ``last_sweep``: when
-    its last heavy sweep without errors ended, None if that is not known. ``port_guid``, ``state``: its port and its
-    SMInfo state, filled in by `ibkeys.managers.report`.
+    """One running OpenSM. ``host``: the name of its host, "" for this one. ``options``: the options in force.
+    ``options_file``, ``policy``: the present contents of these files, None if they cannot be read. ``last_sweep``: when
+    its last heavy sweep without errors ended, in seconds since 1970; None if that is not known. ``port_guid``: the GUID
+    of its port; ``state``: its SMInfo state in words. `ibkeys.managers.report` sets these two; None: not known.
     """
 
     host: str
@@ -109,35 +112,36 @@ class Instance:
 
     @property
     def name(self) -> str:
-        """The instance in a few words: host, process and unit."""
+        """A name for messages: host, process ID and systemd unit of this OpenSM."""
         where = f" on {self.host}" if self.host else ""
         unit = f", {self.process.unit}" if self.process.unit else ""
         return f"OpenSM{where} (process {self.process.pid}{unit})"
 
     @property
     def faulty_policy(self) -> str:
-        """The first error of its policy, with file, line and column, and how OpenSM would treat such a file.
+        """The first error of the policy, with file, line and column, and how OpenSM would treat such a file; "" if
+        OpenSM accepts the policy, or it is not known.
 
-        It is "" for a policy that OpenSM accepts, or that is not known. A message must not advise the user to let
-        OpenSM read a faulty policy.
+        If this is not "", a message must not advise the user to let OpenSM read the policy.
         """
         if self.policy is None or self.policy.accepted:
             return ""
         return f"{min(self.policy.errors).located(str(self.files['policy'].path))}; {self.policy.verdict}"
 
     def unknowns(self) -> Iterator[str]:
-        """Yield the files and facts that should have been read of this OpenSM and were not, each in words."""
+        """Yield, in words, each file of this OpenSM that could not be read, and that its program could not be
+        examined."""
         if not self.process.program_known:
-            yield NO_PROGRAM
+            yield PROGRAM_UNKNOWN
         for file in self.files.values():
-            if file.is_there is None and file.lack == "unread":
+            if file.is_there is None and file.no_facts_reason == "unread":
                 yield f"its {file.role}: {f'{file.path} ' if file.path is not None else ''}{file.problem}"
 
 
 @dataclass(frozen=True, slots=True)
 class HostEntry:
-    """The entry of a host in ``sm.toml``. ``unit``: the systemd unit of the OpenSM that is meant; ``options`` and
-    ``policy``: the paths of its files, which are then not searched for. None: not given."""
+    """The entry of a host in ``sm.toml``. ``unit``: the systemd unit of the only OpenSM to examine; ``options`` and
+    ``policy``: the paths of its files, in place of those that ibkeys would find. None: not given."""
 
     unit: str | None = None
     options: Path | None = None
@@ -145,8 +149,9 @@ class HostEntry:
 
 
 @dataclass(slots=True)
-class _Look:
-    """The examination of the files of one process."""
+class _FileReader:
+    """Reads the files of one OpenSM process. ``last_sweep``: when its last heavy sweep without errors ended, None if
+    not known; ``contents``: the bytes of the options file and the policy, when they were read."""
 
     host: HostFiles
     process: OpensmProcess
@@ -155,15 +160,19 @@ class _Look:
 
     @property
     def as_root(self) -> str:
-        """The advice for reading more files. On another host it does not help to be root here."""
+        """The advice for a file that this user may not read. For another host, being root on this host does not
+        help."""
         return "use sudo there, or root@HOST" if self.host.name else "run as root"
 
-    def file(self, role: Role, text: str | None, source: OptionSource, certain: bool) -> InstanceFile:
-        """Return a file by the name that the process uses for it. Raises HostNotReached."""
+    def file(self, role: Role, text: str | None, source: OptionSource, is_certain: bool) -> InstanceFile:
+        """Return the facts of a file. *text*: its name as the process uses it, None or "" if it has none; *source*:
+        where the name is from; *is_certain*: whether the name is certain. Raises HostNotReached."""
         if not text:
-            return InstanceFile(role, None, None, source, certain, problem="none is named", lack="unnamed")
+            return InstanceFile(role, None, None, source, is_certain, problem="is not named", no_facts_reason="unnamed")
         if role == "log" and text in _NO_FILE:
-            return InstanceFile(role, None, None, source, certain, problem=f"goes to {text}", lack="no-file")
+            return InstanceFile(
+                role, None, None, source, is_certain, problem=f"goes to {text}", no_facts_reason="no-file"
+            )
         path = Path(text)
         if not path.is_absolute():
             if self.process.cwd is None:
@@ -173,89 +182,93 @@ class _Look:
         path = Path("/" + os.path.normpath(path).lstrip("/"))
         if _DESCRIPTOR.match(str(path)) or (role == "log" and _is_device(path)):
             if role == "log":
-                return InstanceFile(role, path, None, source, certain, problem=f"goes to {path}", lack="no-file")
-            return InstanceFile(role, path, None, source, certain, problem=f"cannot be read: {IS_DESCRIPTOR}")
+                return InstanceFile(
+                    role, path, None, source, is_certain, problem=f"goes to {path}", no_facts_reason="no-file"
+                )
+            return InstanceFile(role, path, None, source, is_certain, problem=f"cannot be read: {IS_DESCRIPTOR}")
         return self.at(
-            role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, certain
+            role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, is_certain
         )
 
-    def at(self, role: Role, path: Path, place: Path, source: OptionSource, certain: bool) -> InstanceFile:
-        """Return a file that is at *place* in the file system of this process. Raises HostNotReached."""
+    def at(self, role: Role, path: Path, place: Path, source: OptionSource, is_certain: bool) -> InstanceFile:
+        """Return the facts of a file. *path*: its path for the OpenSM; *place*: the path by which ibkeys reaches it;
+        *source*, *is_certain*: as in `file`. Raises HostNotReached."""
         process = self.process
-        file = InstanceFile(role, path, place, source, certain)
+        file = InstanceFile(role, path, place, source, is_certain)
         if process.view == "unknown":
-            file = replace(file, is_certain=False, doubt=HOSTS_OWN)
+            file = replace(file, is_certain=False, doubt=ASSUMED_HOSTS_OWN)
         try:
             fact = self.host.stat(place)
         except FileNotFoundError:
-            file = replace(file, problem="is not there", lack="absent")
+            file = replace(file, problem="is not there", no_facts_reason="absent")
             if role not in _JUDGED:
                 return file
             above = or_none(self.host.stat, place.parent)
-            return replace(file, reading=judge_absent(above, process.started, process.exact))
+            return replace(file, reading=judge_absent(above, process.started, process.start_precision))
         except OSError as error:
-            return replace(file, problem=self._reason(error), reading="unknown")
+            return replace(file, problem=self._problem(error), reading="unknown")
         file = replace(file, fact=fact)
         if role not in _JUDGED:
             return file
-        file = replace(file, reading=judge(fact, process.started, process.exact, self.last_sweep))
+        file = replace(file, reading=judge(fact, process.started, process.start_precision, self.last_sweep))
         try:
             data = self.contents[role] = self.host.read(place, _JUDGED[role])
         except OSError as error:
-            return replace(file, problem=self._reason(error))
+            return replace(file, problem=self._problem(error))
         return replace(file, digest=hashlib.sha256(data).hexdigest() if role == "policy" else None)
 
-    def _reason(self, error: OSError) -> str:
+    def _problem(self, error: OSError) -> str:
         if isinstance(error, PermissionError):
             return f"may not be read by this user; {self.as_root}"
         return f"cannot be read: {error.strerror or error}"
 
 
 _JUDGED: Final[dict[str, int]] = {"options": files.SETTINGS, "policy": files.LARGE}
-"""Files that OpenSM reads again while it runs, and how large they may be."""
+"""The files that OpenSM reads again while it runs, each with the most bytes that are read of it."""
 
 
 NO_ENTRY: Final = HostEntry()
 
 
-def describe(
+def read_instance(
     process: OpensmProcess, host: HostFiles, entry: HostEntry = NO_ENTRY, shares_dumps: bool = False
 ) -> Instance:
-    """Return one OpenSM with the facts that can be read of it. *host*: the host that it runs on. *shares_dumps*:
-    another OpenSM writes into its dump directory too, so nothing there tells when its own sweeps ended. Raises
-    HostNotReached.
+    """Return one OpenSM with all its facts that can be read. *host*: the files of the host that it runs on; *entry*:
+    that host's entry in ``sm.toml``. *shares_dumps*: whether another OpenSM writes into the same dump directory, so
+    that nothing there shows when this one's sweeps ended. Raises HostNotReached.
 
     Source: opensm main.c, osm_subnet.c.
     """
-    look = _Look(host, process)
-    first = _options_file(look, entry)  # names the dump directory, which tells when a sweep last ended
-    options = _options(look, first)
-    dumps = _named_by(look, "dumps", options, "dump_files_dir")
-    look.last_sweep = None if shares_dumps else _last_sweep(look, dumps)
-    options_file = _options_file(look, entry) if look.last_sweep is not None else first
-    policy = _policy(look, options, entry)
-    cache, keys = _cache_file(look, "cache"), _cache_file(look, "keys", MKEY_FILE)
-    found = [options_file, policy, _named_by(look, "log", options, "log_file"), _output(look), dumps, cache, keys]
+    reader = _FileReader(host, process)
+    # The options file is examined twice: it names the dump directory, which shows when the last sweep ended; and that
+    # time shows whether OpenSM has read the present options file.
+    first = _options_file(reader, entry)
+    options = _options(reader, first)
+    dumps = _named_by(reader, "dumps", options, "dump_files_dir")
+    reader.last_sweep = None if shares_dumps else _last_sweep(reader, dumps)
+    options_file = _options_file(reader, entry) if reader.last_sweep is not None else first
+    policy = _policy(reader, options, entry)
+    cache, keys = _cache_file(reader, "cache"), _cache_file(reader, "keys", MKEY_FILE)
+    found = [options_file, policy, _named_by(reader, "log", options, "log_file"), _output(reader), dumps, cache, keys]
     return Instance(
         host.name,
         process,
         {each.role: each for each in found},
         options,
         options.file,
-        _parsed(look, policy) if "policy" in look.contents else None,
-        look.last_sweep,
+        _parsed(reader, policy) if "policy" in reader.contents else None,
+        reader.last_sweep,
     )
 
 
-def _parsed(look: _Look, file: InstanceFile) -> Policy:
-    """Return a policy. Its problems show none of its text, because a process may name any file as its policy.
-
-    The text is shown if the user named the file, or if this process runs as the same user as that OpenSM: the text of
-    root's OpenSM is shown to root.
+def _parsed(reader: _FileReader, file: InstanceFile) -> Policy:
+    """Return the policy that was read. Its errors and warnings quote text of the file only if the user named the file,
+    or if ibkeys runs as the same user as the OpenSM. Otherwise the text is left out: a process can name any file as its
+    policy, and ibkeys may read files as root that others must not see.
     """
-    policy = parse_policy(look.contents["policy"], str(file.path))
-    owner = or_none(look.host.stat, look.process.folder)
-    if file.source == "sm.toml" or (owner is not None and owner.uid == look.host.own_user()):
+    policy = parse_policy(reader.contents["policy"], str(file.path))
+    owner = or_none(reader.host.stat, reader.process.folder)
+    if file.source == "sm.toml" or (owner is not None and owner.uid == reader.host.own_user()):
         return policy
 
     def without_text(problem: PolicyProblem) -> PolicyProblem:
@@ -265,79 +278,83 @@ def _parsed(look: _Look, file: InstanceFile) -> Policy:
     return replace(policy, errors=errors, warnings=warnings)
 
 
-def _options_file(look: _Look, entry: HostEntry) -> InstanceFile:
+def _options_file(reader: _FileReader, entry: HostEntry) -> InstanceFile:
     if entry.options is not None:
-        return look.file("options", str(entry.options), "sm.toml", True)
-    text = look.process.command.last("config")
+        return reader.file("options", str(entry.options), "sm.toml", True)
+    text = reader.process.command.last("config")
     if text is not None:
-        return look.file("options", text, "command line", True)
-    found = [look.file("options", str(path), "default", True) for path in OPENSM_CONFIGS]
-    there = [each for each in found if each.is_there is not False]
-    if len(there) > 1:  # which of them is the default was decided when this OpenSM was built
+        return reader.file("options", text, "command line", True)
+    found = [reader.file("options", str(path), "default", True) for path in OPENSM_CONFIGS]
+    existing = [each for each in found if each.is_there is not False]
+    if len(existing) > 1:  # the default path is a build option of OpenSM, so any of them may be the one in use
         return InstanceFile("options", None, None, "not known", False, problem="could be any of several: name it (-F)")
-    if not there or there[0].path == OPENSM_CONFIGS[0]:
-        return there[0] if there else found[0]
-    return replace(there[0], is_certain=False, doubt=there[0].doubt or BUILD)
+    if not existing or existing[0].path == OPENSM_CONFIGS[0]:
+        return existing[0] if existing else found[0]
+    return replace(existing[0], is_certain=False, doubt=existing[0].doubt or DEFAULT_UNCERTAIN)
 
 
-def _options(look: _Look, file: InstanceFile) -> EffectiveOptions:
+def _options(reader: _FileReader, file: InstanceFile) -> EffectiveOptions:
     read: OptionsFile | None = None
-    if "options" in look.contents and not file.problem:
-        read = read_options(look.contents["options"])
+    if "options" in reader.contents and not file.problem:
+        read = read_options(reader.contents["options"])
     elif file.is_there is False:
         read = OptionsFile()
-    environment = look.process.environment
+    environment = reader.process.environment
     tmp_dir = None if environment is None else environment.get("OSM_TMP_DIR", "")
-    return EffectiveOptions(look.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
+    return EffectiveOptions(reader.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
 
 
-def _policy(look: _Look, options: EffectiveOptions, entry: HostEntry) -> InstanceFile:
+def _policy(reader: _FileReader, options: EffectiveOptions, entry: HostEntry) -> InstanceFile:
     if entry.policy is not None:
-        return look.file("policy", str(entry.policy), "sm.toml", True)
-    found = _named_by(look, "policy", options, "partition_config_file")
-    if found.source == "default" and found.is_there is False:  # a distribution may keep it beside its options file
+        return reader.file("policy", str(entry.policy), "sm.toml", True)
+    found = _named_by(reader, "policy", options, "partition_config_file")
+    # OpenSM as some distributions build it has its policy in the folder of its options file.
+    if found.source == "default" and found.is_there is False:
         for folder in (path.parent for path in OPENSM_CONFIGS):
-            other = look.file("policy", str(folder / "partitions.conf"), "default", found.is_certain)
+            other = reader.file("policy", str(folder / "partitions.conf"), "default", found.is_certain)
             if other.is_there:
                 return other
     return found
 
 
-def _named_by(look: _Look, role: Role, options: EffectiveOptions, name: str) -> InstanceFile:
+def _named_by(reader: _FileReader, role: Role, options: EffectiveOptions, name: str) -> InstanceFile:
     setting = options.setting(name)
     if setting.source == "not known":
-        why = f"the options file or the environment that says so cannot be read; {look.as_root}"
+        why = f"the options file or the environment that says so cannot be read; {reader.as_root}"
         return InstanceFile(role, None, None, "not known", False, problem=why)
-    return look.file(role, str(setting.value or ""), setting.source, setting.is_certain)
+    return reader.file(role, str(setting.value or ""), setting.source, setting.is_certain)
 
 
-def _cache_file(look: _Look, role: Role, name: str = "") -> InstanceFile:
-    if not look.process.cache_known:
-        why = f"the environment that names its directory cannot be read; {look.as_root}"
+def _cache_file(reader: _FileReader, role: Role, name: str = "") -> InstanceFile:
+    if not reader.process.cache_known:
+        why = f"the environment that names its directory cannot be read; {reader.as_root}"
         return InstanceFile(role, None, None, "not known", False, problem=why)
-    named = (look.process.environment or {}).get("OSM_CACHE_DIR")
+    named = (reader.process.environment or {}).get("OSM_CACHE_DIR")
     folder = Path(named or opensm_host.OPENSM_CACHE)
-    return look.file(role, str(folder / name), "environment" if named else "default", True)
+    return reader.file(role, str(folder / name), "environment" if named else "default", True)
 
 
-def _output(look: _Look) -> InstanceFile:
-    """Return the file that standard output goes to, since keys are printed there."""
-    output = look.process.output
+def _output(reader: _FileReader) -> InstanceFile:
+    """Return the file that OpenSM's standard output goes to. OpenSM prints keys there."""
+    output = reader.process.output
     if output is None:
-        return InstanceFile("output", None, None, "not known", False, problem=f"cannot be read; {look.as_root}")
+        return InstanceFile("output", None, None, "not known", False, problem=f"cannot be read; {reader.as_root}")
     if not output.startswith("/") or _is_device(Path(output)):
-        return InstanceFile("output", None, None, "process", True, problem=f"goes to {output}", lack="no-file")
-    return look.file("output", output, "process", True)
+        return InstanceFile(
+            "output", None, None, "process", True, problem=f"goes to {output}", no_facts_reason="no-file"
+        )
+    return reader.file("output", output, "process", True)
 
 
 def _is_device(path: Path) -> bool:
     return path.is_relative_to(_DEVICES) and not path.is_relative_to(_SHARED_MEMORY)
 
 
-def _last_sweep(look: _Look, dumps: InstanceFile) -> float | None:
-    """Return when the last heavy sweep without errors ended, if this process was running then."""
+def _last_sweep(reader: _FileReader, dumps: InstanceFile) -> float | None:
+    """Return when the last heavy sweep without errors ended, in seconds since 1970; None if that is not known, or the
+    process started after it. *dumps*: the dump directory."""
     if dumps.place is None:
         return None
-    fact, started = or_none(look.host.stat, dumps.place / DUMP_FILE), look.process.started
+    fact, started = or_none(reader.host.stat, dumps.place / DUMP_FILE), reader.process.started
     written = fact.written if fact is not None else None
     return written if written is not None and started is not None and written > started else None

@@ -1,8 +1,8 @@
 """Importing OpenSM's key files into the key store, and exporting the files that OpenSM needs at its start.
 
-OpenSM reads its files only when it starts, and writes them after each sweep in which something changed. Stock OpenSM
-has one key for the whole subnet, its option ``m_key``: with the files it reaches ports that have other keys, and then
-sets its own key on all of them.
+OpenSM reads these files only when it starts, and writes them after each sweep in which something changed. Stock OpenSM
+has one M_Key for the whole subnet, its option ``m_key``. The files give it access to ports that have other keys; then
+it sets its own key on all of these ports.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ from ibkeys.topology.model import Topology
 
 
 @dataclass(slots=True)
-class Imported:
-    """The result of an import of OpenSM's files. ``results``: by port GUID, how its key compared with the store.
-    ``one_key_for_changed``: all keys that differed from the store are the same key in the files, as after a subnet
-    manager has set its own. ``links`` and ``lids``: the numbers of links and LIDs in the files. ``class_keys``: the
-    number of ports, by class. ``warnings``: lines for the user.
+class ImportSummary:
+    """The result of an import of OpenSM's files. ``results``: port GUID → how its M_Key compares with the key store.
+    ``one_key_for_changed``: whether all ports whose keys differ from the store have one and the same key in the files,
+    as after an SM has set its own key. ``links``, ``lids``: the numbers of links and LIDs in the files. ``class_keys``:
+    for each class, the number of ports with a key of it. ``warnings``: lines for the user.
     """
 
     results: dict[int, ImportResult] = field(default_factory=dict)
@@ -50,14 +50,14 @@ class Imported:
     warnings: list[str] = field(default_factory=list)
 
     def ports(self, result: ImportResult) -> list[int]:
-        """Return the GUIDs of the ports whose key was *result*."""
+        """Return the GUIDs of the ports whose key compared with the store as *result*."""
         return [guid for guid, each in self.results.items() if each == result]
 
 
 @dataclass(slots=True)
-class Exported:
-    """The result of an export: the numbers of keys, links and LIDs that were written (None: that file was not written);
-    notes."""
+class ExportSummary:
+    """The result of an export. ``keys``, ``links``, ``lids``: how many were written; ``lids`` None: guid2lid was not
+    written. ``notes``: lines for the user."""
 
     keys: int
     links: int
@@ -65,34 +65,37 @@ class Exported:
     notes: list[str] = field(default_factory=list)
 
 
-def import_key_files(store: KeyStore, directory: Path) -> Imported:
-    """Put the keys, links and LIDs of OpenSM's files in *directory* into the key store, and return the result. No key
-    of the store is lost.
+def import_key_files(store: KeyStore, directory: Path) -> ImportSummary:
+    """Put the keys, links and LIDs of OpenSM's files in *directory* into the key store, and return the result. The
+    store keeps the keys that it has.
 
-    Raises FileFormatError, StoreError.
+    Raises FileFormatError for a file that cannot be read, or a directory without such files; StoreError.
     """
     files = read_key_files(directory, others=CLASS_KEY_FILES.values())
     class_keys, more = read_class_key_files(directory)
-    done = Imported(links=_count_links(files), lids=len(files.lids), warnings=[*files.warnings, *more])
+    summary = ImportSummary(links=_count_links(files), lids=len(files.lids), warnings=[*files.warnings, *more])
     with store.in_one_transaction():
-        done.results = store.put_all_imported(files.m_keys, _written(directory / MKEY_FILE), f"from {MKEY_FILE}")
+        summary.results = store.put_all_imported(files.m_keys, _modified(directory / MKEY_FILE), f"from {MKEY_FILE}")
         _store_links(store, files, directory / NEIGHBORS_FILE)
-        store.put_lids(files.lids, seen=_written(directory / LID_FILE))
+        store.put_lids(files.lids, seen=_modified(directory / LID_FILE))
         for of, keys in class_keys.items():
             ClassKeyStore(store).put_all_imported(of, keys, f"from {CLASS_KEY_FILES[of]}")
-            done.class_keys[of] = len(keys)
-    changed = {files.m_keys[guid] for guid in done.ports("changed")}
-    done.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
+            summary.class_keys[of] = len(keys)
+    changed = {files.m_keys[guid] for guid in summary.ports("changed")}
+    summary.one_key_for_changed = len(changed) == 1 and not changed.pop().is_zero
     for name in (MKEY_FILE, *CLASS_KEY_FILES.values()):
         fact = read_file_fact(directory / name)
         if fact is not None and fact.others_can_read:
-            done.warnings.append(f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it")
-    return done
+            summary.warnings.append(
+                f"{fact.path}: other users may read these keys (mode {fact.mode:04o}): chmod 600 it"
+            )
+    return summary
 
 
 def import_opensm_config(store: KeyStore, path: Path) -> bool:
-    """Put the ``m_key`` of an opensm.conf into the key store, as the key of every port that has none of its own. Return
-    whether there is one. Raises FileFormatError when the file cannot be read, or its m_key is not a number.
+    """Put the ``m_key`` of an opensm.conf into the key store, as the key of every port that has no key of its own in
+    the store. Return whether the file sets an m_key. Raises FileFormatError if the file cannot be read, or its m_key is
+    not a number; StoreError.
     """
     config = read_given_config(path)
     if "m_key" in config.mistakes:
@@ -108,11 +111,14 @@ def export_key_files(
     found: Topology | None = None,
     processes: Iterable[OpensmProcess] = (),
     write: Callable[[Path, bytes], None] = write_key_file,
-) -> Exported:
-    """Write guid2mkey and neighbors from the key store, with the links and LIDs of *found*, a sweep made just now.
-    *write*: writes each file. Raises its errors; Refused if a running OpenSM (*processes*) has its files there, which
-    would overwrite them after its next sweep and never read them, or if a guid2mkey there has keys that are not in the
-    store. Raises StoreError, FileFormatError.
+) -> ExportSummary:
+    """Write guid2mkey and neighbors into *directory* from the key store, and return the result. *found*: a sweep made
+    just now, whose links are written too; its LIDs are written as guid2lid, unless a port could not be read. *write*:
+    the function that writes each file.
+
+    Raises Refused if *directory* is that of a running OpenSM among *processes*: it would never read the files, and
+    overwrite them after a sweep. Raises Refused if the guid2mkey there has keys that are not in the store, too. Raises
+    StoreError, FileFormatError, and the errors of *write*.
     """
     refuse_to_overwrite(store, directory, processes)
     known = store.all_keys()
@@ -137,12 +143,12 @@ def export_key_files(
             f"not give to another"
         )
     lids = len(files.lids) if LID_FILE in names else None
-    return Exported(len(files.m_keys), _count_links(files), lids, notes)
+    return ExportSummary(len(files.m_keys), _count_links(files), lids, notes)
 
 
 def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[OpensmProcess] = ()) -> None:
-    """Raise Refused, with the reason, for a directory in which `export_key_files` would write nothing. Raises
-    StoreError, FileFormatError too."""
+    """Raise Refused if `export_key_files`, with the same arguments, would refuse to write into *directory*. Raises
+    StoreError and FileFormatError too."""
     for process in processes:
         if is_same_file(directory, process.cache):
             raise Refused(
@@ -154,8 +160,8 @@ def refuse_to_overwrite(store: KeyStore, directory: Path, processes: Iterable[Op
 
 
 def import_links(store: KeyStore, directory: Path) -> None:
-    """Put the links of the ``neighbors`` file in *directory* into the key store, except for links of which the store
-    has newer ones. Does nothing if there is no such file. Raises FileFormatError, StoreError.
+    """Put the links of the ``neighbors`` file in *directory* into the key store, unless the store has newer links of
+    the same ports. Do nothing if there is no such file. Raises FileFormatError, StoreError.
     """
     path = directory / NEIGHBORS_FILE
     if path.exists():
@@ -163,13 +169,14 @@ def import_links(store: KeyStore, directory: Path) -> None:
 
 
 def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
-    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_written(path))
+    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_modified(path))
 
 
 @dataclass(frozen=True, slots=True)
 class KeyFileGaps:
-    """The differences between a guid2mkey and the key store, as port GUIDs. ``missing``: not in the file; ``stale``:
-    the store's key was proven after the file was written; ``newer``: the file was written after that."""
+    """The ports, by GUID, whose keys differ between a guid2mkey and the key store. ``missing``: ports with a key in the
+    store that are not in the file. The others have different keys in both: ``stale`` if the store's key was proven
+    after the file was written, ``newer`` if the file was written after that."""
 
     missing: tuple[int, ...]
     stale: tuple[int, ...]
@@ -177,16 +184,17 @@ class KeyFileGaps:
 
 
 def compare_key_files(store: KeyStore, directory: Path) -> KeyFileGaps:
-    """Compare the guid2mkey in *directory* with the key store. Changes nothing. Raises FileFormatError, StoreError."""
-    there = read_key_files(directory, (MKEY_FILE,)).m_keys
-    written = timestamp(lambda: _written(directory / MKEY_FILE))
+    """Return the differences between the guid2mkey in *directory* and the key store. Raises FileFormatError,
+    StoreError."""
+    in_file = read_key_files(directory, (MKEY_FILE,)).m_keys
+    written = timestamp(lambda: _modified(directory / MKEY_FILE))
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
-    first = {guid: keys[0] for guid, keys in store.all_keys().items()}
-    other = [guid for guid, key in first.items() if guid in there and there[guid] != key]
+    current = {guid: keys[0] for guid, keys in store.all_keys().items()}
+    differing = [guid for guid, key in current.items() if guid in in_file and in_file[guid] != key]
     return KeyFileGaps(
-        tuple(guid for guid, key in first.items() if guid not in there and not key.is_zero),
-        tuple(guid for guid in other if since.get(guid, "") > written),
-        tuple(guid for guid in other if since.get(guid, "") <= written),
+        tuple(guid for guid, key in current.items() if guid not in in_file and not key.is_zero),
+        tuple(guid for guid in differing if since.get(guid, "") > written),
+        tuple(guid for guid in differing if since.get(guid, "") <= written),
     )
 
 
@@ -200,12 +208,12 @@ def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
             "was never confirmed; finish that change (`ibkeys journal` names the command) and export again"
         )
     linked = {guid for guid, _ in files.neighbors.values()}
-    apart = sum(guid not in linked for guid in keys)
-    if apart:
+    unlinked = sum(guid not in linked for guid in keys)
+    if unlinked:
         notes.append(
-            f"the links of {apart} of {counted(len(keys), 'port')} with a key are not known: OpenSM asks them without "
-            "their key, unless it runs there; a sweep that reaches them finds the links (`ibkeys keystore export DIR "
-            "--guid2lid`)"
+            f"the links of {unlinked} of {counted(len(keys), 'port')} with a key are not known: OpenSM asks them "
+            "without their key, unless it runs there; a sweep that reaches them finds the links (`ibkeys keystore "
+            "export DIR --guid2lid`)"
         )
     if len(set(keys.values())) == 1:
         notes.append(
@@ -225,7 +233,7 @@ def _count_links(files: KeyFiles) -> int:
     return len({frozenset(link) for link in files.neighbors.items()})
 
 
-def _written(path: Path) -> datetime:
+def _modified(path: Path) -> datetime:
     fact = read_file_fact(path)
     now = utc_now()
     return now if fact is None else min(fact.modified, now)
@@ -233,15 +241,15 @@ def _written(path: Path) -> datetime:
 
 def _refuse_to_lose_keys(directory: Path, known: Mapping[int, list[MKey]]) -> None:
     try:
-        there = read_key_files(directory, (MKEY_FILE,))
+        existing = read_key_files(directory, (MKEY_FILE,))
     except FileFormatError:
         if (directory / MKEY_FILE).exists():
             raise
         return
-    lost = [guid for guid, key in there.m_keys.items() if not key.is_zero and key not in known.get(guid, ())]
+    lost = [guid for guid, key in existing.m_keys.items() if not key.is_zero and key not in known.get(guid, ())]
     if lost:
         what = f"keys that the key store does not have: {len(lost)}, the first of port 0x{lost[0]:016x}"
-    elif there.warnings:
+    elif existing.warnings:
         what = "lines that are not records"
     else:
         return

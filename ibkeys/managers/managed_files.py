@@ -1,6 +1,6 @@
 """A check whether another program manages a file of OpenSM and would overwrite the changes of ibkeys.
 
-Only marks that such programs leave themselves are used.
+The check looks only for the folders that such programs use, and for the comments that they write into files.
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import re
 from pathlib import Path
 from typing import Final
 
-_HEAD: Final = 4096
-"""The number of bytes at the beginning of a file that are searched for a mark."""
+_SEARCHED_BYTES: Final = 4096
+"""The number of bytes, from the beginning of a file, in which comments are searched."""
 _UFM: Final = "UFM, whose own interface is the way to change it"
 _PLACES: Final[tuple[tuple[str, str], ...]] = (
     ("/opt/ufm/", _UFM),
@@ -30,15 +30,17 @@ _MARKS: Final[tuple[tuple[str, str], ...]] = (
     (r"managed by ([A-Za-z][\w .-]{0,40})", ""),
     (r"(?:automatically|auto-?) ?generated|do not edit", "another program, as its first lines say"),
 )
-"""Patterns in a comment, each with the program that wrote it; "" for the name that the pattern matched."""
+"""Patterns of comments, each with the program that writes such a comment; "" if the pattern's first group is its
+name."""
 
 
-def manager_of(path: Path, data: bytes | None) -> str | None:
-    """Return the program that manages the file at *path*, in words; None if there is no sign of one."""
+def managing_program(path: Path, data: bytes | None) -> str | None:
+    """Return the program that manages the file *path*, in words; None if nothing shows that a program does. *data*: the
+    file's bytes, None if only the path is to be checked."""
     for folder, owner in _PLACES:
         if str(path).startswith(folder):
             return owner
-    head = (data or b"")[:_HEAD].decode("utf-8", "replace")
+    head = (data or b"")[:_SEARCHED_BYTES].decode("utf-8", "replace")
     comments = "\n".join(line.partition("#")[2] for line in head.splitlines() if "#" in line)
     for pattern, owner in _MARKS:
         found = re.search(pattern, comments, re.IGNORECASE)

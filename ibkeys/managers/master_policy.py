@@ -1,7 +1,7 @@
-"""The policy that the master SM on this host uses: ``--policy opensm``.
+"""The policy of the master SM, if that is an OpenSM on this host: ``--policy opensm``.
 
-A standby may have another policy, which is not in effect. So a few MADs find the master, and its port must be that of
-an OpenSM on this host.
+A standby may have another policy, which is not in effect. So a few MADs find the port of the master, and this must be
+the port of an OpenSM on this host.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.mad.const import SMState
-from ibkeys.managers.instance import NO_ENTRY, NO_PROGRAM, HostEntry, Instance
+from ibkeys.managers.instance import NO_ENTRY, PROGRAM_UNKNOWN, HostEntry, Instance
 from ibkeys.managers.opensm.effective_options import as_written
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.reading import CHANGED, WORDS
-from ibkeys.managers.report import HostReport, look_at_host, with_ports
+from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.partitions.model import Policy
 from ibkeys.topology.subnet_manager import sm_state_name
 
-_BY_HAND: Final = "name the policy file"
+_NAME_THE_FILE: Final = "name the policy file"
 
 
 @dataclass(frozen=True, slots=True)
 class MasterPolicy:
-    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: its options as far as they can be read, None if
-    they are not known. ``notes``: notes for the user, among others on values that are not certain.
+    """The policy of one OpenSM. ``allow_both_pkeys``, ``part_enforce``: the values of these options, None if not known.
+    ``notes``: lines for the user, for example about values that are not certain.
     """
 
     policy: Policy
@@ -39,24 +39,27 @@ class MasterPolicy:
 
 
 def policy_of_master(fabric: LiveFabric, entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST) -> MasterPolicy:
-    """Return the policy of the OpenSM on this host that is master of *fabric*.
+    """Return the policy of the OpenSM on this host that is master of *fabric*. *entry*: this host's entry in
+    ``sm.toml``; *host*: the files of this host.
 
-    Raises UsageError if no OpenSM of this host is the master, or which one is cannot be determined, and FileFormatError
-    for a policy that cannot be read or that OpenSM would refuse.
+    Raises UsageError if the master is no OpenSM of this host, or cannot be determined; FileFormatError if the policy
+    cannot be read or OpenSM would refuse it.
     """
     if fabric.is_simulated:
-        raise UsageError(f"a simulated subnet has no OpenSM on this host: {_BY_HAND}")
-    report, left_out = _look(host, entry)
+        raise UsageError(f"a simulated subnet has no OpenSM on this host: {_NAME_THE_FILE}")
+    report, left_out = _report_of(host, entry)
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
-        raise UsageError(f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_BY_HAND}")
-    own = with_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
+        raise UsageError(
+            f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_NAME_THE_FILE}"
+        )
+    own = assign_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
     found = [each for each in own.instances if each.port_guid == guid]
     if len(found) != 1:
         raise UsageError(
             f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on this host "
-            f"({_in_words(own)}): {_BY_HAND}, or run on the master's host as root"
+            f"({_in_words(own)}): {_NAME_THE_FILE}, or run on the master's host as root"
         )
     return _policy_of(found[0], left_out=left_out)
 
@@ -64,23 +67,24 @@ def policy_of_master(fabric: LiveFabric, entry: HostEntry = NO_ENTRY, host: Host
 def policy_of_only_one(
     entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST, require_accepted: bool = True
 ) -> MasterPolicy:
-    """Return the policy of the only OpenSM of this host, without asking a fabric.
+    """Return the policy of the only OpenSM on this host. No MAD is sent, so it need not be the master.
 
-    *require_accepted* False: it may be a policy that OpenSM would refuse. Raises as `policy_of_master`.
+    *require_accepted* False: return the policy even if OpenSM would refuse it. Raises UsageError if there is no OpenSM
+    or more than one; FileFormatError as `policy_of_master`.
     """
-    report, left_out = _look(host, entry)
+    report, left_out = _report_of(host, entry)
     if len(report.instances) > 1:
-        raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_BY_HAND}")
+        raise UsageError(f"several OpenSMs run on this host ({_in_words(report)}): {_NAME_THE_FILE}")
     return _policy_of(report.instances[0], require_accepted, left_out)
 
 
-def _look(host: HostFiles, entry: HostEntry) -> tuple[HostReport, tuple[Instance, ...]]:
-    """Return the report of the host, and its OpenSMs; processes with only the name opensm are left out if a real one is
-    found."""
-    report = look_at_host(host, entry, own_socket())
+def _report_of(host: HostFiles, entry: HostEntry) -> tuple[HostReport, tuple[Instance, ...]]:
+    """Return the report on a host, and the instances left out of it. If the program of some process is known to be
+    OpenSM, the processes of which only the name is opensm are left out. Raises UsageError if there is no OpenSM."""
+    report = report_on_host(host, entry, own_socket())
     if not report.instances:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"
-        raise UsageError(f"no OpenSM was found on this host{sure}: {_BY_HAND}")
+        raise UsageError(f"no OpenSM was found on this host{sure}: {_NAME_THE_FILE}")
     known = tuple(each for each in report.instances if each.process.program_known)
     if not known:
         return report, ()
@@ -89,10 +93,10 @@ def _look(host: HostFiles, entry: HostEntry) -> tuple[HostReport, tuple[Instance
 
 
 def _in_words(report: HostReport) -> str:
-    return ", ".join(map(_process, report.instances)) or "none"
+    return ", ".join(map(_process_in_words, report.instances)) or "none"
 
 
-def _process(instance: Instance) -> str:
+def _process_in_words(instance: Instance) -> str:
     process = instance.process
     return f"process {process.pid}" + ("" if process.program_known else ", whose program could not be examined")
 
@@ -105,9 +109,9 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
     if require_accepted:
         instance.policy.require_accepted()
     notes = [f"the policy is {file.path}, of {instance.name}"]
-    notes += [f"{_process(each)}, is left out" for each in left_out]
+    notes += [f"{_process_in_words(each)}, is left out" for each in left_out]
     if not instance.process.program_known:
-        notes.append(f"{instance.name}: {NO_PROGRAM}")
+        notes.append(f"{instance.name}: {PROGRAM_UNKNOWN}")
     if file.doubt:
         notes.append(f"{file.path}: {file.doubt}")
     elif not file.is_certain:

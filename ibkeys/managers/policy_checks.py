@@ -1,4 +1,4 @@
-"""Checks of the policies of a host's OpenSMs for ``doctor``: those that OpenSM would refuse come first."""
+"""Checking the policy of an OpenSM for ``doctor``."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ NAME: Final = "OpenSM policy"
 
 
 def policy_in_words(instance: Instance) -> str:
-    """Return a text about the policy of an OpenSM: the file, how many partitions, and its SHA-256; or why that is not
-    known."""
+    """Return a text about the policy of an OpenSM: the file, the number of partitions, and the beginning of its
+    SHA-256; or its first error, or the reason why it could not be read."""
     file = instance.files["policy"]
     if instance.faulty_policy:
         return instance.faulty_policy
@@ -29,7 +29,7 @@ def policy_in_words(instance: Instance) -> str:
 
 
 def check_policy(instance: Instance) -> ProbeResult:
-    """Return a check for the policy of an OpenSM: its file, and whether OpenSM would accept it."""
+    """Return whether the policy of an OpenSM exists and OpenSM would accept it, as a line of ``doctor``."""
     text = f"{instance.name}: {policy_in_words(instance)}"
     if instance.faulty_policy:
         return ProbeResult(NAME, False, text, HOW_TO_MEND)

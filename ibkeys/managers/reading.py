@@ -1,10 +1,10 @@
-"""Judging whether a running OpenSM has read the current version of a file. It is judged by times, because OpenSM does
-not report it.
+"""Judging whether a running OpenSM has read the present version of a file. OpenSM does not report this, so the times of
+its start, its last sweep and the file's last change are compared.
 
 OpenSM reads its options file and its policy when it starts and again in every heavy sweep. At the end of a heavy sweep
-without errors it writes opensm-subnet.lst. A sweep with errors reads too but does not write that file, and a standby
-reads its options on SIGHUP. So a file that changed since the start is seldom known to be in force. Source: opensm
-osm_state_mgr.c (do_sweep), osm_dump.c.
+without errors it writes opensm-subnet.lst. A sweep with errors reads the files too, but does not write
+opensm-subnet.lst; and a standby reads its options on SIGHUP. So a file that changed since the start is seldom known to
+be in force. Source: opensm osm_state_mgr.c (do_sweep), osm_dump.c.
 """
 
 from __future__ import annotations
@@ -27,23 +27,26 @@ WORDS: Final[dict[FileReading, str]] = {
     "not-judged": "",
 }
 CHANGED: Final = frozenset({"may-have-been-read", "not-read", "changed", "unknown", "absent"})
-"""Results by which the values in force may differ from the present file."""
+"""The results with which the values in force may differ from those in the present file."""
 MARGIN: Final = 0.1
-"""The seconds by which the times of processes and files may differ on one host."""
+"""The most seconds by which the clocks of processes and of files differ on one host."""
 
 
-def judge(fact: FileFact | None, started: float | None, exact: float, last_sweep: float | None) -> FileReading:
-    """Judge whether a process has read the file *fact* as it is now.
+def judge(
+    fact: FileFact | None, started: float | None, start_precision: float, last_sweep: float | None
+) -> FileReading:
+    """Return whether a process has read the present version of a file. *fact*: the facts of the file, None if it does
+    not exist.
 
-    *started*: when the process started, known within *exact* seconds; *last_sweep*: when its last heavy sweep without
-    errors ended. Times are seconds since 1970.
+    *started*: when the process started; *start_precision*: the most seconds by which that may be wrong; *last_sweep*:
+    when its last heavy sweep without errors ended. Times are seconds since 1970, None if not known.
     """
     if fact is None:
         return "absent"
     if started is None or fact.changed is None or fact.written is None:
         return "unknown"
     changed = max(fact.changed, fact.written)
-    margin = MARGIN + exact
+    margin = MARGIN + start_precision
     if changed < started - margin:
         return "as-at-start"
     if changed <= started + margin:
@@ -53,9 +56,10 @@ def judge(fact: FileFact | None, started: float | None, exact: float, last_sweep
     return "may-have-been-read" if changed <= last_sweep + margin else "not-read"
 
 
-def judge_absent(directory: FileFact | None, started: float | None, exact: float) -> FileReading:
-    """Judge whether a file that does not exist existed at the start, by the last change of its *directory*."""
+def judge_absent(directory: FileFact | None, started: float | None, start_precision: float) -> FileReading:
+    """Return whether a file that does not exist now was also absent when a process started, by the time of the last
+    change of its *directory* (None: not known). *started*, *start_precision*: as in `judge`."""
     if directory is None or directory.written is None or directory.changed is None or started is None:
         return "absent"
-    changed = max(directory.written, directory.changed)  # mtime alone can be set back, as by a restored backup
-    return "absent-since-start" if changed < started - MARGIN - exact else "absent"
+    changed = max(directory.written, directory.changed)  # a program that restores a backup sets mtime back
+    return "absent-since-start" if changed < started - MARGIN - start_precision else "absent"

@@ -1,4 +1,4 @@
-"""``sm.toml``: the hosts with a subnet manager, and files that cannot be found automatically.
+"""``sm.toml``: the hosts with a subnet manager, and the paths of their files that ibkeys cannot find by itself.
 
     ssh_config = "/etc/ibkeys/ssh_config"        # all of it is optional
 
@@ -33,23 +33,24 @@ from ibkeys.simulated_host import own
 from ibkeys.store.private_files import os_error
 
 DEFAULT_SETTINGS: Final = Path("/etc/ibkeys/sm.toml")
-_NAMED: Final[dict[str, type]] = {"unit": str, "options": str, "policy": str}
-_HOST: Final[dict[str, type]] = {"name": str, "sudo": bool, **_NAMED}
-_TOP: Final[dict[str, type]] = {"ssh_config": str, "here": dict, "host": list}
+_HERE_KEYS: Final[dict[str, type]] = {"unit": str, "options": str, "policy": str}
+_HOST_KEYS: Final[dict[str, type]] = {"name": str, "sudo": bool, **_HERE_KEYS}
+_TOP_KEYS: Final[dict[str, type]] = {"ssh_config": str, "here": dict, "host": list}
 
 
 @dataclass(frozen=True, slots=True)
 class SmSettings:
-    """The contents of ``sm.toml``. ``here``: the settings of this host. ``hosts``: the other hosts."""
+    """The contents of ``sm.toml``. ``here``: the entry of this host. ``hosts``: the other hosts. ``ssh_config``: the
+    path of the configuration that ssh uses; None: the default of ssh."""
 
     here: HostEntry = NO_ENTRY
     hosts: tuple[SmHost, ...] = ()
     ssh_config: str | None = None
 
-    def chosen(self, names: Sequence[str], sudo: bool, ssh_config: str | None) -> list[SmHost]:
-        """Return this host, and the others: those of the command line (*names*) if it names any, else those of the
-        file. The file's settings of a host apply in both cases; *sudo* and *ssh_config* of the command line override
-        them.
+    def choose_hosts(self, names: Sequence[str], sudo: bool, ssh_config: str | None) -> list[SmHost]:
+        """Return this host, and after it the other hosts to examine: *names*, those of the command line, or if there
+        are none, the hosts of ``sm.toml``. A host's entry in ``sm.toml`` applies in both cases. *sudo* True and
+        *ssh_config* come from the command line, and override the entry.
 
         Raises UsageError for an invalid name.
         """
@@ -63,33 +64,34 @@ class SmSettings:
         return chosen
 
 
-def settings_or_default(path: str | Path | None) -> SmSettings:
-    """Return the settings in the ``sm.toml`` at *path*; None: those of the system's file, none if that does not exist
-    or this is a simulated host. Raises FileFormatError, StoreError."""
+def read_settings_or_default(path: str | Path | None) -> SmSettings:
+    """Return the settings in the file *path*. If *path* is None, return those in /etc/ibkeys/sm.toml; empty settings if
+    it does not exist or this is a simulated host. Raises as `read_settings`."""
     if path is None and (own() is not None or not DEFAULT_SETTINGS.exists()):
         return SmSettings()
     return read_settings(DEFAULT_SETTINGS if path is None else Path(path))
 
 
 def read_settings(path: Path) -> SmSettings:
-    """Read an ``sm.toml``. Raises FileFormatError, also if others can write it; StoreError if it cannot be read."""
+    """Return the settings in an ``sm.toml``. Raises FileFormatError for invalid contents, and for a file that others
+    can write; StoreError if it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
     except OSError as error:
         raise os_error(path, "list of subnet managers", error) from error
     document = parse_trusted(path, data, status)
     try:
-        _check("the file", document, _TOP)
-        here = _named("[here]", document.get("here", {}))
-        hosts = tuple(_host(number, entry) for number, entry in enumerate(document.get("host", []), 1))
-        return SmSettings(here, hosts, _ssh_config(document.get("ssh_config")))
+        _check_table("the file", document, _TOP_KEYS)
+        here = _parse_entry("[here]", document.get("here", {}))
+        hosts = tuple(_parse_host(number, entry) for number, entry in enumerate(document.get("host", []), 1))
+        return SmSettings(here, hosts, _check_ssh_config(document.get("ssh_config")))
     except UsageError as error:
         raise FileFormatError(str(error), str(path)) from None
 
 
-def _ssh_config(name: str | None) -> str | None:
-    """Return the path of an ssh_config after checking that no other user can write it: ssh does not check a file that
-    -F names, and such a file may name commands to run."""
+def _check_ssh_config(name: str | None) -> str | None:
+    """Return the path *name* of an ssh_config. Raises UsageError if it is not absolute, or another user can write the
+    file: ssh does not check a file that its option -F names, and such a file may name commands to run."""
     if name is not None:
         if not Path(name).is_absolute():
             raise UsageError("ssh_config must be an absolute path")
@@ -100,17 +102,17 @@ def _ssh_config(name: str | None) -> str | None:
     return name
 
 
-def _host(number: int, entry: Any) -> SmHost:
+def _parse_host(number: int, entry: Any) -> SmHost:
     where = f"[[host]] {number}"
-    _check(where, entry, _HOST)
+    _check_table(where, entry, _HOST_KEYS)
     if "name" not in entry:
         raise UsageError(f"{where} has no name")
-    named = _named(where, {name: value for name, value in entry.items() if name in _NAMED})
+    named = _parse_entry(where, {name: value for name, value in entry.items() if name in _HERE_KEYS})
     return SmHost(SshHost(entry["name"], entry.get("sudo", False)), named)
 
 
-def _named(where: str, entry: Any) -> HostEntry:
-    _check(where, entry, _NAMED)
+def _parse_entry(where: str, entry: Any) -> HostEntry:
+    _check_table(where, entry, _HERE_KEYS)
     for name in ("options", "policy"):
         if name in entry and not Path(entry[name]).is_absolute():
             raise UsageError(f"{where}: {name} must be an absolute path")
@@ -118,8 +120,9 @@ def _named(where: str, entry: Any) -> HostEntry:
     return HostEntry(entry.get("unit"), options, policy)
 
 
-def _check(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
-    """Raise UsageError unless *entry* has only names of *kinds*, each with a value of its kind."""
+def _check_table(where: str, entry: Any, kinds: Mapping[str, type]) -> None:
+    """Raise UsageError unless *entry* is a table with only names of *kinds*, each with a value of that type. *where*:
+    the table's name in the message."""
     if not isinstance(entry, dict):
         raise UsageError(f"{where} is not a table")
     for name, value in entry.items():

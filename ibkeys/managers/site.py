@@ -1,7 +1,7 @@
-"""The reachable hosts with OpenSMs, the master among them, and checking that it has not changed.
+"""The reachable hosts with OpenSMs; finding the master among these, and checking that it is still the master.
 
-A change through OpenSM requires exactly one known master whose process was found. Before each step both are checked
-again.
+A change through OpenSM requires that the fabric has exactly one master, and that its process was found. Both are
+checked again before each step.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.machines.opening import open_machine
 from ibkeys.managers.opensm.effective_options import EffectiveOption, as_written
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import SmReport, join, look_at_host
+from ibkeys.managers.report import SmReport, join_reports, report_on_host
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 
 KEPT_HOSTS: Final = "sm_hosts"
-"""The name under which the journal keeps the hosts of an operation."""
+"""The name in the journal's data of an operation under which its hosts are."""
 MASTER: Final = "master"
-"""The `Refused.interlock` if there is no single master to change the fabric through; nothing overrides it."""
-_LOCKED: Final[tuple[Role, ...]] = ("options", "policy")
+"""The `Refused.interlock` if there is not exactly one master, or its OpenSM was not found; nothing overrides it."""
+_LOCK_ROLES: Final[tuple[Role, ...]] = ("options", "policy")
 _WORDS: Final[Mapping[Role, str]] = {
     "options": "the options file",
     "policy": "the policy",
@@ -56,31 +56,33 @@ class ReachedHost:
 
 @dataclass(frozen=True, slots=True)
 class Running:
-    """A running OpenSM, its host, and the SM of the fabric that it is; None if that is not known."""
+    """A running OpenSM. ``machine``: its host. ``manager``: the SM of the fabric that it is; None if not known."""
 
     instance: Instance
     machine: Machine
     manager: Manager | None
 
     def read_user(self) -> int:
-        """Return the user ID that the OpenSM runs as. Raises Refused (``stale``) if it has ended, HostNotReached."""
+        """Return the user ID that the OpenSM runs as. Raises Refused (``stale``) if the process has ended,
+        HostNotReached."""
         try:
             return self.machine.files.stat(self.instance.process.folder).uid
         except OSError:
             raise stale(f"{self.instance.name} no longer runs, or was restarted") from None
 
     def place_of(self, role: Role, fact: FileFact | None = None) -> tuple[Path, Path]:
-        """Return the path of a file on its host, and its path as this OpenSM reaches it. *fact*: the present facts of
-        the file, if they were read again since this OpenSM was examined.
+        """Return the path of the OpenSM's file of this *role* on its host, and the path by which ibkeys reaches the
+        file that the OpenSM sees. *fact*: the present facts of the file, if they were read again since this OpenSM was
+        examined.
 
-        Raises UsageError if it is not known which file that is, FileError if the OpenSM has another file at that path
-        than its host.
+        Raises UsageError if the path is not known; FileError if the OpenSM sees another file at that path than its
+        host, because it is in a container; HostNotReached.
         """
         file = self.instance.files[role]
         if file.path is None or file.place is None:
             where = f"({file.path}) " if file.path is not None else ""
             raise UsageError(f"{_WORDS[role]} of {self.instance.name} {where}{file.problem}")
-        if file.place != file.path and not self._is_the_hosts_own(file.path, fact or file.fact):
+        if file.place != file.path and not self._is_file_of_host(file.path, fact or file.fact):
             raise FileError(
                 f"{file.path}: {self.instance.name} sees a different file of that name than its host: run ibkeys in "
                 "its container, or change the file at its source"
@@ -88,16 +90,18 @@ class Running:
         return file.path, file.place
 
     def lock_places(self) -> Iterator[Path]:
-        """Yield the files beside which a lock may stand, the first that can be used: the options file, the policy."""
-        for role in _LOCKED:
-            with suppress(UsageError, FileError):  # the next one; whatever needs this file raises the reason
+        """Yield the paths beside which a lock file may be, in order of preference: the options file, the policy. Raises
+        HostNotReached."""
+        for role in _LOCK_ROLES:
+            # A file that cannot be used is left out here. Code that needs the file itself raises the reason.
+            with suppress(UsageError, FileError):
                 yield self.place_of(role)[0]
 
     def settings(self, names: Iterable[str], what_for: str) -> tuple[dict[str, EffectiveOption], list[str]]:
-        """Return these options, and notes on what may not be in force. *what_for*: the step that depends on them, in
-        words.
+        """Return the options *names*, and notes about values that may not be in force. *what_for*: the step that
+        depends on them, in words for the message.
 
-        Raises UsageError if one is not known.
+        Raises UsageError if an option is not known.
         """
         options, name = self.instance.options, self.instance.name
         settings = {each: options.setting(each) for each in names}
@@ -118,20 +122,22 @@ class Running:
         return settings, notes
 
     def verify_process(self, advice: str = "") -> None:
-        """Check that the process is still running. *advice*: the advice if it has ended. Raises Refused (``stale``),
-        HostNotReached."""
+        """Raise Refused (``stale``) if the process has ended. *advice*: added to its message. Raises HostNotReached."""
         if not self.machine.is_running(self.instance.process):
             what = f"{self.instance.name} no longer runs, or was restarted"
             raise stale(f"{what}; {advice}" if advice else what)
 
     def verify_options(self) -> None:
-        """Check that the options file has not changed since it was read. Raises Refused (``stale``), HostNotReached."""
+        """Raise Refused (``stale``) if the options file has changed since it was read. Raises HostNotReached."""
         file = self.instance.files["options"]
-        if file.place is not None and _state(file.fact) != _state(or_none(self.machine.files.stat, file.place)):
+        if file.place is not None and _file_state(file.fact) != _file_state(
+            or_none(self.machine.files.stat, file.place)
+        ):
             raise stale(f"{file.path}, the options file of {self.instance.name}, was changed in the meantime")
 
-    def _is_the_hosts_own(self, path: Path, fact: FileFact | None) -> bool:
-        """Return whether *fact* is of the file at this path on its host: a service may have mounts of its own."""
+    def _is_file_of_host(self, path: Path, fact: FileFact | None) -> bool:
+        """Return whether *fact* belongs to the file that has this path on the host. A service may see another file
+        there, because it can have mounts of its own."""
         if fact is None:
             return False
         of_host = or_none(self.machine.files.stat, path)
@@ -139,20 +145,20 @@ class Running:
 
 
 def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[ReachedHost]:
-    """Open the *hosts*. *enter* keeps each open until its block ends, as `ExitStack.enter_context` does. Raises
-    HostNotReached."""
+    """Connect to *hosts*, and return them with their machines. *enter*: a function such as `ExitStack.enter_context`,
+    which keeps a machine open until the end of a block. Raises HostNotReached."""
     return [ReachedHost(host, enter(open_machine(host))) for host in hosts]
 
 
 def to_json(reached: Iterable[ReachedHost]) -> list[dict[str, Any]]:
-    """Return the other hosts as the journal keeps them, so that a later resume or rollback reaches them too."""
+    """Return the hosts other than this one in the form that the journal keeps, for a later resume or rollback."""
     hosts = [each.host.ssh for each in reached if each.host.ssh is not None]
     return [{"name": each.name, "sudo": each.sudo, "ssh_config": each.config} for each in hosts]
 
 
 def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
-    """Return the hosts that the journal kept. Raises UsageError for an entry that is not a host, StoreError for
-    anything but a list.
+    """Return the hosts, other than this one, in the journal's data *kept* of an operation. Raises UsageError for an
+    invalid host name, StoreError if the data is damaged.
     """
     try:
         return [
@@ -163,15 +169,12 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
         raise StoreError("the journal is damaged: the hosts of the operation cannot be read") from None
 
 
-# --- the master -------------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True, slots=True)
 class FoundSms:
-    """All managers and hosts that were found, and in ``sms`` every SM of the fabric that is or may become master.
+    """The SMs of the fabric. ``report``: all SMs and hosts that were found. ``sms``: every SM that is or may become
+    master, a master last, each with its OpenSM; None if the OpenSM is on no host that was examined.
 
-    Each of ``sms`` has its OpenSM, or None if that is on no host that was examined. A master is the last one. A port
-    whose IsSM bit is set and whose SMInfo was not answered may become master too.
+    A port that has its IsSM bit set and does not answer to SMInfo counts as an SM that may become master.
     """
 
     report: SmReport
@@ -179,14 +182,14 @@ class FoundSms:
 
     @property
     def manager(self) -> Manager:
-        """The one master."""
+        """The master: the last of ``sms``."""
         return self.sms[-1][0]
 
     @property
     def master(self) -> Running:
-        """The OpenSM of the one master."""
+        """The OpenSM of the master, which must be known."""
         running = self.sms[-1][1]
-        assert running is not None  # else it was not found
+        assert running is not None  # `find_sms` raises Refused if the master's OpenSM was not found
         return running
 
     @property
@@ -194,7 +197,7 @@ class FoundSms:
         """The OpenSMs on hosts that were examined, a master last."""
         return [running for _, running in self.sms if running is not None]
 
-    def others(self) -> Sequence[tuple[Manager, Running | None]]:
+    def non_masters(self) -> Sequence[tuple[Manager, Running | None]]:
         """Return all SMs but the master, each with its OpenSM."""
         return self.sms[:-1]
 
@@ -204,11 +207,11 @@ def find_sms(
 ) -> FoundSms:
     """Return the *managers* of the fabric with the OpenSMs of the hosts *reached*.
 
-    *own_guid*: the GUID of the port that the sweep started from. Unless *several_masters*, which permits several or
-    none, it raises as `master_in`.
+    *own_guid*: the GUID of the port that the sweep started from. *several_masters* True: there may be no master or
+    more than one; else this raises as `master_in`.
     """
-    looked = [look_at_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
-    report = join(managers, looked, [own_guid])
+    reports = [report_on_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
+    report = join_reports(managers, reports, [own_guid])
     if not several_masters:
         master_in(report)
     machines = {each.machine.name: each.machine for each in reversed(reached)}
@@ -223,30 +226,31 @@ def find_sms(
 
 
 def master_in(report: SmReport) -> tuple[Manager, Instance]:
-    """Return the one master that a report has, and its OpenSM.
+    """Return the master in a report, and its OpenSM.
 
-    Raises Refused if there is no master or more than one, or its OpenSM was not found; UsageError if its program is not
-    known, HostNotReached if a host on which it may run did not answer.
+    Raises Refused if there is no master or more than one, or its OpenSM was not found; HostNotReached if it was not
+    found and a host on which it may run did not answer; UsageError if it cannot be verified that its process is an
+    OpenSM.
     """
-    manager = _the_master(report)
+    manager = _only_master(report)
     instance = report.master_instance()
     if instance is None:
-        raise _not_seen(report, manager)
+        raise _master_not_found(report, manager)
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: {_NO_PROGRAM}")
     return manager, instance
 
 
 def verify_master(fabric: LiveFabric, manager: Manager, lids: Sequence[int]) -> None:
-    """Check that an SM is still the one master. *lids*: the LIDs that ports have as that of the master. Raises Refused
-    (``stale``)."""
+    """Raise Refused (``stale``) unless *manager* is still the master of *fabric*. *lids*: the MasterSMLIDs of ports, as
+    they were read."""
     found = find_subnet_manager(fabric, lids)
     if found.presence != "active" or found.port_guid != manager.guid:
         raise stale(f"the master was the SM of port GUID 0x{manager.guid:016x}; now {found.evidence or 'none answers'}")
 
 
 def stale(what: str) -> Refused:
-    """Return the error for an OpenSM that changed since it was inspected."""
+    """Return the refusal for an SM or OpenSM that changed since it was examined. *what*: the change, in words."""
     return stale_for_good(
         f"{what}; nothing more was done: check `ibkeys sm-show` and make sure that one OpenSM is master before you "
         "continue"
@@ -254,13 +258,13 @@ def stale(what: str) -> Refused:
 
 
 def stale_for_good(what: str, details: str = "", is_overtaken: bool = False) -> Refused:
-    """Return the refusal by an interlock ``stale`` that nothing overrides. *what*: the thing that has changed, in
-    words."""
+    """Return a refusal by the interlock ``stale`` that nothing overrides. *what*: the change, in words; *details* and
+    *is_overtaken*: as in `Refused`."""
     message = f"refused by interlock stale, which cannot be overridden: {what}"
     return Refused(message, "stale", details, is_overtaken)
 
 
-def _the_master(report: SmReport) -> Manager:
+def _only_master(report: SmReport) -> Manager:
     if not report.masters:
         raise Refused(
             "no subnet manager says that it is master, so nothing can be changed through one; see `ibkeys sm-show`",
@@ -279,20 +283,25 @@ def _the_master(report: SmReport) -> Manager:
     return report.masters[0]
 
 
-def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
-    """Return the error for a master that is none of the OpenSMs found; it may be on a host that did not answer."""
-    doubles = [each.name for each in report.instances() if each.port_guid == manager.guid]
-    if len(doubles) > 1:
+def _master_not_found(report: SmReport, manager: Manager) -> IbkeysError:
+    """Return the error for a master that could not be matched with exactly one of the OpenSMs found: HostNotReached if
+    a host did not answer, else Refused."""
+    namesakes = [each.name for each in report.instances() if each.port_guid == manager.guid]
+    if len(namesakes) > 1:
         return Refused(
-            f"the master, the SM at {manager.port}, was found as {named(doubles)}: name each host only "
+            f"the master, the SM at {manager.port}, was found as {named(namesakes)}: name each host only "
             "once (this host is always examined), and stop the process that is not that SM",
             MASTER,
         )
     silent = [host for host in report.hosts if host.error]
     problems = [f"host {host.name}: {host.error}" for host in silent]
     names = [each.name for each in report.instances()]
-    untold = [each.name for each in report.instances() if each.port_guid is None]
-    by_guid = f"; if it is {named(untold)}, set guid in its options and restart it, to show its port" if untold else ""
+    without_port = [each.name for each in report.instances() if each.port_guid is None]
+    by_guid = (
+        f"; if it is {named(without_port)}, set guid in its options and restart it, to show its port"
+        if without_port
+        else ""
+    )
     text = (
         f"the master is the SM at {manager.port} (port GUID 0x{manager.guid:016x}), and it is not known to be one of "
         f"the OpenSMs that were found ({named(names) if names else 'none'})"
@@ -302,6 +311,6 @@ def _not_seen(report: SmReport, manager: Manager) -> IbkeysError:
     return HostNotReached(text, silent[0].name) if silent else Refused(text, MASTER)
 
 
-def _state(fact: FileFact | None) -> tuple[object, ...]:
-    """Return the facts of a file that change when it is written; none for a file that cannot be read."""
+def _file_state(fact: FileFact | None) -> tuple[object, ...]:
+    """Return the facts of a file that differ after it was written or replaced; () for a file without facts."""
     return () if fact is None else (fact.identity, fact.size, fact.written, fact.changed, fact.mode, fact.uid)

@@ -1,4 +1,4 @@
-"""The command line that starts an OpenSM again as before, shown to the user."""
+"""The command line with which the user can start an OpenSM again as it was started before."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from ibkeys.managers.instance import Instance
 
 
 def command_to_start(instance: Instance, more: Sequence[str] = ()) -> str:
-    """Return the command line that starts this OpenSM again, with *more* words. A key that was given there is left out,
-    so the user has to add it."""
+    """Return the command line that starts this OpenSM again, with the arguments *more* added. In place of a key it has
+    the word KEY, which the user has to replace."""
     process = instance.process
     where = [f"cd {shlex.quote(str(process.cwd))} &&"] if process.cwd is not None and str(process.cwd) != "/" else []
     variables = [f"{name}={shlex.quote(value)}" for name, value in (process.environment or {}).items()]
-    return " ".join([*where, *variables, shlex.join(["opensm", *_words(instance), *more])])
+    return " ".join([*where, *variables, shlex.join(["opensm", *_argument_words(instance), *more])])
 
 
-def _words(instance: Instance) -> Iterator[str]:
+def _argument_words(instance: Instance) -> Iterator[str]:
     for given in instance.process.command.given:
         yield f"--{given.argument.name}" if len(given.argument.name) > 1 else f"-{given.argument.name}"
         if given.argument.takes_value:

@@ -13,9 +13,9 @@ from ibkeys.topology.subnet_manager import sm_state_name
 
 @dataclass(frozen=True, slots=True)
 class Manager:
-    """A subnet manager. ``guid``: that of its port, not the GUID in its SMInfo, since an SM could put there the GUID of
-    another. ``state``: its SMState in words; None if its port has the IsSM bit and SMInfo was not answered; then
-    ``priority`` and ``act_count`` are None too.
+    """A subnet manager. ``guid``: the GUID of its port; not the one in its SMInfo, in which an SM could put the GUID of
+    another SM. ``state``: its SMState in words. ``state``, ``priority`` and ``act_count`` are None if the port has its
+    IsSM bit set and did not answer to SMInfo.
     """
 
     port: Port

@@ -9,7 +9,7 @@ from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.recorded import RecordedFabric
 from ibkeys.host.host_files import THIS_HOST
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import join, look_at_host
+from ibkeys.managers.report import join_reports, report_on_host
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan, PlanOptions, PolicySource
@@ -60,7 +60,9 @@ def _live_policy(found: Topology, own_guid: int) -> PolicySource | None:
     """Return the policy of the one master that a sweep *found*, if its OpenSM runs on this host and the file can be
     read; its digest is "" if there is no file. None: not known. *own_guid*: the GUID of the port from which the sweep
     went out."""
-    master = join(managers_of(found), [look_at_host(THIS_HOST, socket=own_socket())], [own_guid]).master_instance()
+    master = join_reports(
+        managers_of(found), [report_on_host(THIS_HOST, socket=own_socket())], [own_guid]
+    ).master_instance()
     if master is None:
         return None
     file, policy = master.files["policy"], master.policy

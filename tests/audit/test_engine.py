@@ -14,7 +14,7 @@ from ibkeys.audit.findings import PROFILES, Profile, Severity
 from ibkeys.audit.formats.html import render_html
 from ibkeys.audit.formats.junit import render_junit
 from ibkeys.audit.formats.sarif import render_sarif
-from ibkeys.audit.gather import look_at_host, look_at_store
+from ibkeys.audit.gather import look_at_store, report_on_host
 from ibkeys.audit.inputs import StoreView
 from ibkeys.audit.rule import SOURCES
 from ibkeys.errors import UsageError
@@ -277,7 +277,7 @@ def test_a_key_file_below_a_closed_folder_is_not_readable(folder: int, is_found:
 
 def test_guids_of_key_files_are_read_from_them(tmp_path: Path) -> None:
     (tmp_path / "guid2mkey").write_text("0x0002c903000a1021 0x0000000000000042\n\n")
-    view = look_at_host(None, [tmp_path])
+    view = report_on_host(None, [tmp_path])
     assert view.guid2mkey[tmp_path / "guid2mkey"] == {0x2C903000A1021}
     (tmp_path / "guid2mkey").write_text(" nonsense\n")
-    assert look_at_host(None, [tmp_path]).guid2mkey[tmp_path / "guid2mkey"] is None
+    assert report_on_host(None, [tmp_path]).guid2mkey[tmp_path / "guid2mkey"] is None

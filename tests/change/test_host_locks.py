@@ -255,7 +255,7 @@ def left_by(writer: ChangeWriter, conf: Path, machine: Machine, monkeypatch: pyt
     with writer:
         lock_file(conf).write_bytes(writer.lock_holder.line())
     report: Any = SimpleNamespace(instances=[running(conf).instance], error="")
-    monkeypatch.setattr(host_locks, "look_at_host", lambda *given: report)
+    monkeypatch.setattr(host_locks, "report_on_host", lambda *given: report)
     monkeypatch.setattr(host_locks, "reach", lambda enter, hosts: [ReachedHost(hosts[0], machine)])
     return Journal(writer.fabric.stores.journal)
 

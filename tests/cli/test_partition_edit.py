@@ -246,8 +246,8 @@ def test_what_is_to_be_remarked_from_now_on_is_said(policy: Path) -> None:
 
 def test_the_policy_of_a_running_opensm_needs_force(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = host("-P", str(policy))
-    real = file_owners.look_at_host
-    monkeypatch.setattr(file_owners, "look_at_host", lambda *_: real(running, NO_ENTRY))
+    real = file_owners.report_on_host
+    monkeypatch.setattr(file_owners, "report_on_host", lambda *_: real(running, NO_ENTRY))
     dry = edit("partition-add", policy, "lustre", "--full", "node01", "--dry-run")
     assert dry.code == 4
     assert "would be refused: by interlock active-sm" in dry.err
@@ -260,8 +260,8 @@ def test_the_policy_of_a_running_opensm_needs_force(policy: Path, monkeypatch: p
 
 def test_the_policy_of_a_running_opensm_needs_force_as_out_too(policy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     running = host("-P", str(policy))
-    real = file_owners.look_at_host
-    monkeypatch.setattr(file_owners, "look_at_host", lambda *_: real(running, NO_ENTRY))
+    real = file_owners.report_on_host
+    monkeypatch.setattr(file_owners, "report_on_host", lambda *_: real(running, NO_ENTRY))
     mine = policy.with_name("mine.conf")
     mine.write_text(TEXT)
     words = ("partition-add", mine, "lustre", "--full", "node01")

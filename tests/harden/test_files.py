@@ -16,7 +16,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
 from ibkeys.harden.files import FOLDERS, KEY_FILES
 from ibkeys.harden.step import HardenRequest
-from ibkeys.managers.instance import Instance, InstanceFile, Role, describe
+from ibkeys.managers.instance import Instance, InstanceFile, Role, read_instance
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.managers.site import Running
@@ -36,7 +36,7 @@ def opensm(tmp_path: Path) -> Instance:
     (tmp_path / "opensm.log").touch()
     (tmp_path / "opensm.log").chmod(0o644)
     process = OpensmProcess(7, folder, True, None, folder=tmp_path, view="host", program_known=True, ticks=1)
-    return describe(process, THIS.files)
+    return read_instance(process, THIS.files)
 
 
 def with_file(opensm: Instance, role: Role, path: Path, place: Path) -> Running:

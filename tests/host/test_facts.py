@@ -228,7 +228,9 @@ def test_when_a_process_started_its_unit_its_umask_and_where_it_speaks(
     (folder / "fd").mkdir()
     (folder / "fd" / "1").symlink_to("/dev/null")
     [found] = opensm_processes(tmp_path / "proc", host=OneClock())
-    assert (found.started, found.exact) == (400.0 + 22 / 100, 0.01), "field 22 of stat, in ticks since the host booted"
+    assert (found.started, found.start_precision) == (400.0 + 22 / 100, 0.01), (
+        "field 22 of stat, in ticks since the host booted"
+    )
     assert found.ticks == 22
     assert (found.unit, found.umask, found.output) == ("opensm@0x0002c903.service", 0o077, "/dev/null")
     assert found.environment == {"OSM_CACHE_DIR": "/c", "OSM_TMP_DIR": "/d"}

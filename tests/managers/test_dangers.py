@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.managers.dangers.catalogue import DANGERS, dangers_of
 from ibkeys.managers.dangers.danger import FoundDanger
-from ibkeys.managers.instance import describe
+from ibkeys.managers.instance import read_instance
 from ibkeys.managers.opensm.process import opensm_processes
 from tests.managers.hosts import BOOTED, KEY, STARTED, MadeUpHost
 
@@ -34,7 +34,7 @@ def good(
 
 def of(host: MadeUpHost) -> list[FoundDanger]:
     [process] = opensm_processes(Path("/proc"), host=host)
-    return list(dangers_of(describe(process, host)))
+    return list(dangers_of(read_instance(process, host)))
 
 
 def changed(change: Callable[[MadeUpHost], None], host: MadeUpHost | None = None) -> MadeUpHost:

@@ -15,7 +15,7 @@ from ibkeys.cli.sm.show import write_words
 from ibkeys.managers.dangers.catalogue import all_dangers
 from ibkeys.managers.document import to_json
 from ibkeys.managers.elsewhere.remote import RemoteFiles
-from ibkeys.managers.report import HostReport, join, look_at_host
+from ibkeys.managers.report import HostReport, join_reports, report_on_host
 from tests import documents
 from tests.managers.answering import Answering
 from tests.managers.hosts import MadeUpHost
@@ -37,7 +37,7 @@ def made_up(name: str = "") -> MadeUpHost:
 def asked() -> list[bytes]:
     channel = Answering(made_up(), {})
     with RemoteFiles("sm2", [], {}, lambda *_: channel) as files:
-        look_at_host(files)
+        report_on_host(files)
     return channel.questions
 
 
@@ -46,12 +46,12 @@ QUESTIONS = asked()
 
 def look(lies: dict[int, Sequence[bytes]]) -> HostReport:
     with RemoteFiles("sm2", [], {}, lambda *_: Answering(made_up(), lies)) as files:
-        return look_at_host(files)
+        return report_on_host(files)
 
 
 def whole(lies: dict[int, Sequence[bytes]]) -> HostReport:
     """The report of a host that lies, after all that is made of it."""
-    report = join(None, [look_at_host(made_up()), look(lies), look_at_host(made_up("sm3"))])
+    report = join_reports(None, [report_on_host(made_up()), look(lies), report_on_host(made_up("sm3"))])
     dangers = list(all_dangers(report))
     document = to_json(report, dangers)
     documents.check(json.dumps({"schema": "ibkeys.sm-show/2", **document, "errors": [], "unreached": 0}))
@@ -100,12 +100,12 @@ def test_a_host_with_more_opensms_than_can_be_is_not_looked_at(monkeypatch: pyte
     monkeypatch.setattr("ibkeys.managers.report.MOST_OPENSMS", 1)
     host = made_up("sm2")
     host.opensm(8)
-    assert look_at_host(host).error == "it says that more than 1 OpenSMs run there"
-    assert look_at_host(made_up("sm2")).error == ""
+    assert report_on_host(host).error == "more than 1 OpenSMs seem to run there"
+    assert report_on_host(made_up("sm2")).error == ""
 
 
 def test_the_made_up_program_tells_what_the_made_up_host_has() -> None:
-    assert look({}).instances[0].files["policy"].digest == look_at_host(made_up()).instances[0].files["policy"].digest
+    assert look({}).instances[0].files["policy"].digest == report_on_host(made_up()).instances[0].files["policy"].digest
     assert len(QUESTIONS) > 30
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.mkey import MKey
-from ibkeys.managers.instance import NO_ENTRY, HostEntry, Instance, describe
+from ibkeys.managers.instance import NO_ENTRY, HostEntry, Instance, read_instance
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.opensm.process import opensm_processes
 from tests.managers.hosts import KEY, STARTED, MadeUpHost
@@ -29,7 +29,7 @@ def host_with(*arguments: str, conf: str | None = "", changed: float = STARTED -
 
 def seen(host: MadeUpHost, named: HostEntry = NO_ENTRY) -> Instance:
     [process] = opensm_processes(Path("/proc"), host=host)
-    return describe(process, host, named)
+    return read_instance(process, host, named)
 
 
 def setting(host: MadeUpHost, name: str) -> EffectiveOption:

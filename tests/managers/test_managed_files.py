@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.managers.managed_files import manager_of
+from ibkeys.managers.managed_files import managing_program
 
 POLICY = b"Default=0x7fff, ipoib : ALL=full ;\n"
 
@@ -27,9 +27,9 @@ POLICY = b"Default=0x7fff, ipoib : ALL=full ;\n"
     ],
 )
 def test_marks(path: str, head: bytes, owner: str | None) -> None:
-    assert manager_of(Path(path), head + POLICY) == owner
+    assert managing_program(Path(path), head + POLICY) == owner
 
 
 def test_a_mark_counts_in_a_comment_only() -> None:
-    assert manager_of(Path("/etc/p"), b"Ansible_managed=0x10 : ALL ;\n") is None
-    assert manager_of(Path("/etc/p"), None) is None
+    assert managing_program(Path("/etc/p"), b"Ansible_managed=0x10 : ALL ;\n") is None
+    assert managing_program(Path("/etc/p"), None) is None

@@ -52,9 +52,9 @@ TIMES = st.floats(0, 1000)
 
 @given(TIMES, TIMES, st.none() | TIMES, st.floats(0, 5))
 def test_only_a_file_older_than_the_process_is_said_to_be_as_it_was_read(
-    changed: float, started: float, last_sweep: float | None, exact: float
+    changed: float, started: float, last_sweep: float | None, start_precision: float
 ) -> None:
-    found = judge(written(changed), started, exact, last_sweep)
+    found = judge(written(changed), started, start_precision, last_sweep)
     assert found in CHANGED or changed < started
     assert found != "not-read" or changed > (last_sweep or 0)
 

@@ -13,7 +13,7 @@ from ibkeys.managers.dangers.catalogue import all_dangers
 from ibkeys.managers.document import to_json
 from ibkeys.managers.host_ports import HostPort, host_ports
 from ibkeys.managers.instance import HostEntry
-from ibkeys.managers.report import SmReport, join, look_at_host
+from ibkeys.managers.report import SmReport, join_reports, report_on_host
 from ibkeys.managers.subnet_managers import Manager, managers_of
 from tests import documents
 from tests.corpus import DATA
@@ -32,7 +32,7 @@ def managers() -> tuple[Manager, ...]:
 
 
 def report(managers: tuple[Manager, ...] | None, *hosts: MadeUpHost) -> SmReport:
-    return join(managers, [look_at_host(host) for host in hosts])
+    return join_reports(managers, [report_on_host(host) for host in hosts])
 
 
 def names(found: SmReport) -> list[str]:
@@ -73,14 +73,14 @@ def test_only_the_unit_that_is_named_is_looked_at() -> None:
     host = MadeUpHost()
     host.opensm(7, unit="opensm@0x1.service")
     host.opensm(8, unit="opensm@0x2.service")
-    assert [each.process.pid for each in look_at_host(host, HostEntry(unit="opensm@0x2")).instances] == [8]
+    assert [each.process.pid for each in report_on_host(host, HostEntry(unit="opensm@0x2")).instances] == [8]
 
 
 def test_an_opensm_of_another_simulated_subnet_is_left_out() -> None:
     host = MadeUpHost()
     host.opensm(7, environment={"IBSIM_SOCKNAME": "lab"})
-    assert look_at_host(host).instances == ()
-    assert [each.process.pid for each in look_at_host(host, socket="lab").instances] == [7]
+    assert report_on_host(host).instances == ()
+    assert [each.process.pid for each in report_on_host(host, socket="lab").instances] == [7]
 
 
 def test_two_opensms_of_one_host_share_what_nobody_told_them_to_keep_apart() -> None:
@@ -129,7 +129,7 @@ def test_the_advice_is_right_for_the_host() -> None:
     for name, advice, other in (("", "run as root", "sudo"), ("sm2", "use sudo there, or root@HOST", "run as root")):
         host = sm_host(name, ONE)
         host.file(CONF, "", refused=True)
-        [instance] = look_at_host(host).instances
+        [instance] = report_on_host(host).instances
         unknowns = " ".join(instance.unknowns())
         assert (advice in unknowns, other in unknowns) == (True, False)
 

@@ -41,22 +41,22 @@ def settings(tmp_path: Path, text: str, mode: int = 0o644) -> SmSettings:
 def test_all_of_it(tmp_path: Path) -> None:
     read = settings(tmp_path, TEXT)
     named = HostEntry(None, Path("/o"), Path("/p"))
-    assert read.chosen((), False, None) == [
+    assert read.choose_hosts((), False, None) == [
         SmHost(None, HostEntry("opensm@0x1")),
         SmHost(SshHost("root@sm2", True, str(tmp_path / "c")), named),
         SmHost(SshHost("sm3", False, str(tmp_path / "c"))),
     ]
-    assert settings(tmp_path, "").chosen((), False, None) == [SmHost()]
+    assert settings(tmp_path, "").choose_hosts((), False, None) == [SmHost()]
 
 
 def test_the_command_line_wins(tmp_path: Path) -> None:
     read = settings(tmp_path, TEXT)
-    _, other, known = read.chosen(("sm4", "root@sm2", "sm4"), False, "/mine")
+    _, other, known = read.choose_hosts(("sm4", "root@sm2", "sm4"), False, "/mine")
     assert other == SmHost(SshHost("sm4", False, "/mine"))
     assert (known.ssh, known.entry.policy) == (SshHost("root@sm2", True, "/mine"), Path("/p"))
-    assert [host.ssh.sudo for host in read.chosen((), True, None) if host.ssh] == [True, True]
+    assert [host.ssh.sudo for host in read.choose_hosts((), True, None) if host.ssh] == [True, True]
     with pytest.raises(UsageError):
-        read.chosen(("-x",), False, None)
+        read.choose_hosts(("-x",), False, None)
 
 
 @pytest.mark.parametrize(

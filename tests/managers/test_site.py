@@ -23,8 +23,8 @@ def manager(guid: int, state: str) -> Manager:
 
 
 def ask(monkeypatch: pytest.MonkeyPatch, managers: list[Manager], host: HostReport) -> Any:
-    monkeypatch.setattr(site, "look_at_host", lambda files, entry, socket: host)
-    monkeypatch.setattr(site, "join", lambda managers, hosts, own: SmReport(tuple(managers), tuple(hosts)))
+    monkeypatch.setattr(site, "report_on_host", lambda files, entry, socket: host)
+    monkeypatch.setattr(site, "join_reports", lambda managers, hosts, own: SmReport(tuple(managers), tuple(hosts)))
     reached = SimpleNamespace(machine=SimpleNamespace(files=None), host=SmHost())
     return site.find_sms(managers, [cast(Any, reached)], 1)
 

@@ -31,7 +31,7 @@ from ibkeys.mad.const import SMState
 from ibkeys.managers import site
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
-from ibkeys.managers.instance import describe
+from ibkeys.managers.instance import read_instance
 from ibkeys.managers.machines.machine import TakenLock
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.command_line import read_command_line
@@ -118,7 +118,7 @@ class Host:
         )
 
     def report(self) -> HostReport:
-        return HostReport(self.name, (describe(self.process, self.files),) if self.runs else ())
+        return HostReport(self.name, (read_instance(self.process, self.files),) if self.runs else ())
 
     # --- machine ------------------------------------------------------------------------------------------------------
 
@@ -335,7 +335,7 @@ class MadeUpSite:
     ) -> KeyChange:
         """Plan a change and make it. *is_new*, *goes_on*: see `plan_change` and `ChangeWriter`."""
         by_name = {host.name: host for host in self.hosts}
-        monkeypatch.setattr(site, "look_at_host", lambda files, entry, socket: by_name[files.name].report())
+        monkeypatch.setattr(site, "report_on_host", lambda files, entry, socket: by_name[files.name].report())
         monkeypatch.setattr("ibkeys.managers.files.listeners.SYSLOG", self.folder / "no-such-file")
         reached = [ReachedHost(SmHost(SshHost(host.name) if host.name else None), host) for host in self.hosts]
         stores = {"keystore": self.stores / "keys.db", "journal": self.stores / "journal.db", "retries": 0}

@@ -133,7 +133,7 @@ def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
     missing = where_it_may_be(untold)
     known = {_place_of_policy(site.master)}
     standbys, unreached = [], []
-    for manager, running in found_sms.others():
+    for manager, running in found_sms.non_masters():
         site.others += 1
         state = manager.state or "IsSM is set, SMInfo not answered"
         if running is None:

@@ -14,16 +14,16 @@ from ibkeys.host.file_access import is_same_file
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import NO_ENTRY, HostEntry
-from ibkeys.managers.managed_files import manager_of
+from ibkeys.managers.managed_files import managing_program
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import look_at_host
+from ibkeys.managers.report import report_on_host
 
 
 def objections_to_owners(files: Iterable[OpensmFile], otherwise: str = "") -> Iterator[Objection]:
     """Yield an objection for each of *files* that another program manages. *otherwise*: in words, what happens when
     that program writes the file."""
     for file in files:
-        owner = manager_of(file.seen.path, file.seen.data) or manager_of(file.path, None)
+        owner = managing_program(file.seen.path, file.seen.data) or managing_program(file.path, None)
         if owner is not None:
             would = f": {otherwise}" if otherwise else ""
             yield Objection(
@@ -37,7 +37,7 @@ def objections_to_edit(
 ) -> Iterator[Objection]:
     """Yield ``active-sm`` if a running OpenSM of *host* has the file at *path* as its policy, ``file-managed`` if
     another program makes the file. *data*: the present bytes of the file, None if there is no file."""
-    for instance in look_at_host(host, entry, own_socket()).instances:
+    for instance in report_on_host(host, entry, own_socket()).instances:
         used = instance.files["policy"].path
         if used is not None and is_same_file(used, path):
             yield Objection(
@@ -47,6 +47,6 @@ def objections_to_edit(
                 "OpenSM would write the tables in its own order.\n"
                 "`ibkeys plan` and `ibkeys apply --via opensm` apply the new one without disconnecting ports.",
             )
-    owner = manager_of(path, data)
+    owner = managing_program(path, data)
     if owner is not None:
         yield Objection("file-managed", f"{path} is managed by {owner}, which overwrites changes to it")

@@ -28,7 +28,7 @@ def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: T
     file = master.files["policy"]
     if file.reading == "not-read":
         yield objection_to_edits([f"{file.path}: {WORDS['not-read']}"])
-    elif file.lack == "absent" and file.reading != "absent-since-start":
+    elif file.no_facts_reason == "absent" and file.reading != "absent-since-start":
         port = _port_of_a_policy(writer, found)
         if port is not None:
             yield Objection(

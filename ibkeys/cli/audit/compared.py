@@ -178,9 +178,9 @@ def input_of(fabric: Fabric, where: Where, given: dict[str, Any], compare: Compa
 
 def host_of(keystore: Path | None, where: Where) -> AuditedHost:
     """Return the facts about key files and devices of this host. *keystore*: the file of the key store, if any."""
-    from ibkeys.audit.gather import look_at_host
+    from ibkeys.audit.gather import report_on_host
 
-    return look_at_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
+    return report_on_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
 
 
 def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:

@@ -22,7 +22,7 @@ from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.printable import counted, first_lines
 
 if TYPE_CHECKING:
-    from ibkeys.managers.key_files import Exported, Imported
+    from ibkeys.managers.key_files import ExportSummary, ImportSummary
     from ibkeys.managers.opensm.export import CheckedConf
     from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.topology.model import Topology
@@ -50,12 +50,12 @@ def import_files(store: StoreOptions, directory: Path | None, opensm_conf: Path 
     store, the newer one is tried first. The m_key of an opensm.conf is used for every port without a key of its own, as
     OpenSM does.
     """
-    from ibkeys.managers.key_files import Imported, import_key_files, import_opensm_config
+    from ibkeys.managers.key_files import ImportSummary, import_key_files, import_opensm_config
 
     if directory is None and opensm_conf is None:
         raise UsageError("nothing to import: give DIR, --opensm-conf FILE, or both")
     with open_keystore(store, "keystore import", changing=True) as keys:
-        imported = import_key_files(keys, directory) if directory is not None else Imported()
+        imported = import_key_files(keys, directory) if directory is not None else ImportSummary()
         subnet_key = import_opensm_config(keys, opensm_conf) if opensm_conf is not None else None
     exits.warn_each(imported.warnings)
     document: dict[str, Any] = {
@@ -72,7 +72,7 @@ def import_files(store: StoreOptions, directory: Path | None, opensm_conf: Path 
     return exits.DONE
 
 
-def _write_import(imported: Imported, subnet_key: bool | None, has_files: bool) -> None:
+def _write_import(imported: ImportSummary, subnet_key: bool | None, has_files: bool) -> None:
     for result, text in _RESULT_TEXT.items():
         ports = imported.ports(result)  # type: ignore[arg-type]
         if ports:
@@ -165,7 +165,7 @@ def _check_conf_options(conf: Conf) -> None:
 
 def _export(
     keys: KeyStore, directory: Path, fabric_now: Topology | None, conf: Conf, where: Where
-) -> tuple[Exported, CheckedConf | None]:
+) -> tuple[ExportSummary, CheckedConf | None]:
     """Write the key files, and check or write the opensm.conf. Return both results.
 
     *fabric_now*: the sweep for guid2lid; None: guid2lid is not written. The result for an opensm.conf is None if the

@@ -28,7 +28,7 @@ def hosts_of(where: Where, sm_hosts: SmHosts) -> list[SmHost]:
             what = "--from reads a file" if where.snapshot is not None else "a simulated subnet has no hosts"
             raise UsageError(f"{what}: omit --sm-host")
         return []
-    return settings_of(sm_hosts.sm_config).chosen(sm_hosts.sm_host, sm_hosts.sudo, sm_hosts.ssh_config)
+    return settings_of(sm_hosts.sm_config).choose_hosts(sm_hosts.sm_host, sm_hosts.sudo, sm_hosts.ssh_config)
 
 
 def hosts_of_operation(where: Where, sm_hosts: SmHosts, operation: int | None) -> list[SmHost]:
@@ -53,7 +53,7 @@ def settings_of(path: str | None) -> SmSettings:
     """
     from ibkeys.managers import settings
 
-    return settings.settings_or_default(path)
+    return settings.read_settings_or_default(path)
 
 
 def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:

@@ -68,9 +68,9 @@ def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topol
     The hosts are read even if the fabric could not be. Raises only errors of wrong usage.
     """
     from ibkeys.discovery.wanted import Wanted
-    from ibkeys.managers.hosts import look_at_hosts
+    from ibkeys.managers.hosts import report_on_hosts
     from ibkeys.managers.opensm.on_this_host import own_socket
-    from ibkeys.managers.report import join
+    from ibkeys.managers.report import join_reports
     from ibkeys.managers.subnet_managers import managers_of
 
     topology, error = None, ""
@@ -81,11 +81,11 @@ def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topol
         if isinstance(failure, _WRONG_USAGE):
             raise
         error = str(failure)
-    host_reports = look_at_hosts(hosts, socket=own_socket())
+    host_reports = report_on_hosts(hosts, socket=own_socket())
     if topology is None:
-        return join(None, host_reports, [], error), None
+        return join_reports(None, host_reports, [], error), None
     own = next((port.guid for port in topology.end_ports() if port.path == ()), 0)
-    return join(managers_of(topology), host_reports, [own] if own else [], error), topology
+    return join_reports(managers_of(topology), host_reports, [own] if own else [], error), topology
 
 
 def _finish(report: SmReport, code: int) -> int:
@@ -151,7 +151,7 @@ def _write_managers(report: SmReport) -> None:
 
 def _write_instance(instance: Instance) -> None:
     from ibkeys.managers.document import guid_text, time_text
-    from ibkeys.managers.instance import NO_PROGRAM
+    from ibkeys.managers.instance import PROGRAM_UNKNOWN
     from ibkeys.managers.policy_checks import policy_in_words
 
     process = instance.process
@@ -159,7 +159,7 @@ def _write_instance(instance: Instance) -> None:
     environment = process.environment
     settings = " ".join(f"{name}={value}" for name, value in (environment or {}).items())
     pairs: list[tuple[str, Any]] = [
-        *([] if process.program_known else [("Program", NO_PROGRAM)]),
+        *([] if process.program_known else [("Program", PROGRAM_UNKNOWN)]),
         ("State", instance.state or "not known: its own port cannot be determined"),
         ("Port GUID", guid_text(instance.port_guid)),
         ("Started", time_text(process.started)),

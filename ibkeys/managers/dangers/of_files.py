@@ -78,7 +78,7 @@ def _policy_missing(instance: Instance) -> Iterator[str]:
     file = instance.files["policy"]
     if file.is_there is False:
         yield f"its policy {file.path} is not there"
-    elif file.lack == "unnamed":
+    elif file.no_facts_reason == "unnamed":
         yield "it has no policy file"
 
 

@@ -99,7 +99,7 @@ class OpensmProcess:
     folder: Path = PROC
     cwd: Path | None = None
     started: float | None = None
-    exact: float = 1.0
+    start_precision: float = 1.0
     unit: str | None = None
     umask: int | None = None
     output: str | None = None
@@ -213,7 +213,7 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
     umask = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
     unit = re.search(r"/([^/\n]+\.service)$", _text(host, folder / "cgroup"), re.MULTILINE)
     ticks = started_at(_text(host, folder / "stat"))
-    started, exact = _start(host, ticks)
+    started, start_precision = _start(host, ticks)
     view = view_of(host, folder)
     program = or_none(host.link, folder / "exe")
     return OpensmProcess(
@@ -226,7 +226,7 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
         folder,
         _cwd(host, folder),
         started,
-        exact,
+        start_precision,
         unit[1] if unit else None,
         int(umask[1], 8) if umask else None,
         or_none(host.link, folder / "fd" / "1"),

@@ -19,7 +19,7 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import Instance
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.report import HostReport, look_at_host, with_ports
+from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.managers.site import ReachedHost, Running
 from ibkeys.mkeys.opensm.earlier import key_of_last_run
 from ibkeys.mkeys.rollout.beginning import PlannedRun
@@ -93,8 +93,8 @@ def options_files(reached: Sequence[ReachedHost], own_guid: int) -> list[OpensmF
 def _instances(reached: Sequence[ReachedHost], own_guid: int) -> Iterator[tuple[ReachedHost, Instance, bool]]:
     """Yield each OpenSM of these hosts, and whether it certainly belongs to the subnet of the local port."""
     for each in reached:
-        host = look_at_host(each.machine.files, each.host.entry, own_socket())
-        host = with_ports(host, {}, () if host.name else [own_guid])
+        host = report_on_host(each.machine.files, each.host.entry, own_socket())
+        host = assign_ports(host, {}, () if host.name else [own_guid])
         for instance in host.instances:
             yield each, instance, not _may_be_of_another_subnet(host, instance, own_guid)
 

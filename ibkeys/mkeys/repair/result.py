@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.managers.key_files import Exported
+from ibkeys.managers.key_files import ExportSummary
 from ibkeys.mkeys.repair.candidates import KeyOrigin
 from ibkeys.topology.model import Trouble
 
@@ -51,7 +51,7 @@ class Repaired:
 
     answers: list[PortAnswer] = field(default_factory=list)
     kept: list[PortKept] = field(default_factory=list)
-    exported: Exported = field(default_factory=lambda: Exported(0, 0, None))
+    exported: ExportSummary = field(default_factory=lambda: ExportSummary(0, 0, None))
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

@@ -12,7 +12,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.host_ports import HostPort
 from ibkeys.managers.hosts import SmHost
-from ibkeys.managers.instance import Instance, describe
+from ibkeys.managers.instance import Instance, read_instance
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.command_line import read_command_line
 from ibkeys.managers.opensm.process import OpensmProcess
@@ -45,13 +45,13 @@ def opensm(folder: Path, port: int | None, text: str) -> Instance:
         program_known=True,
         ticks=1,
     )
-    return describe(process, THIS.files)
+    return read_instance(process, THIS.files)
 
 
 def found(monkeypatch: pytest.MonkeyPatch, *instances: Instance, name: str = "") -> list[tuple[Path, set[MKey]]]:
     """Return the folders and keys that are read of one host with these OpenSMs and the ports OWN and OTHER."""
     ports = () if name else (HostPort("mlx4_0", 1, OWN, True), HostPort("mlx4_0", 2, OTHER, True))
-    monkeypatch.setattr(at_hand, "look_at_host", lambda files, entry, socket: HostReport(name, instances, ports))
+    monkeypatch.setattr(at_hand, "report_on_host", lambda files, entry, socket: HostReport(name, instances, ports))
     host = SmHost(SshHost(name)) if name else SmHost()
     return [(file.cache, set(file.keys.values())) for file in read_key_files([ReachedHost(host, cast(Any, THIS))], OWN)]
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import NoReply
 from ibkeys.host.replacing.conversions import NO_BYTES
-from ibkeys.managers.key_files import Exported, export_key_files
+from ibkeys.managers.key_files import ExportSummary, export_key_files
 from ibkeys.managers.opensm.process import OpensmConfig, read_opensm_config
 from ibkeys.mkeys.repair.repair import plan_repair
 from ibkeys.mkeys.repair.start import advise
@@ -72,7 +72,7 @@ def test_one_that_was_cut_off_is_open_until_the_next_one_has_ended(lab: Lab, mon
         assert [each.state for each in journal.list_operations()] == ["done", "done"]
 
 
-def _cut_off_after_neighbors(*args: Any) -> Exported:
+def _cut_off_after_neighbors(*args: Any) -> ExportSummary:
     *rest, write = args
 
     def once(path: Path, data: bytes) -> None:
