@@ -5,10 +5,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from ibkeys.mad.attributes import NodeDescription
 from ibkeys.printable import clean
@@ -97,32 +97,6 @@ class Move:
             )
             yield {**new.identity(), "kind": self.kind, "before": before, "after": after}
 
-    def __str__(self) -> str:
-        """Return the change on one line. GUIDs are added where two of the named nodes have the same name."""
-        nodes = {(node.guid, node.twin): node for node in self._named_nodes()}.values()
-        with_guids = len({node.description for node in nodes}) < len(nodes)
-        return clean(self._text(with_guids))
-
-    def _named_nodes(self) -> Iterator[Node]:
-        for old, new in self.pairs:
-            yield from (new.node, place_of(old).node, place_of(new).node) if self.kind != "renamed" else (new.node,)
-
-    def _text(self, with_guids: bool) -> str:
-        old, new = self.pairs[0]
-        if self.kind == "renamed":
-            return f"renamed: {_quoted(old.node)} -> {_quoted(new.node)} ({new.node.type_name} 0x{new.node.guid:016x})"
-        if self.kind == "hca-replaced":
-            places = ", ".join(_short(place_of(port), with_guids) for port, _ in self.pairs)
-            guids = f"0x{old.node.guid:016x} -> 0x{new.node.guid:016x}"
-            if self.same_name:
-                return f"HCA replaced: {_quoted(new.node)}, the name is the same, {guids} at {places}"
-            return f"HCA replaced: {_quoted(old.node)} -> {_quoted(new.node)}, {guids} at {places}"
-        if self.kind == "cable-moved":
-            places = " -> ".join(_short(place_of(port), with_guids) for port in (old, new))
-            return f"cable moved: {_short(new, with_guids)}: {places}"
-        ends = (f"{_short(port, with_guids)} (now at {_short(place_of(port), with_guids)})" for _, port in self.pairs)
-        return f"swapped: {' and '.join(ends)}"
-
 
 _NOBODY: frozenset[Node] = frozenset()
 
@@ -165,18 +139,6 @@ def name_of(node: Node) -> str | None:
     return NodeDescription(raw).node_description if raw is not None else None
 
 
-def _quoted(node: Node) -> str:
-    name = name_of(node)
-    return "a name that was not read" if name is None else repr(name)
-
-
-def _short(port: Port, with_guid: bool) -> str:
-    node = port.node
-    if not node.description:
-        return f"0x{node.guid:016x} port {port.num}"
-    return f"{node.description} {f'0x{node.guid:016x} ' if with_guid else ''}port {port.num}"
-
-
 def place_of(port: Port) -> Port:
     """Return the switch port that faces a port that has one."""
     leaf = leaf_of(port)
@@ -186,3 +148,58 @@ def place_of(port: Port) -> Port:
 
 def _link(port: Port) -> Link:
     return frozenset((match_key(port), match_key(place_of(port))))
+
+
+# --- in words ---------------------------------------------------------------------------------------------------------
+
+
+def move_in_words(row: Mapping[str, Any]) -> str:
+    """Return a move, as `Move.to_json` has it, as one line. GUIDs are added where two of its nodes have one name."""
+    return clean(_MOVES[row["kind"]](row))
+
+
+def _renamed(row: Mapping[str, Any]) -> str:
+    return f"renamed: {_quoted(row['before'])} -> {_quoted(row['after'])} ({row['node_type']} {row['node_guid']})"
+
+
+def _hca_replaced(row: Mapping[str, Any]) -> str:
+    before, after = row["before"], row["after"]
+    names = f"{_quoted(before['node_desc'])} -> {_quoted(after['node_desc'])}"
+    if row["same_name"]:
+        names = f"{_quoted(after['node_desc'])}, the name is the same"
+    [_, *places] = _short_names(row, *row["places"])
+    return f"HCA replaced: {names}, {before['node_guid']} -> {after['node_guid']} at {', '.join(places)}"
+
+
+def _cable_moved(row: Mapping[str, Any]) -> str:
+    port, before, after = _short_names(row, row["before"], row["after"])
+    return f"cable moved: {port}: {before} -> {after}"
+
+
+def _swapped(row: Mapping[str, Any]) -> str:
+    port, other, before, after = _short_names(row, row["with"], row["before"], row["after"])
+    return f"swapped: {port} (now at {after}) and {other} (now at {before})"
+
+
+_MOVES: Final[Mapping[str, Callable[[Mapping[str, Any]], str]]] = {
+    "cable-moved": _cable_moved,
+    "swapped": _swapped,
+    "hca-replaced": _hca_replaced,
+    "renamed": _renamed,
+}
+
+
+def _short_names(*ports: Mapping[str, Any]) -> list[str]:
+    nodes = {each["node_guid"]: each["node_desc"] for each in ports}
+    with_guids = len({*nodes.values()}) < len(nodes)
+    return [_short_name(each, with_guids or not each["node_desc"]) for each in ports]
+
+
+def _short_name(port: Mapping[str, Any], with_guid: bool) -> str:
+    return " ".join(
+        [*filter(None, [port["node_desc"]]), *([port["node_guid"]] if with_guid else []), f"port {port['port']}"]
+    )
+
+
+def _quoted(name: str | None) -> str:
+    return "a name that was not read" if name is None else repr(name)

@@ -13,7 +13,7 @@ from ibkeys.mad.attributes import NodeDescription
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology, Trouble
-from ibkeys.topology.moves import Moves
+from ibkeys.topology.moves import Moves, move_in_words
 from ibkeys.topology.recabling import what_moved
 from tests.fabricsim import move_cable, replace_hca, subnet, swap_cables, tool
 from tests.fattree import fat_tree
@@ -166,7 +166,7 @@ def test_each_is_one_line() -> None:
         net.set_description("backup01 mlx5_0", "backup02 mlx5_0")
 
     moves = changed(subnet("dual-home"), change)
-    assert [str(each) for each in moves.moved] == [
+    assert [move_in_words(each.to_json()) for each in moves.moved] == [
         "swapped: db02 mlx5_0 port 1 (now at MF0;ib-a:SB7780/U1 port 3) and db03 mlx5_0 port 1 (now at "
         "MF0;ib-a:SB7780/U1 port 2)",
         f"cable moved: db04 mlx5_0 port 2: MF0;ib-b:SB7780/U1 port 4 -> MF0;ib-a:SB7780/U1 port {first_free()}",
@@ -186,7 +186,7 @@ def test_nodes_with_one_name_are_told_apart_by_their_guids() -> None:
         node.description_bytes = b"MT4099"
     ports = net.port(0x0002C903000A1020, 1), net.port(0x0002C903000A1040, 1)
     (each,) = changed(net, lambda net: swap_cables(*ports, net)).moved
-    assert str(each) == (
+    assert move_in_words(each.to_json()) == (
         "swapped: MT4099 0x0002c903000a1020 port 1 (now at MT4099 0x0002c90200401040 port 1) and "
         "MT4099 0x0002c903000a1040 port 1 (now at MT4099 0x0002c90200401000 port 2)"
     )

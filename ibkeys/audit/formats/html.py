@@ -19,6 +19,7 @@ from ibkeys.audit.formats.same import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
 from ibkeys.grouping import gathered
+from ibkeys.topology.moves import move_in_words
 from ibkeys.topology.names.folded import FoldedNames
 
 FIRST: Final = 10
@@ -64,6 +65,7 @@ def render_html(
         picture=_picture(report),
         summary=words.summary,
         count=count,
+        move_in_words=move_in_words,
         first=FIRST,
         most=MOST,
     )

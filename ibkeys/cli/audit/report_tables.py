@@ -14,8 +14,8 @@ from ibkeys.cli.tools.journal import change_in_words, changed_rows, in_one_line,
 from ibkeys.fabric.compare import Comparison, compare
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.grouping import grouped
-from ibkeys.printable import clean
 from ibkeys.store.journal import Journal
+from ibkeys.topology.moves import move_in_words
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.nodes import Port
 
@@ -59,7 +59,7 @@ def _changes(comparison: Comparison, before: Snapshot, after: Snapshot) -> list[
     """Return the changes as tables. Equal changes of many ports are one line with their names folded."""
     more = "ibkeys diff has them all"
     names = FoldedNames(port.identity() for each in (before, after) for port in each.fabric.ports())
-    moved = [(clean(str(each)),) for each in comparison.moves.moved]
+    moved = [(move_in_words(each.to_json()),) for each in comparison.moves.moved]
     ports = _folded(comparison.changes, lambda each: each.port, lambda each: in_words(each.to_json()), names)
     unknown = _folded(comparison.unknown, lambda each: each.port, lambda each: f"{each.what}: {each.why}", names)
     tables = (

@@ -21,6 +21,7 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.screen.lines import folded, width_of
 from ibkeys.grouping import grouped as by_key
 from ibkeys.printable import counted, first_lines
+from ibkeys.topology.moves import move_in_words
 
 if TYPE_CHECKING:
     from ibkeys.audit.findings import Report, RuleResult, Subject
@@ -72,7 +73,7 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
     _write_not_read(report, fold)
     _write_not_evaluated(report, folded)
     _write_section("WAIVED", _waived(report), folded=False)
-    _write_section("MOVED SINCE THE BASELINE", [str(each) for each in report.moved or ()], folded)
+    _write_section("MOVED SINCE THE BASELINE", [move_in_words(each.to_json()) for each in report.moved or ()], folded)
     coverage = report.coverage
     counts = report.summary
     write(

@@ -26,6 +26,7 @@ from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted, first_lines
 from ibkeys.topology.matching import match_key
+from ibkeys.topology.moves import move_in_words
 from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import LookedAt
 
@@ -100,7 +101,7 @@ def diff(
         if looked_at is not None:
             write(str(looked_at))
         nodes = FoldedNames(_as_one_port(_node(node)) for each in (before, after) for node in each.fabric.nodes)
-        write_each(_lines(document, map(str, found.moves.moved), names, nodes, folded))
+        write_each(_lines(document, names, nodes, folded))
     return _finish(_unknown(found.unknown), names, found.differs, folded)
 
 
@@ -181,18 +182,16 @@ def _link(ends: tuple[Port, Port]) -> dict[str, Any]:
 # --- in words --------------------------------------------------------------------------------------------------------
 
 
-def _lines(
-    document: Mapping[str, Any], moved: Iterable[str], names: FoldedNames, nodes: FoldedNames, folded: bool
-) -> Iterator[str]:
+def _lines(document: JsonRow, names: FoldedNames, nodes: FoldedNames, folded: bool) -> Iterator[str]:
     """Yield lines for the changes in *document*. *folded*: ports with the same change share an entry.
 
-    *moved*: the moves, in words. *names*, *nodes*: the names of ports and of nodes.
+    *names*, *nodes*: the names of ports and of nodes.
     """
     came_and_went = [document[what][how] for what in ("nodes", "links") for how in _HOW]
     if not any((*came_and_went, document["moved"], document["changes"])):
         yield "no difference" + (" in what was read" if document["unknown"] or document["m_keys_hidden"] else "")
         return
-    yield from moved
+    yield from map(move_in_words, document["moved"])
     for how in _HOW:
         yield from _node_lines(how, _unexplained(document["nodes"][how]), nodes, folded)
     for how in _HOW:
