@@ -1,5 +1,8 @@
-"""The pairs of end ports that a plan must disconnect briefly, because tables are full or ports wait for each other in a
-cycle.
+"""Finding the pairs of end ports that a plan must disconnect briefly, because tables are full or because ports wait for
+each other in a cycle.
+
+`ibkeys.plan.order` explains the phases in which tables are written. Only a table without room to grow can cut a pair:
+it is swapped, block by block.
 """
 
 from __future__ import annotations
@@ -18,50 +21,51 @@ from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, PortKey
 
 Timeline = Mapping[PortKey, Sequence[tuple[int, Levels]]]
-"""For each table without room, its membership levels after each swap: (number of the swap, levels); -1 for the levels
-before the first."""
+"""For each table without room to grow, (number of a swap, its membership levels afterwards), in order. Number -1 has
+the levels before the first swap. All swaps of a stage are numbered together."""
 
 
 @dataclass(slots=True)
 class _Chain:
-    """The tables that a packet of an end port must pass. ``tables``: the port's own, and that of its leaf port if there
-    is one; ``tight``: those of the two that have no room.
+    """The tables that a packet of an end port must pass.
 
-    ``steady``: partitions whose memberships never change during the swaps, with the end port's level; ``wavering``:
-    other partitions that the port is in before and after. A pair can be cut only in a partition that wavers at one of
-    its ports.
+    ``tables``: the table of the port, and that of its leaf port if there is one. ``without_room``: the ports of those
+    tables that have no room to grow. ``steady``: the partitions whose membership is the same in all tables of the chain
+    and never changes during the swaps, with that level. ``unsteady``: other partitions that the end port is in before
+    and after. A pair can be cut only in a partition that is unsteady at one of its ports.
     """
 
     tables: list[TableChange]
-    tight: list[PortId]
+    without_room: list[PortId]
     steady: dict[int, int] = field(default_factory=dict)
-    wavering: set[int] = field(default_factory=set)
+    unsteady: set[int] = field(default_factory=set)
 
-    def look(self, timeline: Timeline) -> None:
-        """Fill ``steady`` and ``wavering``."""
+    def classify_partitions(self, timeline: Timeline) -> None:
+        """Fill ``steady`` and ``unsteady``."""
         moments = list(_moments(self.tables, timeline))
         moments += [[_levels(table.before) for table in self.tables], [_levels(table.after) for table in self.tables]]
         for partition, member in moments[-1][0].items():
-            seen = {tuple(state.get(partition, 0) for state in moment) for moment in moments}
-            if len(seen) == 1 and all(next(iter(seen))):
+            memberships = {tuple(state.get(partition, 0) for state in moment) for moment in moments}
+            if len(memberships) == 1 and all(next(iter(memberships))):
                 self.steady[partition] = member
             elif all(partition in _levels(table) for table in (self.tables[0].before, self.tables[0].after)):
-                self.wavering.add(partition)
+                self.unsteady.add(partition)
 
 
 def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange] = ()) -> tuple[Break, ...]:
-    """Return the breaks while *tables* are written in the order of `ibkeys.plan.order`.
+    """Return the breaks that occur while *tables* are written in the order of `ibkeys.plan.order`.
 
-    *tables* should include those that stay as they are (``plan --full``): pairs with other ports are not found. A leaf
-    port is assumed to enforce. A port whose own table and leaf table are both too full, or whose table loses a P_Key
-    for a time between two blocks, is named even if no pair of it is known.
+    *tables* should include those that do not change (``plan --full``), because only pairs of ports in *tables* are
+    found. *enforcement*: the enforcement of leaf ports, also where it stays; a leaf port that is missing there is
+    assumed to enforce. A port gets a break without pairs if no pair of it is found, but both its own table
+    and that of its leaf port have no room to grow, or its table loses a P_Key between two blocks.
     """
     stages = stages_of(tables, enforcement)
     if len(stages.tables) == 1:
         return _breaks_of_stage(tables)
     chains = chains_of(tables, enforcement)
-    lasting = _Lasting(chains)
-    found = [
+    lasting = _LastingPairs(chains)
+    breaks = [
         Break(
             circle.partition,
             (*circle.leaving, *circle.entering),
@@ -72,40 +76,40 @@ def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[Enforcement
         for circle in stages.circles
     ]
     for stage in stages.tables:
-        found += filter(None, map(lasting.narrow, _breaks_of_stage(stage)))
-    found += lasting.find_late(stages)
-    return tuple(found)
+        breaks += filter(None, map(lasting.narrow, _breaks_of_stage(stage)))
+    breaks += lasting.find_breaks_between(stages)
+    return tuple(breaks)
 
 
-class _Lasting:
-    """The pairs that may talk before and after all stages."""
+class _LastingPairs:
+    """Knows which pairs of end ports may talk both before and after all stages."""
 
     def __init__(self, chains: Sequence[Chain]) -> None:
         self._chains = chains
         self._ends = {_guid_of(chain.port): (chain.before, chain.after) for chain in chains}
 
-    def narrow(self, found: Break) -> Break | None:
-        """Return a break of one stage without the pairs that do not talk before and after all stages; None if no pair
-        is left."""
+    def narrow(self, stage_break: Break) -> Break | None:
+        """Return a break of one stage without the pairs that may not talk both before and after all stages. None if no
+        pair remains."""
         pairs = tuple(
             (one, other)
-            for one, other in found.pairs
+            for one, other in stage_break.pairs
             if all(_shared_partitions(mine, its) for mine, its in zip(self._ends[one], self._ends[other], strict=True))
         )
-        if found.pairs and not pairs:
+        if stage_break.pairs and not pairs:
             return None
-        return replace(found, pairs=pairs, message=_message(found.partition, found.ports, len(pairs)))
+        message = _message(stage_break.partition, stage_break.ports, len(pairs))
+        return replace(stage_break, pairs=pairs, message=message)
 
-    def find_late(self, stages: Stages) -> list[Break]:
-        """Return the breaks between two stages, because a table had no room for the P_Keys that it should have by
-        then."""
+    def find_breaks_between(self, stages: Stages) -> list[Break]:
+        """Return the breaks at the borders between two stages, where a table lacks P_Keys for which it has no room."""
         ends = [{table.port.key: table.after for table in tables} for tables in stages.tables[:-1]]
         late = []
         for chain in self._chains:
-            due = [_due(chain, changed.get(chain.port, frozenset())) for changed in stages.changed[:-1]]
-            if due != [_now(chain, tables) for tables in ends]:
+            due = [_planned_levels(chain, changed.get(chain.port, frozenset())) for changed in stages.changed[:-1]]
+            if due != [_actual_levels(chain, tables) for tables in ends]:
                 late.append(chain)
-        found: dict[tuple[int, PortId], list[tuple[int, int]]] = {}
+        pairs_of: dict[tuple[int, PortId], list[tuple[int, int]]] = {}
         for number, one in enumerate(late):
             for other in [*(each for each in self._chains if each not in late), *late[number + 1 :]]:
                 at_first, at_last = (
@@ -114,15 +118,17 @@ class _Lasting:
                 )
                 if not at_first or not at_last:
                     continue
-                between = [_shared_partitions(_now(one, tables), _now(other, tables)) for tables in ends]
+                between = [
+                    _shared_partitions(_actual_levels(one, tables), _actual_levels(other, tables)) for tables in ends
+                ]
                 cut = {base for base in at_first & at_last for met in between if base not in met}
                 if not cut and not all(between):
                     cut = {min(at_last)}
                 for base in sorted(cut):
-                    found.setdefault((base, one.port), []).append((_guid_of(one.port), _guid_of(other.port)))
+                    pairs_of.setdefault((base, one.port), []).append((_guid_of(one.port), _guid_of(other.port)))
         return [
             Break(base, (port,), tuple(pairs), _message(base, [port], len(pairs)))
-            for (base, port), pairs in found.items()
+            for (base, port), pairs in pairs_of.items()
         ]
 
 
@@ -131,40 +137,45 @@ def _shared_partitions(one: Levels, other: Levels) -> set[int]:
     return {base for base, level in one.items() if base in other and max(level, other[base]) == 2}
 
 
-def _due(chain: Chain, changed: Collection[int]) -> Levels:
+def _planned_levels(chain: Chain, changed: Collection[int]) -> Levels:
+    """Return the memberships of a chain when the partitions *changed* have their final ones."""
     before = {base: level for base, level in chain.before.items() if base not in changed}
     return before | {base: level for base, level in chain.after.items() if base in changed}
 
 
-def _now(chain: Chain, tables: Mapping[PortKey, Entries]) -> Levels:
+def _actual_levels(chain: Chain, tables: Mapping[PortKey, Entries]) -> Levels:
+    """Return the memberships that *tables*, by port, give to a chain."""
     return least([tables[table.port.key] for table in chain.tables])
 
 
 def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
-    tight = swapped(tables)
-    if not tight:
+    without_room = swapped(tables)
+    if not without_room:
         return ()
-    timeline = _timeline(tables, tight)
+    timeline = _timeline(tables, without_room)
     by_port = {table.port.key: table for table in tables}
-    chains = [_chain(table, by_port, tight) for table in tables if not table.port.is_external]
-    weak = [chain for chain in chains if chain.tight]
-    alone = [chain for chain in weak if len(chain.tight) > 1 or len(timeline[chain.tight[0].key]) > 2]
-    for chain in chains if alone else weak:
-        chain.look(timeline)
-    found: dict[tuple[int, tuple[PortId, ...]], list[tuple[int, int]]] = {}
-    for one, other in _pairs(chains, weak, alone):
-        ports = tuple(dict.fromkeys((*one.tight, *other.tight)))
-        for partition in _cut(one, other, timeline):
-            found.setdefault((partition, ports), []).append((_guid(one), _guid(other)))
-    known = {port.key for _, ports in found for port in ports}
-    for chain in alone:
-        if not known & {port.key for port in chain.tight}:
+    chains = [_chain(table, by_port, without_room) for table in tables if not table.port.is_external]
+    affected = [chain for chain in chains if chain.without_room]
+    # These can be cut from any port, the other affected ones only from each other.
+    fragile = [
+        chain for chain in affected if len(chain.without_room) > 1 or len(timeline[chain.without_room[0].key]) > 2
+    ]
+    for chain in chains if fragile else affected:
+        chain.classify_partitions(timeline)
+    pairs_of: dict[tuple[int, tuple[PortId, ...]], list[tuple[int, int]]] = {}
+    for one, other in _pairs(chains, affected, fragile):
+        ports = tuple(dict.fromkeys((*one.without_room, *other.without_room)))
+        for partition in _cut_partitions(one, other, timeline):
+            pairs_of.setdefault((partition, ports), []).append((_guid(one), _guid(other)))
+    named = {port.key for _, ports in pairs_of for port in ports}
+    for chain in fragile:
+        if not named & {port.key for port in chain.without_room}:
             for partition in _levels(chain.tables[0].before):
                 if _is_cut_alone(chain, partition, timeline):
-                    found[partition, tuple(chain.tight)] = []
+                    pairs_of[partition, tuple(chain.without_room)] = []
     return tuple(
         Break(partition, ports, tuple(pairs), _message(partition, ports, len(pairs)))
-        for (partition, ports), pairs in found.items()
+        for (partition, ports), pairs in pairs_of.items()
     )
 
 
@@ -178,9 +189,9 @@ def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
     )
 
 
-def _timeline(tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange]) -> Timeline:
+def _timeline(tables: Iterable[TableChange], without_room: Mapping[PortKey, TableChange]) -> Timeline:
     swaps = [step for phase in phases_of(tables) if phase.name == "swap" for step in phase.steps]
-    now = {key: dict(grow(table).entries) for key, table in tight.items()}
+    now = {key: dict(grow(table).entries) for key, table in without_room.items()}
     timeline: dict[PortKey, list[tuple[int, Levels]]] = {key: [(-1, _levels(table))] for key, table in now.items()}
     for number, step in enumerate(swaps):
         assert isinstance(step, TableStep)
@@ -189,19 +200,21 @@ def _timeline(tables: Iterable[TableChange], tight: Mapping[PortKey, TableChange
     return timeline
 
 
-def _chain(end: TableChange, by_port: Mapping[PortKey, TableChange], tight: Mapping[PortKey, TableChange]) -> _Chain:
+def _chain(
+    end: TableChange, by_port: Mapping[PortKey, TableChange], without_room: Mapping[PortKey, TableChange]
+) -> _Chain:
     leaf = by_port.get(end.peer) if end.peer is not None else None
     tables = [end, leaf] if leaf is not None and leaf.port.is_external else [end]
-    return _Chain(tables, [table.port for table in tables if table.port.key in tight])
+    return _Chain(tables, [table.port for table in tables if table.port.key in without_room])
 
 
 def _pairs(
-    chains: Sequence[_Chain], weak: Sequence[_Chain], alone: Sequence[_Chain]
+    chains: Sequence[_Chain], affected: Sequence[_Chain], fragile: Sequence[_Chain]
 ) -> Iterator[tuple[_Chain, _Chain]]:
-    """Yield the pairs with two blocks that are swapped one after the other, each pair once."""
-    yield from combinations(weak, 2)
-    for one in alone:
-        yield from ((one, other) for other in chains if not other.tight)
+    """Yield, once each, the pairs of chains in which two blocks are swapped one after the other."""
+    yield from combinations(affected, 2)
+    for one in fragile:
+        yield from ((one, other) for other in chains if not other.without_room)
 
 
 def _guid(chain: _Chain) -> int:
@@ -213,7 +226,8 @@ def _guid_of(port: PortId) -> int:
 
 
 def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list[Levels]]:
-    """Yield the levels of *tables* at each moment of the swaps at which one of them changes."""
+    """Yield the levels of each of *tables*, in the same order, before the first swap and after each swap of one of
+    them."""
     fixed = {table.port.key: _levels(grow(table).entries) for table in tables if table.port.key not in timeline}
     times = sorted({time for table in tables for time, _ in timeline.get(table.port.key, ())})
     for time in times:
@@ -225,14 +239,15 @@ def _moments(tables: Sequence[TableChange], timeline: Timeline) -> Iterator[list
         ]
 
 
-def _cut(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
-    """Return the partitions in which a pair may talk before and after, and not at some moment of the swaps.
+def _cut_partitions(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]:
+    """Return the partitions in which a pair may talk before and after the swaps, but not at some moment in between.
 
-    A pair that leaves one partition for another, and briefly has none in common, counts as cut in the new one.
+    A pair that may talk in one partition before and in another afterwards, and in none at some moment, counts as cut in
+    the first partition in which it may talk afterwards.
     """
     both = one.steady.keys() & other.steady.keys()
     if any(max(one.steady[base], other.steady[base]) == 2 for base in both) and not (
-        one.wavering & (other.wavering | other.steady.keys()) or other.wavering & one.steady.keys()
+        one.unsteady & (other.unsteady | other.steady.keys()) or other.unsteady & one.steady.keys()
     ):
         return []
     tables = [*one.tables, *other.tables]
@@ -260,21 +275,25 @@ def _may_talk(
     partition: int,
     least: tuple[Sequence[Levels], Sequence[Levels]] | None,
 ) -> bool:
-    """Return whether both ends are members, one of them full, and every leaf table lets their packets pass. With
-    *least*, a leaf table must have at least the lower one of its levels before and after."""
-    found = [levels.get(partition, 0) for levels in state]
-    if not all(found) or max(found[ends[0]], found[ends[1]]) < 2:
+    """Return whether both end ports are members of *partition*, one of them full, and each leaf table has it too.
+
+    *state*: the levels of the tables of both chains. *ends*: the positions of the two end ports in *state*. *least*:
+    the levels of the tables before and after the swaps; a leaf table must then have at least the lower of its two.
+    """
+    present = [levels.get(partition, 0) for levels in state]
+    if not all(present) or max(present[ends[0]], present[ends[1]]) < 2:
         return False
     if least is None:
         return True
     return all(
         have >= min(least[0][at].get(partition, 0), least[1][at].get(partition, 0))
-        for at, have in enumerate(found)
+        for at, have in enumerate(present)
         if at not in ends
     )
 
 
 def _is_cut_alone(chain: _Chain, partition: int, timeline: Timeline) -> bool:
+    """Return whether a port that is in *partition* before and after the swaps loses it at some moment in between."""
     if any(partition not in _levels(table.before) or partition not in _levels(table.after) for table in chain.tables):
         return False
     return any(not all(state.get(partition, 0) for state in moment) for moment in _moments(chain.tables, timeline))

@@ -1,7 +1,7 @@
-"""The membership changes of every port of a fabric, grouped into steps by the rules of `ibkeys.plan.steps`.
+"""Grouping the membership changes of all ports of a fabric into steps, by the rules of `ibkeys.plan.steps`.
 
-Ports with equal changes are handled as one kind, and sets of partitions as bit masks, because a fabric has few kinds of
-ports but many pairs.
+Ports with equal changes form one kind, because a fabric has few kinds of ports but many pairs. A set of partitions is a
+bit mask.
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ from ibkeys.plan.rounds import Forced, Pair, Rounds
 from ibkeys.printable import counted
 
 _SEARCH: Final = 1_000_000
-"""Limit of the search before a cycle is reported: number of drops tried times number of kinds of ports."""
+"""Limit of the search for an order without a cycle: the number of drops that are tried, times the number of kinds."""
 P = TypeVar("P", bound=Hashable)
 
 
 @dataclass(frozen=True, slots=True)
 class PortTransition(Generic[P]):
-    """The partitions of one port before and after. ``rooms``: those of its tables that may be too small during the
-    change."""
+    """The memberships of one port before and after the change. ``rooms``: the sizes of those tables of the port that
+    may be too small during the change."""
 
     port: P
     before: Levels
@@ -33,10 +33,12 @@ class PortTransition(Generic[P]):
 
 @dataclass(frozen=True, slots=True)
 class WaitCycle(Generic[P]):
-    """A cycle in which every order has a gap: ``leaving`` must leave ``partition`` before ``entering`` enter it, and
-    that cuts ``pairs`` briefly, because the change that would keep them connected waits in turn. ``waits``: the whole
-    cycle, each part as (ports that leave, partition, ports that enter). Empty ``entering``: no port waits; the tables
-    of ``leaving`` are too full.
+    """A cycle of changes that wait for each other, so that every order has a gap.
+
+    The ports ``leaving`` must leave ``partition``, or become limited there, before ``entering`` may enter it. That cuts
+    ``pairs`` briefly, because the change that would keep them connected waits for another one. ``waits``: the whole
+    cycle, each part as (ports that leave, partition, ports that enter). If ``entering`` is empty, no port waits, but
+    the tables of ``leaving`` are too full.
     """
 
     partition: int
@@ -47,7 +49,7 @@ class WaitCycle(Generic[P]):
 
     @property
     def message(self) -> str:
-        """The order that the cycle would need, and the number of pairs that are cut, in words."""
+        """The message about the cycle: the order that its ports would need, and the number of pairs that are cut."""
         whom = f"{counted(len(self.pairs), 'pair')} of ports"
         if not self.entering:
             return (
@@ -59,10 +61,10 @@ class WaitCycle(Generic[P]):
             "or be full there"
             for leaving, base, entering in self.waits
         ]
-        shown = ", and ".join(waits[:4]) + (
+        listed = ", and ".join(waits[:4]) + (
             f", and {len(waits) - 4} more such (all of them: plan -f json)" if len(waits) > 4 else ""
         )
-        return f"a circle of ports that wait for each other: {shown}; {whom} cannot talk during the change"
+        return f"a circle of ports that wait for each other: {listed}; {whom} cannot talk during the change"
 
 
 def _named(ports: Sequence[Hashable]) -> str:
@@ -73,38 +75,40 @@ def _named(ports: Sequence[Hashable]) -> str:
 
 @dataclass(slots=True)
 class StepSequence(Generic[P]):
-    """The steps of a change. ``changed``: after each step, by port, the partitions that have their final membership,
-    without ports that have none; ``circles``: the cycles in which pairs are cut."""
+    """The steps of a change. ``changed``: for each step, by port, the partitions that have their final membership after
+    the step; a port without such a partition is left out. ``circles``: the cycles in which pairs are cut."""
 
     changed: list[dict[P, frozenset[int]]] = field(default_factory=list)
     circles: tuple[WaitCycle[P], ...] = ()
 
 
 class FabricTransition(Generic[P]):
-    """The transitions of all ports of a fabric, also of ports that do not change, because others must not be cut off
-    from them. *gaps*: pairs may briefly be cut.
+    """The transitions of all ports of a fabric, from which `plan` makes the steps.
+
+    *transitions* should include ports that do not change, so that no other port is cut off from them. *gaps*: allow
+    that pairs are briefly cut.
     """
 
-    def __init__(self, courses: Iterable[PortTransition[P]], *, gaps: bool = False) -> None:
+    def __init__(self, transitions: Iterable[PortTransition[P]], *, gaps: bool = False) -> None:
         self._kinds: list[PortKind[P]] = []
         self._partitions: list[int] = []
         self._gaps = gaps
-        self._fill(courses)
+        self._fill(transitions)
         self._waits = self._find_waits()
 
-    def _fill(self, courses: Iterable[PortTransition[P]]) -> None:
+    def _fill(self, transitions: Iterable[PortTransition[P]]) -> None:
         bits: dict[int, int] = {}
         kinds: dict[object, PortKind[P]] = {}
-        for course in courses:
-            what = (frozenset(course.before.items()), frozenset(course.after.items()), course.rooms)
+        for transition in transitions:
+            what = (frozenset(transition.before.items()), frozenset(transition.after.items()), transition.rooms)
             kind = kinds.get(what)
             if kind is not None:
-                kind.ports.append(course.port)
+                kind.ports.append(transition.port)
                 continue
-            kind = kinds[what] = PortKind([course.port], course.rooms)
-            for base in (*course.before, *course.after):
+            kind = kinds[what] = PortKind([transition.port], transition.rooms)
+            for base in (*transition.before, *transition.after):
                 bit = bits.setdefault(base, 1 << len(bits))
-                was, will = course.before.get(base, 0), course.after.get(base, 0)
+                was, will = transition.before.get(base, 0), transition.after.get(base, 0)
                 kind.any_before |= bit if was else 0
                 kind.full_before |= bit if was == 2 else 0
                 kind.any_after |= bit if will else 0
@@ -115,8 +119,11 @@ class FabricTransition(Generic[P]):
         self._partitions = list(bits)
 
     def _find_waits(self) -> dict[tuple[int, int], list[int]]:
-        """Return, for each rise (kind, bit), the kinds that must drop in that partition before it. Otherwise the two
-        kinds could talk for a time, although they may talk neither before nor after."""
+        """Return, for each rise (number of a kind, bit), the kinds that must drop in the same partition before it.
+
+        If the order were reversed, the two kinds could talk for a time, although they may talk neither before nor after
+        the change.
+        """
         rising: dict[int, list[int]] = {}
         dropping: dict[int, list[int]] = {}
         for number, kind in enumerate(self._kinds):
@@ -128,13 +135,16 @@ class FabricTransition(Generic[P]):
         for bit in rising.keys() & dropping.keys():
             for one in rising[bit]:
                 kind = self._kinds[one]
-                found = [other for other in dropping[bit] if self._are_strangers(kind, self._kinds[other], bit)]
-                if found:
-                    waits[one, bit] = found
+                awaited = [other for other in dropping[bit] if self._may_not_meet(kind, self._kinds[other], bit)]
+                if awaited:
+                    waits[one, bit] = awaited
         return waits
 
     @staticmethod
-    def _are_strangers(one: PortKind[P], other: PortKind[P], bit: int) -> bool:
+    def _may_not_meet(one: PortKind[P], other: PortKind[P], bit: int) -> bool:
+        """Return whether *one*, after its rise in the partition *bit*, could talk there to *other* before its drop,
+        although the two kinds may talk neither before nor after the change.
+        """
         if not (one.full_after | other.full_before) & bit:
             return False
         return not (
@@ -146,22 +156,25 @@ class FabricTransition(Generic[P]):
 
     @property
     def reuses(self) -> bool:
-        """Whether some port must leave a partition before another enters it."""
+        """Whether any port must leave a partition, or become limited there, before another may enter it."""
         return bool(self._waits)
 
     def plan(self, *, additions_first: bool) -> StepSequence[P]:
-        """Return the shortest sequence of steps that was found. Within a step the changes may be made in any order;
-        with *additions_first* all of its rises are made before its drops."""
+        """Return the shortest sequence of steps that was found.
+
+        Within a step the changes may be made in any order. *additions_first*: the caller makes all rises of a step
+        before its drops.
+        """
         if not any(kind.rises | kind.drops for kind in self._kinds):
             return StepSequence()
         if additions_first and not self._waits:
-            return StepSequence([self._by_port([kind.rises | kind.drops for kind in self._kinds])])
+            return StepSequence([self._partitions_by_port([kind.rises | kind.drops for kind in self._kinds])])
         pairs = [] if self._gaps else self._find_pairs()
-        found = self._run(pairs, additions_first)
+        best = self._run(pairs, additions_first)
         if additions_first:
             other = self._run(pairs, additions_first, removals_at_once=True)
-            found = min(found, other, key=lambda each: (len(each.circles), each.phases))
-        return StepSequence(list(map(self._by_port, found.steps)), tuple(map(self._circle, found.circles)))
+            best = min(best, other, key=lambda each: (len(each.circles), each.phases))
+        return StepSequence(list(map(self._partitions_by_port, best.steps)), tuple(map(self._circle, best.circles)))
 
     def _run(self, pairs: list[Pair], additions_first: bool, *, removals_at_once: bool = False) -> Rounds[P]:
         planning = self._rounds(pairs, additions_first)
@@ -185,26 +198,27 @@ class FabricTransition(Generic[P]):
             for a, b in (combinations(ports[one], 2) if one == other else product(ports[one], ports[other]))
         ]
         return WaitCycle(
-            self._number(forced.bit),
+            self._partition(forced.bit),
             tuple(port for number in forced.leaving for port in ports[number]),
             tuple(ports[forced.entering]) if forced.entering is not None else (),
             tuple(pairs),
             tuple(
-                (tuple(ports[leaving]), self._number(bit), tuple(ports[rise[0]]))
+                (tuple(ports[leaving]), self._partition(bit), tuple(ports[rise[0]]))
                 for rise, leaving, bit in forced.circle
             ),
         )
 
     def _find_pairs(self) -> list[Pair]:
-        """Return the pairs of kinds that can talk before and after, and could not if only the drops were made."""
+        """Return the pairs of kinds that can talk before and after the change, but could not if only the drops were
+        made."""
         changing = [number for number, kind in enumerate(self._kinds) if kind.rises | kind.drops]
-        found = []
+        pairs = []
         for one in changing:
             kind = self._kinds[one]
             any_least, full_least = kind.any_before & kind.any_after, kind.full_before & kind.full_after
             for other, peer in enumerate(self._kinds):
                 if (other < one and peer.rises | peer.drops) or (other == one and len(kind.ports) < 2):
-                    continue  # found from the other side; alone of its kind
+                    continue  # this pair is found in the other order, or the kind has one port only
                 before = kind.full_before & peer.any_before | kind.any_before & peer.full_before
                 after = kind.full_after & peer.any_after | kind.any_after & peer.full_after
                 if not before or not after:
@@ -212,16 +226,16 @@ class FabricTransition(Generic[P]):
                 both = before & after
                 least = full_least & peer.any_before & peer.any_after | any_least & peer.full_before & peer.full_after
                 if not both or both & ~least:
-                    found.append((one, other, both & ~least))
-        return found
+                    pairs.append((one, other, both & ~least))
+        return pairs
 
-    def _by_port(self, changed: Sequence[int]) -> dict[P, frozenset[int]]:
-        found: dict[P, frozenset[int]] = {}
+    def _partitions_by_port(self, changed: Sequence[int]) -> dict[P, frozenset[int]]:
+        by_port: dict[P, frozenset[int]] = {}
         for kind, bits in zip(self._kinds, changed, strict=True):
             if bits:
-                partitions = frozenset(self._number(bit) for bit in bits_of(bits))
-                found.update(dict.fromkeys(kind.ports, partitions))
-        return found
+                partitions = frozenset(self._partition(bit) for bit in bits_of(bits))
+                by_port.update(dict.fromkeys(kind.ports, partitions))
+        return by_port
 
-    def _number(self, bit: int) -> int:
+    def _partition(self, bit: int) -> int:
         return self._partitions[bit.bit_length() - 1]

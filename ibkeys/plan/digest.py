@@ -1,7 +1,7 @@
-"""The digests of a plan: of the state of the fabric that it was made from, and of the plan as a whole.
+"""The digests of a plan: one of the state of the fabric for which the plan was made, and one of the plan as a whole.
 
-The first shows whether two plans were made from the same state of the ports that they change. The second is in the plan
-and is checked when it is read, so that only the reviewed plan is applied.
+The first shows whether two plans were made for the same state of the ports that they change. The second is stored in
+the plan document and is checked when that is read, so that only the reviewed plan is applied.
 """
 
 from __future__ import annotations
@@ -15,8 +15,11 @@ from ibkeys.plan.model import PartitionPlan
 
 
 def state_digest(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> str:
-    """Return the SHA-256 of the state that the plan found at the ports that it changes: tables with capacity,
-    enforcement bits, and the peer port of the link. Tables that stay do not count, nor does the order."""
+    """Return the SHA-256, in hexadecimal, of the present state of the ports that a plan changes.
+
+    The state of a port is its P_Key table with the capacity, or its enforcement bits, and the peer port of its link.
+    Tables and enforcement that stay do not count. The order of the arguments does not matter.
+    """
     parts: list[list[object]] = [
         ["table", *table.port.key, table.capacity, table.peer, sorted(table.before.items())]
         for table in tables
@@ -31,10 +34,12 @@ def state_digest(tables: Iterable[TableChange], enforcement: Iterable[Enforcemen
 
 
 def plan_digest(plan: PartitionPlan) -> str:
-    """Return the SHA-256 of all parts of a plan that decide the changes of an apply: of each table that changes and
-    each enforcement that changes, the port and its kind, the state that was found and the state that it leads to;
-    capacity and peer; the options; the breaks; the method, and the policy that is replaced, if they are known. Tables
-    that stay and notes for people do not count, nor does the order.
+    """Return the SHA-256, in hexadecimal, of all parts of a plan that decide the changes of an apply.
+
+    These are: of each table that changes, the port, its node type, peer and capacity, and the entries before and after;
+    of each enforcement that changes, the port, its peer, and the bits before and after; the options; the breaks; the
+    method, and the policy that is replaced, if these two are known. Tables that stay and messages do not count. The
+    order of the parts does not matter.
     """
     options = plan.options
     flags = (options.allow_both_pkeys, options.disconnect_unconfigured)

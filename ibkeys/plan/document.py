@@ -1,7 +1,6 @@
-"""The plan document ``ibkeys.plan/2``: a plan as a file that people review.
+"""Writing the plan document ``ibkeys.plan/2``: a plan as a JSON file that people review.
 
-`ibkeys.plan.model` has its contents; `ibkeys.plan.document_reader` reads it, and version 1 too, which has neither the
-text of the policy nor the options of the subnet manager.
+The contents are the types of `ibkeys.plan.model`; `ibkeys.plan.document_reader` reads the document.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ _HEAD_SIZE: Final = 256
 
 
 def to_json(plan: PartitionPlan) -> dict[str, Any]:
-    """Return the document as JSON values, ``schema`` first."""
+    """Return the plan document as JSON values, ``schema`` first."""
     return {
         "schema": SCHEMA,
         "fabric": {
@@ -59,13 +58,12 @@ def to_json(plan: PartitionPlan) -> dict[str, Any]:
 
 
 def dumps(plan: PartitionPlan) -> str:
-    """Return the document as text that ends in a newline, each port on a line of its own: good for grep and diff."""
+    """Return the plan document as text that ends in a newline. Each port is on a line of its own, for grep and diff."""
     return jsonfile.dumps(to_json(plan)) + "\n"
 
 
 def write_plan(plan: PartitionPlan, path: Path) -> None:
-    """Write the document to *path*, whole or not at all. A symbolic link of the user's own stays, and the file that it
-    leads to is replaced.
+    """Write the plan document to *path* atomically. If *path* is the user's own symbolic link, its target is replaced.
 
     Raises OSError; UsageError as `check_place` does.
     """
@@ -79,10 +77,11 @@ def write_plan(plan: PartitionPlan, path: Path) -> None:
 
 
 def check_place(path: Path) -> Path:
-    """Return the file to write for a plan called *path*: the target of a link, else *path* itself.
+    """Return the path at which a plan for *path* is written: the target if *path* is the user's own symbolic link, else
+    *path*.
 
-    Raises UsageError if another file than a plan or an empty file is there, OSError if the file cannot be read: a
-    mistyped name must not destroy a policy or a device.
+    Raises UsageError if the file is neither a plan nor empty, because a mistyped name must not destroy a policy or a
+    device; OSError if the file cannot be read.
     """
     try:
         place = files.check_output(path, follow=True)
@@ -147,8 +146,8 @@ def _policy_json(policy: PolicySource) -> dict[str, str | None]:
 
 
 def _text_json(text: bytes | None) -> dict[str, str | None]:
-    """Return the bytes of a policy as JSON: as text if they are UTF-8, so that people can read and compare them, else
-    in base64."""
+    """Return the bytes of a policy as the JSON members ``encoding`` and ``text``: readable text if they are UTF-8, else
+    base64; None in both without *text*."""
     if text is None:
         return {"encoding": None, "text": None}
     try:

@@ -1,8 +1,8 @@
-"""Reading the plan document ``ibkeys.plan/2``, and version 1: that has no text of the policy and no ``sm_options``.
+"""Reading the plan document ``ibkeys.plan/2``, and version 1, which has no text of the policy and no ``sm_options``.
 
-It is strict, because the values are written to a live fabric. These are errors of one line that name the place: a
-digest that is missing or is not that of the content, a field that is missing or of another type, a port named twice, a
-P_Key or index that no table can have. Unknown fields are ignored, so that later versions may add some.
+The reader is strict, because the values are written to a live fabric. It refuses, with one line that names the place, a
+digest that is missing or does not match the content, a field that is missing or of another type, a port that is named
+twice, and a P_Key or index that no table can have. It ignores unknown fields, so that later versions may add some.
 """
 
 from __future__ import annotations
@@ -52,14 +52,16 @@ T = TypeVar("T")
 
 
 def read_plan(path: Path) -> PartitionPlan:
-    """Read a plan file. Raises FileFormatError, also for a file that was edited or has no digest; OSError."""
+    """Return the plan in the file *path*. Raises FileFormatError, also for a file that was edited or has no digest;
+    OSError."""
     return _read(files.read_bytes(path, files.LARGE), str(path), bound=True)
 
 
 def loads(text: str, name: str = "", bound: bool = True) -> PartitionPlan:
-    """Read a plan document from *text*; *name* is the file's, for messages. Raises FileFormatError.
+    """Return the plan in the document *text*. Raises FileFormatError. *name*: the name of the file, for messages.
 
-    *bound* False: the document comes from our own journal, so its digest does not matter; earlier versions wrote none.
+    *bound*: require the digest of the content. False is for documents of ibkeys' own journal, in which earlier versions
+    wrote no digest.
     """
     return _read(text.encode("utf-8", "surrogatepass"), name, bound)
 
@@ -80,25 +82,27 @@ def _check_digest(plan: PartitionPlan, document: _Value) -> None:
         raise FileFormatError(
             "has no digest of the plan: an earlier version of ibkeys made it, or it was edited; plan again"
         )
-    stated, found = document.get("digest").text(), plan_digest(plan)
-    if stated != found:
+    stated, actual = document.get("digest").text(), plan_digest(plan)
+    if stated != actual:
         raise FileFormatError(
-            f"was edited after it was made: its digest says {stated[:64]}, and its content has {found}; plan again"
+            f"was edited after it was made: its digest is {stated[:64]}, but its content has {actual}; plan again"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _Value:
-    """A JSON value and its place in the document, for messages."""
+    """A JSON value, and ``where``, its place in the document for messages. The methods that return the value raise
+    FileFormatError if it is of another type or out of range."""
 
     value: Any
     where: str
 
     def fail(self, wanted: str) -> FileFormatError:
+        """Return the error that this value is not *wanted*, a noun with its article."""
         return FileFormatError(f"{self.where or 'the document'}: {cut(json.dumps(self.value))} is not {wanted}")
 
     def get(self, name: str) -> _Value:
-        """Return the member *name* of an object. Raises FileFormatError."""
+        """Return the member *name* of this object. Raises FileFormatError."""
         if not isinstance(self.value, dict):
             raise self.fail("an object")
         if name not in self.value:
@@ -176,7 +180,7 @@ def _plan(document: _Value) -> PartitionPlan:
         ReachCounts(
             reach.get("gained").number(2**63),
             reach.get("lost").number(2**63),
-            reach.get("unknown").number(2**63) if reach.has("unknown") else 0,  # an earlier version does not say
+            reach.get("unknown").number(2**63) if reach.has("unknown") else 0,  # earlier versions did not write it
         ),
         PlanOptions(
             options.get("enforce").word(_ENFORCE),
@@ -187,7 +191,9 @@ def _plan(document: _Value) -> PartitionPlan:
         document.get("index_moves").each(_move),
         document.get("breaks").each(_break),
         None if schema == _FIRST else document.get("sm_options").or_none(_sm_options),
-        document.get("live_policy").or_none(_policy) if document.has("live_policy") else None,  # as unknown above
+        document.get("live_policy").or_none(_policy)
+        if document.has("live_policy")
+        else None,  # earlier versions did not write it
         document.get("method").or_none(_method) if document.has("method") else None,
     )
 
@@ -202,7 +208,8 @@ def _policy(value: _Value, has_text: bool = True) -> PolicySource:
 
 
 def _policy_text(policy: _Value) -> bytes | None:
-    """Return the exact bytes of the policy, which `PartitionPlan` compares with its digest."""
+    """Return the exact bytes of the policy, None if the document has none. `PartitionPlan` compares them with the
+    digest."""
     encoding, text = policy.get("encoding"), policy.get("text")
     if text.value is None:
         return None
@@ -282,8 +289,8 @@ def _bits(value: _Value) -> Enforcement:
 
 
 def _problem(value: _Value) -> PlanProblem:
-    concerns_none = value.get("node_guid").value is None
-    return PlanProblem(None if concerns_none else _port(value), value.get("kind").text(), value.get("message").text())
+    has_no_port = value.get("node_guid").value is None
+    return PlanProblem(None if has_no_port else _port(value), value.get("kind").text(), value.get("message").text())
 
 
 def _move(value: _Value) -> IndexMove:
@@ -301,7 +308,9 @@ def _break(value: _Value) -> Break:
         value.get("ports").each(_port),
         value.get("pairs").each(_pair),
         value.get("message").text(),
-        value.get("kind").word(_BREAK_KINDS) if value.has("kind") else "no-room",  # earlier versions knew no other
+        value.get("kind").word(_BREAK_KINDS)
+        if value.has("kind")
+        else "no-room",  # earlier versions wrote no kind, and had this one only
     )
 
 

@@ -1,4 +1,4 @@
-"""A plan for a policy on a fabric, or on a snapshot of one."""
+"""Making a plan for a policy on a live fabric or a snapshot: the sweep that it needs, and the plan of that sweep."""
 
 from __future__ import annotations
 
@@ -22,18 +22,21 @@ from ibkeys.topology.subnet_manager import shown_subnet_manager
 def sweep_for_plan(
     source: LiveFabric | RecordedFabric, policy: Policy, progress: OnFound | None = None
 ) -> tuple[Topology, PolicySource | None]:
-    """Return the sweep that a plan of *policy* needs, and the present policy of the master's OpenSM; None if that does
-    not run on this host. Raises the errors of `sweep`."""
-    found = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
-    source.read_alias_guids(found, policy.named_guids)
+    """Sweep *source* for a plan of *policy*; return the topology, and the present policy of the master's OpenSM.
+
+    The present policy is None if that OpenSM does not run on this host, or if *source* is a snapshot or simulated.
+    Calls *progress* as `sweep` does. Raises the errors of `sweep`.
+    """
+    fabric = source.sweep(progress=progress, wanted=Wanted(p_keys=True, sm_info=True))
+    source.read_alias_guids(fabric, policy.named_guids)
     if not isinstance(source, LiveFabric) or source.is_simulated:
-        return found, None
-    return found, _live_policy(found, source.own_guid)
+        return fabric, None
+    return fabric, _live_policy(fabric, source.own_guid)
 
 
 def plan_of_sweep(
     policy: Policy,
-    found: Topology,
+    fabric: Topology,
     live: PolicySource | None,
     options: PlanOptions,
     *,
@@ -42,27 +45,25 @@ def plan_of_sweep(
     full: bool = False,
     force: bool = False,
 ) -> PartitionPlan:
-    """Return the plan of the changes by *policy* on the fabric that `sweep_for_plan` *found*.
+    """Return the plan of the changes by *policy* on *fabric*; *fabric* and *live* are the results of `sweep_for_plan`.
 
-    *as_is*: leaf ports keep their enforcement, if it is the same everywhere, in place of that of *options*. *sm_guid*:
-    port GUID of the subnet manager, for SELF; by default the one that the sweep shows. *full*, *force*: as in
-    `make_plan`. Raises the errors of `make_plan`.
+    *as_is*: if all leaf ports have the same enforcement, they keep it, whatever *options* has. *sm_guid*: the port GUID
+    of the subnet manager, for SELF; by default that of the master SM in the sweep. *full*, *force*: as in `make_plan`.
+    Raises the errors of `make_plan`.
     """
     if as_is:
-        options = replace(options, enforce=enforcement_as_is(found) or options.enforce)
-    manager = shown_subnet_manager(found)
+        options = replace(options, enforce=enforcement_as_is(fabric) or options.enforce)
+    manager = shown_subnet_manager(fabric)
     if sm_guid is not None:
         manager = replace(manager, port_guid=sm_guid)
-    return replace(make_plan(policy, found, options, manager, full=full, force=force), live_policy=live)
+    return replace(make_plan(policy, fabric, options, manager, full=full, force=force), live_policy=live)
 
 
-def _live_policy(found: Topology, own_guid: int) -> PolicySource | None:
-    """Return the policy of the one master that a sweep *found*, if its OpenSM runs on this host and the file can be
-    read; its digest is "" if there is no file. None: not known. *own_guid*: the GUID of the port from which the sweep
-    went out."""
-    master = join_reports(
-        managers_of(found), [report_on_host(THIS_HOST, socket=own_socket())], [own_guid]
-    ).master_instance()
+def _live_policy(fabric: Topology, own_guid: int) -> PolicySource | None:
+    """Return the policy of the master SM of *fabric*, if there is one master, its OpenSM runs on this host, and the
+    file can be read; else None. The digest is "" if there is no file. *own_guid*: the GUID of the port that did the
+    sweep."""
+    master = join(managers_of(fabric), [report_on_host(THIS_HOST, socket=own_socket())], [own_guid]).master_instance()
     if master is None:
         return None
     file, policy = master.files["policy"], master.policy

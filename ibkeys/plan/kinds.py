@@ -1,7 +1,7 @@
-"""Kinds: classes of ports with the same memberships before and after, and their change in each partition.
+"""Kinds of ports: all ports with the same memberships before and after a change are of one kind.
 
-In each partition a port *rises* (it enters, or limited becomes full) or *drops* (it leaves, or full becomes limited),
-or stays. Source: IBA 10.9.3 (membership).
+In each partition a port *rises* (it enters, or limited becomes full), *drops* (it leaves, or full becomes limited), or
+stays. Source: IBA 10.9.3 (membership).
 """
 
 from __future__ import annotations
@@ -19,17 +19,20 @@ P = TypeVar("P", bound=Hashable)
 
 
 def levels(keys: Iterable[PKey]) -> dict[int, int]:
-    """Return each partition with the membership that P_Keys of one table give."""
-    found: dict[int, int] = {}
+    """Return the membership in each partition that the P_Keys of one table give: partition → 1 limited, 2 full."""
+    memberships: dict[int, int] = {}
     for key in keys:
-        found[key.partition] = max(found.get(key.partition, 0), 2 if key.is_full else 1)
-    return found
+        memberships[key.partition] = max(memberships.get(key.partition, 0), 2 if key.is_full else 1)
+    return memberships
 
 
 @dataclass(frozen=True, slots=True)
 class TableSpace:
-    """A table that may be too small for all P_Keys that its port has during a change: its capacity, and the number of
-    entries of each partition before and after; the smaller number for both if the membership stays (`thinned`)."""
+    """The size of a table that may be too small for all P_Keys that its port has during a change.
+
+    ``before`` and ``after``: (partition, number of entries) for each partition. If the membership in a partition stays,
+    both have the smaller of the two numbers: see `thinned`.
+    """
 
     capacity: int
     before: tuple[tuple[int, int], ...]
@@ -37,14 +40,15 @@ class TableSpace:
 
     @classmethod
     def of(cls, capacity: int, before: Iterable[PKey], after: Iterable[PKey]) -> TableSpace | None:
-        """Return the space of a table; None if it has room for everything during the change, or never has."""
+        """Return the size of a table; None if it has room for all P_Keys of both states together, or not even for
+        *after*."""
         before, after = tuple(before), tuple(after)
         counts = (_count(before), _count(after))
         partitions = {*counts[0], *counts[1]}
         if sum(max(count[base] for count in counts) for base in partitions) <= capacity:
             return None
         if sum(counts[1].values()) > capacity:
-            return None  # it never fits: that is for whoever planned it to say
+            return None  # the planner reports a planned table that does not fit
         was, will = levels(before), levels(after)
         for base in was.keys() & will.keys():
             if was[base] == will[base]:
@@ -58,9 +62,9 @@ class TableSpace:
 
 
 def thinned(before: Collection[PKey], after: Collection[PKey]) -> frozenset[int]:
-    """Return the partitions whose membership stays and that take fewer entries afterwards, for example if the limited
-    P_Key beside the full one is removed. That affects no connection, so it is done first; the opposite change is done
-    last."""
+    """Return the partitions whose membership stays, but which have fewer entries afterwards, for example because the
+    limited P_Key beside the full one is removed. Such a removal affects no connection, so it is made first; the
+    opposite change is made last."""
     counts, memberships = (_count(before), _count(after)), (levels(before), levels(after))
     return frozenset(
         base
@@ -75,7 +79,13 @@ def _count(keys: Iterable[PKey]) -> Counter[int]:
 
 @dataclass(slots=True)
 class PortKind(Generic[P]):
-    """Ports with the same memberships before and after. A set of partitions is a number with a bit for each."""
+    """Ports with the same memberships before and after a change.
+
+    All fields but ``ports`` and ``rooms`` are sets of partitions, as a number with one bit for each: ``any_before``:
+    the ports are limited or full members before; ``full_before``: full members; ``any_after`` and ``full_after``: the
+    same afterwards; ``rises`` and ``drops``: the partitions in which they rise or drop. ``rooms``: the sizes of their
+    tables that may be too small during the change.
+    """
 
     ports: list[P]
     rooms: tuple[TableSpace, ...]
@@ -87,12 +97,12 @@ class PortKind(Generic[P]):
     drops: int = 0
 
     def fits(self, pending: Collection[int]) -> bool:
-        """Return whether its tables have room when all partitions but *pending* have their final memberships."""
+        """Return whether the tables have room when all partitions but *pending* have their final memberships."""
         return all(room.fits(pending) for room in self.rooms)
 
     def at(self, changed: int) -> tuple[int, int]:
-        """Return the partitions that the ports are in, and those that they are full members of, when the partitions in
-        *changed* have their final memberships."""
+        """Return the partitions of which the ports are members, and those of which they are full members, when the
+        partitions in *changed* have their final memberships."""
         return (
             self.any_before & ~changed | self.any_after & changed,
             self.full_before & ~changed | self.full_after & changed,
@@ -100,7 +110,7 @@ class PortKind(Generic[P]):
 
 
 def bits_of(number: int) -> Iterator[int]:
-    """Yield each bit of *number*, as a number with that bit alone."""
+    """Yield each bit that is set in *number*, as a number with only this bit, the lowest first."""
     while number:
         lowest = number & -number
         yield lowest

@@ -24,8 +24,11 @@ BreakKind = Literal["no-room", "circle"]
 
 @dataclass(frozen=True, slots=True)
 class PlanProblem:
-    """A thing that the planner could not do, or that the user should know. ``port`` None: it concerns no single
-    port."""
+    """A problem with a plan, or a fact that the user should know.
+
+    ``port``: the port that it concerns, None if it concerns no single port. ``kind``: a fixed word for programs, such
+    as ``unreadable``.
+    """
 
     port: PortId | None
     kind: str
@@ -34,7 +37,8 @@ class PlanProblem:
 
 @dataclass(frozen=True, slots=True)
 class IndexMove:
-    """A P_Key of an end port that moves from one index to another: running QPs use the old index."""
+    """A P_Key of an end port that moves from the index ``source`` to ``target``, although running QPs use the old
+    index."""
 
     port: PortId
     pkey: PKey
@@ -44,11 +48,12 @@ class IndexMove:
 
 @dataclass(frozen=True, slots=True)
 class Break:
-    """Pairs that no order of writing keeps connected.
+    """Pairs of ports that no order of writing keeps connected, in one partition.
 
-    ``kind`` ``no-room``: tables are full, and ``ports`` have these tables. ``circle``: ports wait for each other
-    (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, and those that enter it then.
-    ``pairs``: port GUIDs of end ports that may talk before and after, but briefly cannot in between.
+    ``kind``: ``no-room`` if tables are full; ``ports`` are the ports of these tables. ``circle`` if ports wait for each
+    other (`ibkeys.plan.steps`); ``ports`` are those that leave ``partition`` too early, then those that enter it.
+    ``pairs``: (port GUID, port GUID) of end ports that may talk before and after the change, but briefly cannot in
+    between; empty if only the ports, but no pair of them, are known.
     """
 
     partition: int
@@ -60,8 +65,11 @@ class Break:
 
 @dataclass(frozen=True, slots=True)
 class FabricState:
-    """The state of the fabric for which the plan was made. ``digest``: see `state_digest`; ``sm_guid``: the port GUID
-    of the master SM; ``sm_evidence``: the evidence for a master SM, in words."""
+    """The state of the fabric for which a plan was made.
+
+    ``digest``: see `state_digest`. ``sm_guid``: the port GUID of the master SM, None if not known. ``sm_evidence``: the
+    evidence that there is a master SM, in words; None if there is none.
+    """
 
     digest: str
     sm_guid: int | None = None
@@ -70,7 +78,7 @@ class FabricState:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """The policy file, the SHA-256 of its bytes, and the bytes (None in a plan that an earlier version made)."""
+    """The path of a policy file, the SHA-256 of its bytes, and the bytes; None in a plan of an earlier version."""
 
     file: str
     digest: str
@@ -95,9 +103,12 @@ class PolicySource:
 
 @dataclass(frozen=True, slots=True)
 class PlanOptions:
-    """The options of a plan. ``enforce``: the enforcement of leaf ports; ``allow_both_pkeys``: a port may have both
-    P_Keys of a partition; ``disconnect_unconfigured``: ports that no partition names lose every P_Key;
-    ``allow_index_moves``: the partitions whose P_Keys may move to another index, by number."""
+    """The options of a plan.
+
+    ``enforce``: the wanted enforcement of leaf ports. ``allow_both_pkeys``: a port may have the limited and the full
+    P_Key of a partition. ``disconnect_unconfigured``: ports that no partition names lose every P_Key.
+    ``allow_index_moves``: the numbers of the partitions whose P_Keys may move to another index.
+    """
 
     enforce: Enforce = "both"
     allow_both_pkeys: bool = False
@@ -121,7 +132,8 @@ class SmOptions:
 
     @classmethod
     def of(cls, options: PlanOptions) -> SmOptions:
-        """Return the options that have the same effect as those of a plan; the defaults where the plan has none."""
+        """Return the options of OpenSM with the effect of *options*, the options of a plan, and else OpenSM's
+        defaults."""
         return cls(options.allow_both_pkeys, options.enforce)
 
     @property
@@ -132,7 +144,8 @@ class SmOptions:
 
 @dataclass(frozen=True, slots=True)
 class PartitionChanges:
-    """Partitions that are created, and those that have no member afterwards, by number."""
+    """The numbers of the partitions that a plan creates (``born``), and of those that have no member afterwards
+    (``dying``)."""
 
     born: tuple[int, ...] = ()
     dying: tuple[int, ...] = ()
@@ -140,13 +153,15 @@ class PartitionChanges:
 
 @dataclass(frozen=True, slots=True)
 class PartitionPlan:
-    """The whole plan. ``sm_options`` is None in a plan that an earlier version made. ``live_policy``: the policy file
-    of the master's OpenSM when the plan was made, with the digest "" if there was none; None: it was not read.
-    ``method``: the method that was chosen for the fabric then; None if none was, or the fabric was not live.
+    """The whole plan of the changes that a policy makes on a fabric.
+
+    ``sm_options``: None in a plan of an earlier version. ``live_policy``: the policy file of the master's OpenSM when
+    the plan was made, with the digest "" if there was no file; None if it was not read. ``method``: the method that was
+    chosen for the fabric when the plan was made; None if none was chosen, or if the fabric was a snapshot.
 
     Raises FileFormatError for a port named twice, an index or P_Key that its table cannot have, enforcement of a port
-    that is not an external port of a switch, a policy whose text does not fit its digest, and options of the subnet
-    manager that do not fit the plan's options.
+    that is not an external port of a switch, a policy whose text does not match its digest, and options of the subnet
+    manager that contradict the plan's options.
     """
 
     fabric: FabricState
@@ -165,8 +180,8 @@ class PartitionPlan:
 
     def __post_init__(self) -> None:
         self._check_policy()
-        _once("tables", (table.port for table in self.tables))
-        _once("enforcement", (change.port for change in self.enforcement))
+        _check_named_once("tables", (table.port for table in self.tables))
+        _check_named_once("enforcement", (change.port for change in self.enforcement))
         for number, table in enumerate(self.tables):
             _check_table(f"tables[{number}]", table)
         for number, change in enumerate(self.enforcement):
@@ -175,7 +190,7 @@ class PartitionPlan:
 
     @property
     def peers(self) -> dict[PortKey, PortKey | None]:
-        """The port that each port of the plan was linked to when it was made; None if not known."""
+        """The neighbour of each port of the plan when the plan was made, by port; None if not known."""
         tables = {table.port.key: table.peer for table in self.tables}
         return tables | {change.port.key: change.peer for change in self.enforcement}
 
@@ -200,11 +215,11 @@ class PartitionPlan:
             self.options.enforce,
             self.options.allow_both_pkeys,
         ):
-            raise FileFormatError("sm_options: do not lead to what the plan was made for (options); plan again")
+            raise FileFormatError("sm_options: do not have the effect of the plan's options (options); plan again")
 
     @property
     def pending(self) -> bool:
-        """Whether anything would change."""
+        """Whether the plan changes any table or enforcement."""
         return any(table.differs for table in self.tables) or any(
             change.before != change.after for change in self.enforcement
         )
@@ -215,10 +230,10 @@ def tables_by_guid(tables: Iterable[TableChange]) -> dict[int, TableChange]:
     return {table.port.port_guid: table for table in tables if not table.port.is_external and table.port.port_guid}
 
 
-def _once(where: str, ports: Iterable[PortId]) -> None:
-    seen: dict[PortKey, int] = {}
+def _check_named_once(where: str, ports: Iterable[PortId]) -> None:
+    numbers: dict[PortKey, int] = {}
     for number, port in enumerate(ports):
-        first = seen.setdefault(port.key, number)
+        first = numbers.setdefault(port.key, number)
         if first != number:
             raise FileFormatError(f"{where}[{number}]: {port} appears twice, first as {where}[{first}]")
 

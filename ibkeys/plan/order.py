@@ -1,20 +1,20 @@
-"""The order in which a plan's tables are written: pairs that may talk before and after stay connected throughout, and
-pairs that may talk neither before nor after never become connected.
+"""The order in which the tables of a plan are written, so that two promises hold at every moment. Pairs of ports that
+may talk before and after stay connected, and pairs that may talk neither before nor after never become connected.
 
-Each table passes through three states: present, *grown*, planned. A grown table has every P_Key of the two others, each
-with the stronger of its two memberships. While tables grow, each has at least its former P_Keys; while they shrink,
-each has at least its planned ones; and no table shrinks before all have grown. So no order within a phase can cut a
-pair.
+Each table passes through three states: present, *grown*, planned. A grown table has every P_Key of the present and of
+the planned state, each with the stronger of its two memberships. While tables grow, each has at least its former
+P_Keys; while they shrink, each has at least its planned ones. No table shrinks before all have grown. So no order
+within a phase can cut a pair.
 
-Grown tables would connect ports that must not talk if one leaves a partition that another enters. Such a plan is made
-in stages (`ibkeys.plan.stages`), each with phases of its own: a port that leaves does so in an earlier stage than a
-port that enters.
+If one port leaves a partition that another enters, grown tables would connect the two, although they must not talk.
+Such a plan is carried out in stages (`ibkeys.plan.stages`), each with phases of its own: the first port leaves in an
+earlier stage than the other enters.
 
-A P_Key whose planned index is still taken by another waits at a free index: it is briefly duplicated, never absent. If
-no index is free the table cannot grow; it is *swapped*, block by block, after all others have grown and before any
-shrinks. One such table between two ports cuts no pair, because a block is written at once; two of them may:
-`find_breaks` names the ports and pairs. The functions are pure. Sources: IBA 10.9.3 (membership), 14.2.5.7 (one Set
-writes 32 entries).
+A P_Key whose planned index is still taken by another P_Key waits at a free index. So it is briefly in the table twice,
+but never absent. If no index is free, the table cannot grow. It is then *swapped*, block by block, after all other
+tables have grown and before any shrinks. One such table between two ports cuts no pair, because a block is written at
+once. Two such tables may cut a pair: `find_breaks` names the ports and pairs. The functions are pure. Sources: IBA
+10.9.3 (membership), 14.2.5.7 (one Set writes 32 entries).
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ OF_SETS: Final[Mapping[str, str]] = {
     "leaf-clear": "removals, leaf ports, second part",
     "enforcement-on": "enforcement on",
 }
-"""The phases of Sets → their names in messages."""
+"""The phases in which ibkeys itself sends Sets, with their names in messages."""
 PHASES: Final[Mapping[str, str]] = {
     **OF_SETS,
     "rewrite": "a policy that makes OpenSM rewrite every table",
@@ -71,27 +71,28 @@ PHASES: Final[Mapping[str, str]] = {
     "members-remove": "members removed from UFM's partitions",
     "members-set": "members of UFM's partitions, all at once",
 }
-"""All phases → their names in messages: those of Sets, then the policies for OpenSM, then the calls to UFM."""
+"""All phases with their names in messages: first those of Sets, then policies for OpenSM, then calls to UFM."""
 ADDING: Final[frozenset[PhaseName]] = frozenset({"enforcement-off", "leaf-add", "end-add"})
-"""Phases after which every port has all of its former and planned P_Keys."""
+"""The phases of a stage in which tables only gain P_Keys. After them every table with room has grown."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableStep:
-    """Entries to be written into one table; `EMPTY` clears an entry. Blocks may be written in any order."""
+    """A step of a phase: entries to write into the table of one port. `EMPTY` clears an entry. The blocks may be
+    written in any order."""
 
     port: PortId
     writes: Entries
 
     @property
     def blocks(self) -> list[int]:
-        """The blocks that are written, in order."""
+        """The numbers of the blocks that the step writes, in order."""
         return sorted({index // P_KEYS_PER_BLOCK for index in self.writes})
 
 
 @dataclass(frozen=True, slots=True)
 class EnforcementStep:
-    """Enforcement bits to be written at one port; None leaves a direction as it is."""
+    """A step of a phase: enforcement bits to write at one port. None leaves a direction as it is."""
 
     port: PortId
     inbound: bool | None
@@ -103,9 +104,8 @@ PlanStep = TableStep | EnforcementStep
 
 @dataclass(frozen=True, slots=True)
 class Phase:
-    """Steps that may be made in any order and at once; those of ``swap`` only one after the other, in the given order.
-
-    The next phase begins when all of them are verified.
+    """Steps that may be made in any order and at the same time, except that steps of ``swap`` are made one after the
+    other, in this order. The next phase begins when all steps are verified.
     """
 
     name: PhaseName
@@ -114,27 +114,28 @@ class Phase:
 
 @dataclass(frozen=True, slots=True)
 class Grown:
-    """A table with its old and its planned entries. ``late``: the planned entries for which it had no room."""
+    """A table with its former and its planned entries. ``late``: the planned entries for which the table has no
+    room."""
 
     entries: Entries
     late: Entries
 
 
 def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
-    """Return the phases in which *tables* and *enforcement* are written; phases without a step are left out.
+    """Return the phases in which *tables* and *enforcement* are written, in order. Phases without a step are left out.
 
-    *tables* should include those that stay as they are, if a partition is reused, because no port may be disconnected
-    from these; *enforcement* also the leaf ports whose enforcement stays.
+    If a partition is reused, *tables* should include tables that stay, so that no port is disconnected from their
+    ports, and *enforcement* the leaf ports whose enforcement stays.
     """
     enforcement = tuple(enforcement)
     stages = stages_of(tables, enforcement)
-    turned = [each for each in enforcement if each.port.key in stages.turned]
+    reversed_ones = [each for each in enforcement if each.port.key in stages.turned]
     others = [each for each in enforcement if each.port.key not in stages.turned]
     phases: list[Phase] = []
     for number, stage in enumerate(stages.tables):
         is_first, is_last = number == 0, number == len(stages.tables) - 1
-        off = [*(others if is_first else ()), *(turned if is_last else ())]
-        on = [*(turned if is_first else ()), *(others if is_last else ())]
+        off = [*(others if is_first else ()), *(reversed_ones if is_last else ())]
+        on = [*(reversed_ones if is_first else ()), *(others if is_last else ())]
         phases += phases_of(stage, off, on)
     return phases
 
@@ -142,8 +143,8 @@ def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCha
 def phases_of(
     tables: Iterable[TableChange], off: Iterable[EnforcementChange] = (), on: Iterable[EnforcementChange] = ()
 ) -> list[Phase]:
-    """Return the phases of one stage. *off*: the ports on which it may switch enforcement off; *on*: those on which it
-    may switch it on."""
+    """Return the phases of one stage, in order. *off*: the changes of which the stage makes those that switch
+    enforcement off; *on*: the changes of which it makes those that switch enforcement on."""
     steps: dict[PhaseName, list[PlanStep]] = {name: [] for name in _IN_ORDER}
     for table in sorted(tables, key=lambda table: table.port.is_external):
         if not table.differs:
@@ -174,7 +175,7 @@ _IN_ORDER: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
 
 
 def grow(table: TableChange) -> Grown:
-    """Return the table with its former and its planned entries, as far as it has room."""
+    """Return a table with its former and its planned entries, as far as it has room for both."""
     before, after = table.before, table.after
     grown = dict(before)
     waiting: list[tuple[int, PKey]] = []
@@ -188,19 +189,20 @@ def grow(table: TableChange) -> Grown:
             waiting.append((index, new))
     late: dict[int, PKey] = {}
     for index, key in waiting:
-        if not (_keep_twin(grown, after, key) or _put_aside(grown, table, index, key)):
+        if not (_has_stand_in(grown, after, key) or _put_aside(grown, table, index, key)):
             late[index] = key
     return Grown(grown, late)
 
 
-def _keep_twin(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:
-    """Return whether the table already has the partition of *key* at an index where it may stay for now; make that
-    entry full if *key* is full."""
-    for index, twin in grown.items():
-        if twin.partition != key.partition:
+def _has_stand_in(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:
+    """Return whether the table already has a P_Key of the partition of *key* that may stand in for it for now. If *key*
+    is full, that P_Key is made full, where its index has no planned entry.
+    """
+    for index, present in grown.items():
+        if present.partition != key.partition:
             continue
         if index not in after:
-            grown[index] = PKey(twin | key)
+            grown[index] = PKey(present | key)
             return True
         if after[index] in (key, PKey(key | FULL_BIT)):
             return True
@@ -208,8 +210,8 @@ def _keep_twin(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:
 
 
 def _put_aside(grown: dict[int, PKey], table: TableChange, index: int, key: PKey) -> bool:
-    """Put *key* at a free index, in its own block if possible; return whether there was one. Index 0 of an end port is
-    not used, because IPoIB uses the P_Key there."""
+    """Put *key* at a free index, if possible in the block of *index*, its planned index; return whether an index was
+    free. Index 0 of an end port is not used, because IPoIB uses the P_Key there."""
     block = index // P_KEYS_PER_BLOCK * P_KEYS_PER_BLOCK
     own = range(block, min(block + P_KEYS_PER_BLOCK, table.capacity))
     for free in (*own, *range(table.capacity)):
@@ -226,32 +228,37 @@ def _difference(before: Entries, after: Entries) -> dict[int, PKey]:
 
 
 def _shrink(grown: Entries, after: Entries) -> tuple[dict[int, PKey], dict[int, PKey]]:
-    """Return the entries that are written first, and those that are written afterwards, from *grown* to *after*.
+    """Return the entries to write first, and those to write second, to change the table *grown* into *after*.
 
-    A block that holds a P_Key only until it stands in another block is cleared afterwards.
+    If a P_Key waits in a block until its planned index in another block is written, the entries of the first block are
+    cleared second.
     """
     first: dict[int, PKey] = {}
     later: dict[int, PKey] = {}
-    carrying = {index // P_KEYS_PER_BLOCK for index in grown if index not in after and _is_carried(index, grown, after)}
+    blocks_cleared_later = {
+        index // P_KEYS_PER_BLOCK
+        for index in grown
+        if index not in after and _waits_for_other_block(index, grown, after)
+    }
     for index, key in _difference(grown, after).items():
-        is_later = key == EMPTY and index // P_KEYS_PER_BLOCK in carrying
+        is_later = key == EMPTY and index // P_KEYS_PER_BLOCK in blocks_cleared_later
         (later if is_later else first)[index] = key
     return first, later
 
 
-def _is_carried(index: int, grown: Entries, after: Entries) -> bool:
-    """Return whether the P_Key at *index*, which will be cleared, has its planned index in another block that is not
-    written yet."""
+def _waits_for_other_block(index: int, grown: Entries, after: Entries) -> bool:
+    """Return whether the P_Key at *index*, an entry to clear, has its planned index in another block, and is not there
+    yet."""
     partition = grown[index].partition
     homes = [home for home, key in after.items() if key.partition == partition]
     homes = [home for home in homes if after[home].is_full] or homes
-    there = any(home in grown and grown[home].partition == partition for home in homes)
-    return bool(homes) and not there and all(home // P_KEYS_PER_BLOCK != index // P_KEYS_PER_BLOCK for home in homes)
+    is_there = any(home in grown and grown[home].partition == partition for home in homes)
+    return bool(homes) and not is_there and all(home // P_KEYS_PER_BLOCK != index // P_KEYS_PER_BLOCK for home in homes)
 
 
 def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
-    """Yield the changes from *grown* to *after*, block by block. Blocks that remove no lasting membership for a time
-    come first."""
+    """Yield the changes from *grown* to *after*, block by block. First come blocks that take no membership away that
+    the port has now and in *after*."""
     open_blocks: dict[int, dict[int, PKey]] = {}
     for index, key in _difference(grown, after).items():
         open_blocks.setdefault(index // P_KEYS_PER_BLOCK, {})[index] = key
@@ -267,14 +274,15 @@ def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
 
 
 def _keeps(now: Entries, block: Entries, lasting: Mapping[int, int]) -> bool:
+    """Return whether writing *block* into the table *now* leaves the memberships that it has of *lasting*."""
     written = dict(now)
     write(written, block)
-    have, had = levels(written.values()), levels(now.values())
-    return all(have.get(base, 0) >= min(level, had.get(base, 0)) for base, level in lasting.items())
+    later, present = levels(written.values()), levels(now.values())
+    return all(later.get(base, 0) >= min(level, present.get(base, 0)) for base, level in lasting.items())
 
 
 def write(table: dict[int, PKey], writes: Entries) -> None:
-    """Write entries into a table, clearing those that are `EMPTY`."""
+    """Write the entries *writes* into *table*; `EMPTY` removes an entry."""
     for index, key in writes.items():
         if key:
             table[index] = key
@@ -283,6 +291,7 @@ def write(table: dict[int, PKey], writes: Entries) -> None:
 
 
 def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tuple[bool | None, bool | None]:
+    """Return (inbound, outbound), each *wanted* if that bit changes to *wanted*, else None."""
     return (
         wanted if before.inbound != wanted == after.inbound else None,
         wanted if before.outbound != wanted == after.outbound else None,
@@ -290,8 +299,8 @@ def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tup
 
 
 def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
-    """Yield each port with each P_Key that it loses. A change from full to limited counts as a loss; from limited to
-    full does not."""
+    """Yield (port, P_Key) for each P_Key that a port loses. A change from full to limited counts as a loss of the full
+    P_Key; a change from limited to full is no loss."""
     for table in tables:
         kept = set(table.after.values())
         for key in dict.fromkeys(table.before.values()):
@@ -300,10 +309,10 @@ def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
 
 
 def swapped(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChange]:
-    """Return the tables, by port, that have no room to grow."""
+    """Return the tables that change and have no room to grow, by port."""
     return {table.port.key: table for table in tables if table.differs and grow(table).late}
 
 
 def sets_of(step: PlanStep) -> int:
-    """Return the number of Sets of a step."""
+    """Return the number of Sets that a step takes."""
     return 1 if isinstance(step, EnforcementStep) else len(step.blocks)

@@ -1,4 +1,4 @@
-"""The fabric as a plan leaves it, to count the pairs that can talk then."""
+"""Counting the pairs of ports that gain and lose connectivity by a plan."""
 
 from __future__ import annotations
 
@@ -20,31 +20,33 @@ from ibkeys.topology.port_id import PortKey
 def reach_of_plan(
     fabric: Topology, tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]
 ) -> ReachCounts:
-    """Return the numbers of pairs that gain and lose connectivity when a plan is carried out, among the ports that were
-    read. Packets that switches drop count, now and afterwards: a port that a wrong table of its switch port cuts off
-    now gains all ports that it reaches afterwards.
+    """Return the numbers of pairs that gain and lose connectivity, or whose change is not known, when a plan is carried
+    out.
+
+    Enforcement by switches counts, before and after: a port that is cut off now by a wrong table of its switch port
+    gains all ports that it reaches afterwards. *tables* and *enforcement*: the changes of the plan.
     """
-    found = compare_reach(fabric, _planned(fabric, tables, enforcement))
-    return ReachCounts(found.count("gained"), found.count("lost"), found.count("unknown"))
+    difference = compare_reach(fabric, _planned(fabric, tables, enforcement))
+    return ReachCounts(difference.count("gained"), difference.count("lost"), difference.count("unknown"))
 
 
 def _planned(fabric: Topology, tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> Topology:
-    """Return *fabric* with other tables and other enforcement, as copies of its nodes and ports."""
+    """Return a copy of *fabric* that has the planned tables and enforcement."""
     nodes = {node: copy.copy(node) for node in fabric.nodes}
     ports: dict[Port, Port] = {}
-    named: dict[PortKey, Port] = {}
+    by_key: dict[PortKey, Port] = {}
     for node, twin in nodes.items():
         twin.ports = {}
         for num, port in node.ports.items():
-            made = twin.ports[num] = ports[port] = named[node.guid, num] = copy.copy(port)
+            made = twin.ports[num] = ports[port] = by_key[node.guid, num] = copy.copy(port)
             made.node = twin
     for port in ports.values():
         port.peer = None if port.peer is None else ports.get(port.peer, port.peer)
     for table in tables:
         if table.differs:
-            named[table.port.key].p_key_raw = _raw(table.after, table.capacity)
+            by_key[table.port.key].p_key_raw = _raw(table.after, table.capacity)
     for change in enforcement:
-        port = named[change.port.key]
+        port = by_key[change.port.key]
         if port.info is not None:
             bits = zip(ENFORCEMENT_BITS, change.after.bits, strict=True)
             port.info = bytes(PortInfo(port.info).replace(**{name: int(on) for name, on in bits}).raw)

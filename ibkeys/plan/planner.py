@@ -1,8 +1,8 @@
-"""Making a plan from a policy and a fabric: the wanted table of every end port and leaf port, and problems with it.
+"""Making a plan from a policy and a fabric: the wanted table of each end port and leaf port, and the problems with
+them.
 
-Nothing is sent and nothing is guessed: a port whose table could not be read is reported and skipped.
-`ibkeys.partitions.opensm_tables` has the tables that OpenSM would make from the policy; `ibkeys.plan.tables.layout`
-explains the differences.
+Nothing is sent. A port whose table could not be read is reported and left out. `ibkeys.partitions.opensm_tables` makes
+the tables that OpenSM would make from the policy; `ibkeys.plan.tables.layout` explains the differences from these.
 """
 
 from __future__ import annotations
@@ -55,14 +55,15 @@ def make_plan(
     full: bool = False,
     force: bool = False,
 ) -> PartitionPlan:
-    """Return the plan of the changes by *policy* on *fabric*, which was swept with its P_Key tables.
+    """Return the plan of the changes that *policy* makes on *fabric*, which was swept with its P_Key tables.
 
-    *manager*: by default the master SM that the sweep shows. *full*: the tables that stay are in the plan too. *force*
-    plans to disconnect unconfigured ports although a subnet manager may be master.
+    *manager*: by default the master SM in the sweep. *full*: put tables that stay into the plan too. *force*: allow to
+    disconnect unconfigured ports although a subnet manager may be master.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError if the policy depends on the SM's port, or
-    ports are to be disconnected, and that port is not known or not an end port of the fabric; Refused (``active-sm``)
-    if ports are to be disconnected while an SM may be master, unless *force*.
+    Raises FileFormatError for a policy that OpenSM would refuse. Raises UsageError if the policy depends on the SM's
+    port or *options* disconnect ports, but the SM's port is not known or is not an end port of the fabric; also if
+    *options* disconnect ports, but the policy does not state the members of the default partition. Raises Refused
+    (``active-sm``) if *options* disconnect ports while an SM may be master, unless *force*.
     """
     policy.require_accepted()
     options, manager = options or PlanOptions(), manager or shown_subnet_manager(fabric)
@@ -90,15 +91,15 @@ class _Planner:
     builder: PlanBuilder
     leaves: LeafPorts
     moves: list[IndexMove] = field(default_factory=list)
-    placed: dict[tuple[object, ...], Placed] = field(default_factory=dict)
-    left_out: set[int] = field(default_factory=set)
+    layouts: dict[tuple[object, ...], Placed] = field(default_factory=dict)
+    shared_guids: set[int] = field(default_factory=set)
 
     def plan(self, full: bool) -> PartitionPlan:
         ends = self.end_ports()
         resolution = self.resolve(ends)
-        disconnected = self.disconnected(ends, resolution)
+        disconnected = self.ports_to_disconnect(ends, resolution)
         for port in ends:
-            keys = () if port.guid in disconnected else self.wanted(port, resolution)
+            keys = () if port.guid in disconnected else self.wanted_keys(port, resolution)
             table = self.plan_end_port(port, keys, resolution.index0.get(port.guid))
             if table is not None and port.peer is not None and port.peer.is_external:
                 self.leaves.plan(port.peer, port, table)
@@ -129,20 +130,20 @@ class _Planner:
     # --- ports and members -------------------------------------------------------------------------------------------
 
     def end_ports(self) -> list[Port]:
-        """Return the end ports that can be planned; report the others."""
-        found = list(self.fabric.end_ports())
-        places = Counter((port.node.guid, port.num) for port in found)
+        """Return the end ports whose tables can be planned, and report the others as problems."""
+        candidates = list(self.fabric.end_ports())
+        places = Counter((port.node.guid, port.num) for port in candidates)
         self.builder.twins = frozenset(place for place, count in places.items() if count > 1)
-        shared = shared_port_guids(found)
+        shared = shared_port_guids(candidates)
         ends = []
-        for port in found:
+        for port in candidates:
             if (port.node.guid, port.num) in self.builder.twins:
-                self.left_out.add(port.guid)
+                self.shared_guids.add(port.guid)
                 self.builder.report(
                     port, "duplicate-guid", "several nodes have this NodeGUID, so none of them is in the plan"
                 )
             elif port.guid in shared:
-                self.left_out.add(port.guid)
+                self.shared_guids.add(port.guid)
                 self.builder.report(
                     port,
                     "duplicate-guid",
@@ -163,12 +164,12 @@ class _Planner:
     def resolve(self, ends: list[Port]) -> Resolution:
         guid = self.manager.port_guid
         also = "the subnet manager's port must not be disconnected" if self.options.disconnect_unconfigured else None
-        require_sm_port(self.policy, guid, {port.guid for port in ends}, self.left_out, also)
+        require_sm_port(self.policy, guid, {port.guid for port in ends}, self.shared_guids, also)
         return resolve(self.policy, end_ports_of(ends), guid, self.options.allow_both_pkeys)
 
-    def wanted(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
-        """Return the P_Keys that a port should have: those of the policy, and its present ones of partitions that the
-        policy leaves open.
+    def wanted_keys(self, port: Port, resolution: Resolution) -> tuple[PKey, ...]:
+        """Return the P_Keys that a port should have, in the order of `Resolution.by_port`: those that the policy gives
+        it, and its present ones in partitions whose members the policy does not state.
         """
         by_policy = resolution.by_port.get(port.guid, ())
         stays = {key for _, key in port.occupied or () if self.policy.leaves_open(key)}
@@ -176,9 +177,11 @@ class _Planner:
             return by_policy
         return tuple(sorted({*by_policy, *stays}, key=lambda key: (table_order(key.partition), key)))
 
-    def disconnected(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
-        """Return the CA ports that lose even the default partition: those that are in no other partition and not named
-        in the default one. Never the SM's port, a port where another SM runs or may run, a switch's port 0 or a router.
+    def ports_to_disconnect(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
+        """Return the GUIDs of the CA ports that lose even the P_Key of the default partition.
+
+        These are the ports that are in no other partition and that the default partition does not name. The SM's port,
+        a port where another SM runs or may run, port 0 of a switch, and a router are never among them.
         """
         if not self.options.disconnect_unconfigured:
             return frozenset()
@@ -195,14 +198,18 @@ class _Planner:
     # --- tables ------------------------------------------------------------------------------------------------------
 
     def plan_end_port(self, port: Port, keys: tuple[PKey, ...], index0: PKey | None) -> Table | None:
-        """Plan the table of an end port and return it; None if its present table is not known."""
+        """Plan the table of an end port, report its problems, and return its planned entries; None if its present table
+        is not known.
+
+        *keys*: the P_Keys that the port should have; *index0*: the P_Key that ``indx0`` pins at index 0.
+        """
         before, capacity = self.builder.read(port)
         if before is None or capacity is None:
             return None
         what = (port.p_key_raw, keys, capacity, index0)
-        placed = self.placed.get(what)
+        placed = self.layouts.get(what)
         if placed is None:
-            placed = self.placed[what] = place(before, keys, capacity, index0, self.options.allow_index_moves)
+            placed = self.layouts[what] = place(before, keys, capacity, index0, self.options.allow_index_moves)
         if placed.dropped:
             listed = ", ".join(map(str, placed.dropped))
             cut = (
@@ -235,8 +242,8 @@ class _Planner:
         nodes: dict[int, Node] = {node.guid: node for node in self.fabric.nodes}
         aliases = find_aliases(self.fabric, (rule.guid for rule in resolution.unmatched))
         for rule in resolution.unmatched:
-            if rule.guid in self.left_out:
-                continue  # reported where it is
+            if rule.guid in self.shared_guids:
+                continue  # `end_ports` has reported it
             node, alias, kind = nodes.get(rule.guid), aliases.get(rule.guid), "guid-not-found"
             if alias is not None:
                 what = f" is alias GUID {alias[1]} of {alias[0]}: {ALIAS_MEANS}"
@@ -278,8 +285,11 @@ class _Planner:
 def require_sm_port(
     policy: Policy, guid: int | None, ends: Collection[int], left_out: Collection[int] = (), also: str | None = None
 ) -> None:
-    """Raise UsageError if the meaning of *policy* depends on the subnet manager's port, and *guid* is none of *ends*.
-    *left_out*: port GUIDs that several nodes report. *also*: another reason why that port has to be known.
+    """Raise UsageError if the meaning of *policy* depends on the subnet manager's port, but *guid* is not among *ends*.
+
+    *guid*: the port GUID of that port, None if not known. *ends*: the GUIDs of the end ports of the fabric. *left_out*:
+    port GUIDs that several nodes report. *also*: another reason why the port has to be known; it then counts for any
+    policy.
     """
     depends = (
         "this policy depends on the subnet manager's port (SELF, or the rule that OpenSM adds for the default "
@@ -293,7 +303,7 @@ def require_sm_port(
     if guid is not None:
         who = "several nodes show" if guid in left_out else "no end port of this fabric has"
         what = f"{who} its GUID 0x{guid:016x}"
-    name_it = given("name it with --sm-guid", "`ibkeys plan --sm-guid GUID` can be told it")
+    name_it = given("name it with --sm-guid", "name it with `ibkeys plan --sm-guid GUID`")
     raise UsageError(f"{policy.path}: {depends}, and {what}; {name_it}")
 
 

@@ -1,19 +1,20 @@
-"""Splitting a plan into stages if it reuses a partition: with intermediate tables, each reached like a plan of its own.
+"""Splitting a plan that reuses a partition into stages. Each stage ends with intermediate tables, and is carried out
+like a plan of its own.
 
-A plan that reuses no partition has one stage, which is itself. Otherwise `ibkeys.plan.courses` says which partitions of
-which ports change in which stage, and this module computes the entries of each table. A P_Key whose planned index is
-still taken by one that is removed later gets an index of its own or a free one until then. If a table has no free
-index, the P_Key is added later than it should be. That may cut a pair, and `ibkeys.plan.breaks` names the pair; it
-never connects one wrongly.
+A plan that reuses no partition has a single stage. Otherwise `ibkeys.plan.courses` decides which partitions of which
+ports change in which stage, and this module computes the entries of each table. If the planned index of a P_Key is
+still taken by a P_Key that is removed later, the new P_Key waits at the present index of its partition or at a free
+index. If a table has no free index, the P_Key is added later than it should be. That may cut a pair, which
+`ibkeys.plan.breaks` names, but it never connects a pair wrongly.
 
 For an end port behind an enforcing leaf port, the lower of both memberships counts. The table of a leaf port whose
-enforcement is not known counts only if it mirrors its end port before or after.
+enforcement is not known counts only if it has the same memberships as its end port, before or after the change.
 
-Enforcement is switched off before everything else and on after everything else. That has no effect by itself if the
-leaf port has all P_Keys of its end port. If it lacks one, switching would connect or cut pairs at the wrong time. Then
-the order is reversed, off last and on first, and in between the leaf table counts; if switching would have an effect
-even then, the leaf port gets all P_Keys of its end port for that time (`Chain.turned`). If one of two tables loses a
-partition that the other gets, it loses it first.
+Enforcement is usually switched off in the first stage and on in the last. If the leaf port has all P_Keys of its end
+port, the switching itself has no effect. If the leaf port lacks one, switching would connect or cut pairs at the wrong
+time. Then the order is reversed: enforcement is switched on first and off last, and the leaf table counts in between
+(`Chain.turned`). If switching would have an effect even then, the leaf port gets all P_Keys of its end port for that
+time. If one of the two tables loses a partition that the other gets, the loss comes first.
 """
 
 from __future__ import annotations
@@ -31,9 +32,11 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 @dataclass(frozen=True, slots=True)
 class Chain:
-    """A port with the tables that its packets must pass: that of an end port, then that of its leaf port if it counts.
-    ``before`` and ``after``: its memberships. ``turned``: enforcement that is switched on before everything else and
-    off after everything else, while the leaf port has the table in ``tables``.
+    """An end port with the tables that its packets must pass: its own, then that of its leaf port if that counts.
+
+    ``before`` and ``after``: the memberships that the tables give together. ``turned``: None, or the enforcement of the
+    leaf port if it is switched on in the first stage and off in the last; in between the leaf port has its table from
+    ``tables``.
     """
 
     tables: tuple[TableChange, ...]
@@ -43,17 +46,17 @@ class Chain:
 
     @classmethod
     def of(cls, *tables: TableChange) -> Chain:
-        """Return the chain of tables that all count, before and after."""
+        """Return the chain of *tables* if all of them count, before and after the change."""
         return cls(tables, least([table.before for table in tables]), least([table.after for table in tables]))
 
     @property
     def port(self) -> PortId:
-        """The end port; or the leaf port, if its end port is not known."""
+        """The end port, or the leaf port if the table of its end port is not known."""
         return self.tables[0].port
 
 
 def least(tables: Sequence[Entries]) -> Levels:
-    """Return the partitions that all tables have, each with the lowest of its memberships."""
+    """Return the partitions that all *tables* have, each with its lowest membership in any of them."""
     first, *others = (levels(table.values()) for table in tables)
     shared = (base for base in first if all(base in other for other in others))
     return {base: min([first[base], *(other[base] for other in others)]) for base in shared}
@@ -61,10 +64,13 @@ def least(tables: Sequence[Entries]) -> Levels:
 
 @dataclass(frozen=True, slots=True)
 class Stages:
-    """The stages of a plan. ``tables``: for each stage all tables, as they are when it begins and when it ends.
-    ``changed``: for each stage the partitions of each port that are as planned when it ends. ``circles``: the cycles in
-    which pairs are cut. ``turned``: the leaf ports whose enforcement is switched on in the first stage and off in the
-    last one, instead of off in the first and on in the last."""
+    """The stages of a plan.
+
+    ``tables``: for each stage, all tables with their entries before and after the stage. ``changed``: for each stage,
+    by port, the partitions that are as planned when the stage ends. ``circles``: the cycles in which pairs are cut.
+    ``turned``: the leaf ports whose enforcement is switched on in the first stage and off in the last, instead of off
+    in the first and on in the last.
+    """
 
     tables: tuple[tuple[TableChange, ...], ...]
     changed: tuple[dict[PortId, frozenset[int]], ...]
@@ -73,8 +79,8 @@ class Stages:
 
 
 def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Chain]:
-    """Return the chains that tables belong to, sorted by port, so that the same tables always give the same order.
-    *enforcement*: also that of leaf ports whose enforcement stays, if known.
+    """Return the chains of *tables*, sorted by port, so that the same tables always give the same order. *enforcement*:
+    that of all leaf ports, as far as it is known, also where it stays.
     """
     by_port = {table.port.key: table for table in tables}
     known = {each.port.key: each for each in enforcement}
@@ -91,7 +97,8 @@ def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
 
 
 def enforces_all_along(change: EnforcementChange) -> bool:
-    """Return whether a leaf port enforces in one direction before and after. Then no pair can talk that may not."""
+    """Return whether a leaf port enforces in the same direction before and after the change. Then its table counts
+    throughout."""
     before, after = change.before, change.after
     return (before.inbound and after.inbound) or (before.outbound and after.outbound)
 
@@ -102,23 +109,26 @@ def _chain(end: TableChange, leaf: TableChange, enforcement: EnforcementChange |
     before, after = enforcement.before, enforcement.after
     if enforces_all_along(enforcement):
         return Chain.of(end, leaf)
-    at_first, at_last = before.inbound or before.outbound, after.inbound or after.outbound
-    if (not at_first or _lets_pass(end.before, leaf.before)) and (not at_last or _lets_pass(end.after, leaf.after)):
+    enforced, will_enforce = before.inbound or before.outbound, after.inbound or after.outbound
+    if (not enforced or _lets_pass(end.before, leaf.before)) and (
+        not will_enforce or _lets_pass(end.after, leaf.after)
+    ):
         return Chain.of(end)
-    turned = replace(
+    widened = replace(
         leaf,
-        before=leaf.before if at_first else _covering(leaf.before, end.before, leaf, leaf.after),
-        after=leaf.after if at_last else _covering(leaf.after, end.after, leaf, leaf.before),
+        before=leaf.before if enforced else _covering(leaf.before, end.before, leaf, leaf.after),
+        after=leaf.after if will_enforce else _covering(leaf.after, end.after, leaf, leaf.before),
     )
     return Chain(
-        (end, turned),
-        least([end.before, leaf.before] if at_first else [end.before]),
-        least([end.after, leaf.after] if at_last else [end.after]),
+        (end, widened),
+        least([end.before, leaf.before] if enforced else [end.before]),
+        least([end.after, leaf.after] if will_enforce else [end.after]),
         enforcement,
     )
 
 
 def _is_mirrored(end: TableChange, leaf: TableChange) -> bool:
+    """Return whether both tables have the same memberships, before or after the change."""
     return any(
         levels(mine.values()) == levels(its.values())
         for mine, its in ((end.before, leaf.before), (end.after, leaf.after))
@@ -126,20 +136,24 @@ def _is_mirrored(end: TableChange, leaf: TableChange) -> bool:
 
 
 def _lets_pass(end: Entries, leaf: Entries) -> bool:
-    has = levels(leaf.values())
-    return all(has.get(base, 0) >= level for base, level in levels(end.values()).items())
+    """Return whether the table of a leaf port has every partition of its end port with at least the same membership."""
+    of_leaf = levels(leaf.values())
+    return all(of_leaf.get(base, 0) >= level for base, level in levels(end.values()).items())
 
 
 def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
-    """Return the table of a leaf port with all P_Keys of its end port, as far as it has room: each at the index that it
-    has in *other*, the leaf port's table at the other end of the change, else at a free one."""
-    covering, has = dict(entries), levels(entries.values())
+    """Return *entries* of a leaf port with all P_Keys of its end port added, as far as there is room.
+
+    A partition that the leaf port has keeps its index. Any other gets the index that it has in *other*, the table of
+    the leaf port at the other end of the change, else a free index.
+    """
+    covering, present = dict(entries), levels(entries.values())
     for base, level in levels(end.values()).items():
-        if has.get(base, 0) >= level:
+        if present.get(base, 0) >= level:
             continue
         key = PKey(base | (FULL_BIT if level == 2 else 0))
         own = [index for index, old in entries.items() if old.partition == base]
-        index = own[0] if own else _waiting_place(covering, other, leaf, base, 0)
+        index = own[0] if own else _waiting_index(covering, other, leaf, base, 0)
         if index is not None:
             covering[index] = key
     return covering
@@ -147,46 +161,50 @@ def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries)
 
 def reuses_partitions(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> bool:
     """Return whether a port must leave a partition before another enters it, or a leaf port has no room for the P_Keys
-    that its enforcement needs in the meantime. Then the tables of all other ports matter too. Tables that stay do not
-    affect the result."""
+    that it needs while enforcement is switched (`Chain.turned`).
+
+    If true, a plan needs the tables of all other ports too. Tables that stay do not affect the result.
+    """
     chains = chains_of(tables, enforcement)
-    return FabricTransition(_courses(chains)).reuses or any(map(_has_no_room, chains))
+    return FabricTransition(_transitions(chains)).reuses or any(map(_lacks_room, chains))
 
 
-def _has_no_room(chain: Chain) -> bool:
+def _lacks_room(chain: Chain) -> bool:
     if chain.turned is None:
         return False
-    standing = Chain.of(*chain.tables)
-    return (standing.before, standing.after) != (chain.before, chain.after)
+    actual = Chain.of(*chain.tables)
+    return (actual.before, actual.after) != (chain.before, chain.after)
 
 
-def _courses(chains: Iterable[Chain]) -> list[PortTransition[PortId]]:
-    found = []
+def _transitions(chains: Iterable[Chain]) -> list[PortTransition[PortId]]:
+    transitions = []
     for chain in chains:
         rooms = [
             TableSpace.of(table.capacity, table.before.values(), table.after.values())
             for table in chain.tables
             if table.differs
         ]
-        found.append(
+        transitions.append(
             PortTransition(chain.port, chain.before, chain.after, tuple(room for room in rooms if room is not None))
         )
-    return found
+    return transitions
 
 
 def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> Stages:
-    """Return the stages of a plan. *tables* should include those that stay, so that no pair with their ports is cut."""
+    """Return the stages of a plan. *tables* should include tables that stay, so that no pair with their ports is cut.
+    *enforcement*: as in `chains_of`.
+    """
     tables = tuple(tables)
     chains = chains_of(tables, enforcement)
-    way = FabricTransition(_courses(chains)).plan(additions_first=True)
+    sequence = FabricTransition(_transitions(chains)).plan(additions_first=True)
     turned = frozenset(chain.turned.port.key for chain in chains if chain.turned is not None)
-    early, late = _out_of_turn(chains)
-    if len(way.changed) < 2 and not (turned or early or late):
-        return Stages((tables,), tuple(way.changed), way.circles)
+    early, late = _early_losses_and_late_gains(chains)
+    if len(sequence.changed) < 2 and not (turned or early or late):
+        return Stages((tables,), tuple(sequence.changed), sequence.circles)
     owner = {chain.tables[0].peer: chain.port for chain in chains if chain.tables[0].peer is not None}
     owner |= {table.port.key: chain.port for chain in chains for table in chain.tables}
     staged = {table.port.key: table for chain in chains for table in chain.tables if chain.turned is not None}
-    between = way.changed or [{}]
+    between = sequence.changed or [{}]
     all_changed = [*([{}] if turned or early else []), *between, *(between[-1:] if turned or late else [])]
     last = len(all_changed) - (2 if turned or late else 1)
     now: dict[PortKey, Entries] = {table.port.key: table.before for table in tables}
@@ -195,26 +213,31 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
         stage = []
         for table in tables:
             key = table.port.key
-            held = staged.get(key, table)
-            goal = table.after
-            if number < len(all_changed) - 1 and (table.differs or held.differs):
+            goal_table = staged.get(key, table)
+            target = table.after
+            if number < len(all_changed) - 1 and (table.differs or goal_table.differs):
                 mine = changed.get(owner.get(key, table.port), frozenset()) | early.get(key, frozenset())
-                mine |= thinned(held.before.values(), held.after.values())
+                mine |= thinned(goal_table.before.values(), goal_table.after.values())
                 if number == last:
-                    mine = frozenset(entry.partition for entry in (*now[key].values(), *held.after.values()))
-                start = held.before if number == 0 and key in staged else now[key]
-                goal = _between(start, held, mine - late.get(key, frozenset()))
-            is_written = table.differs or held.differs
-            stage.append(replace(table, before=now[key], after=goal) if is_written else table)
-            now[key] = goal
+                    mine = frozenset(entry.partition for entry in (*now[key].values(), *goal_table.after.values()))
+                start = goal_table.before if number == 0 and key in staged else now[key]
+                target = _between(start, goal_table, mine - late.get(key, frozenset()))
+            is_written = table.differs or goal_table.differs
+            stage.append(replace(table, before=now[key], after=target) if is_written else table)
+            now[key] = target
         stages.append(tuple(stage))
-    return Stages(tuple(stages), tuple(all_changed), way.circles, turned)
+    return Stages(tuple(stages), tuple(all_changed), sequence.circles, turned)
 
 
-def _out_of_turn(chains: Iterable[Chain]) -> tuple[dict[PortKey, frozenset[int]], dict[PortKey, frozenset[int]]]:
-    """Return, by port, the partitions that a table loses before everything else, and those that it gets after
-    everything else, because the other table of its chain gets, or loses, the same partition. If both had it, more
-    packets would pass than before and afterwards."""
+def _early_losses_and_late_gains(
+    chains: Iterable[Chain],
+) -> tuple[dict[PortKey, frozenset[int]], dict[PortKey, frozenset[int]]]:
+    """Return, by port, the partitions that a table loses before all other changes, and those that it gets after all
+    others.
+
+    These are partitions that one table of a chain loses and the other gets. If both tables had such a partition at the
+    same time, more packets would pass than before and after the change.
+    """
     early: dict[PortKey, frozenset[int]] = {}
     late: dict[PortKey, frozenset[int]] = {}
     for chain in chains:
@@ -238,30 +261,35 @@ def _out_of_turn(chains: Iterable[Chain]) -> tuple[dict[PortKey, frozenset[int]]
 
 
 def _between(now: Entries, table: TableChange, changed: Collection[int]) -> Entries:
-    """Return the entries of a table in which the partitions *changed* are as planned, and the others as they are."""
+    """Return the entries of *table* in which the partitions *changed* are as planned, and all others as in *now*.
+
+    A P_Key whose planned index is taken waits at another one; without a free index it is left out.
+    """
     entries = {index: key for index, key in now.items() if key.partition not in changed}
     wanted: dict[int, dict[int, PKey]] = {}
     for index, key in table.after.items():
         if key.partition in changed:
             wanted.setdefault(key.partition, {})[index] = key
     waiting = {}
-    for base, places in wanted.items():
-        at_once = {index: key for index, key in places.items() if index not in entries}
-        entries |= at_once
-        strongest = max(places.values(), key=lambda key: key & FULL_BIT)
-        if strongest not in at_once.values():
+    for base, planned in wanted.items():
+        fitting = {index: key for index, key in planned.items() if index not in entries}
+        entries |= fitting
+        strongest = max(planned.values(), key=lambda key: key & FULL_BIT)
+        if strongest not in fitting.values():
             waiting[base] = strongest
     for base, key in waiting.items():
-        place = _waiting_place(entries, now, table, base, min(wanted[base]))
+        place = _waiting_index(entries, now, table, base, min(wanted[base]))
         if place is not None:
             entries[place] = key
     return entries
 
 
-def _waiting_place(entries: Entries, now: Entries, table: TableChange, base: int, index: int) -> int | None:
-    """Return the index of a P_Key whose planned index is taken: the present index of its partition, else a free one, if
-    possible in the same block and planned for no other P_Key; None if there is none. Index 0 of an end port is not
-    used, because IPoIB uses the P_Key there."""
+def _waiting_index(entries: Entries, now: Entries, table: TableChange, base: int, index: int) -> int | None:
+    """Return the index at which a P_Key waits while *index*, its planned one, is taken; None if no index is free.
+
+    It is the present index of its partition *base* in *now*, else a free one, if possible in the same block and planned
+    for no other P_Key. Index 0 of an end port is not used, because IPoIB uses the P_Key there.
+    """
     own = [at for at, key in sorted(now.items()) if key.partition == base and at not in entries]
     block = index // P_KEYS_PER_BLOCK
     free = [at for at in range(table.capacity) if at not in entries and (at or table.port.is_external)]

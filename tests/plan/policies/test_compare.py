@@ -71,7 +71,7 @@ def test_both_forms_count_only_where_they_are_allowed() -> None:
 
 
 def test_a_policy_that_depends_on_an_unknown_subnet_manager_is_not_guessed() -> None:
-    with pytest.raises(UsageError, match="`ibkeys plan --sm-guid GUID` can be told it"):
+    with pytest.raises(UsageError, match="name it with `ibkeys plan --sm-guid GUID`"):
         compare("", "", sm=None)
     with pytest.raises(FileFormatError):
         compare("", "X=5 : 0xzz ;")
