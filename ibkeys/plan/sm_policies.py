@@ -1,24 +1,24 @@
 """Turning a plan into a series of policies for OpenSM that disconnects no pair and connects no pair wrongly.
 
-OpenSM writes the changes of a new policy port by port, additions and removals at once, in an order of its own. So the
-present state is changed into the planned one through the states of `ibkeys.plan.steps`, each written as a policy of its
-own; the last one is the policy of the plan, byte for byte. Mostly there is no intermediate state.
+OpenSM writes the changes of a new policy port by port, additions and removals at once, in an order of its own. So
+ibkeys goes from the present state to the planned one through the states of `ibkeys.plan.steps`, and writes each of them
+as a policy. The last policy is that of the plan, byte for byte. Most plans need no intermediate policy.
 
 An intermediate policy names every port by its GUID, also the subnet manager's, so that a takeover changes nothing. It
-has the IPoIB and other groups of the present policy, if a former member is left in the partition, and those of the new
-policy. It has these limits:
+has the groups of the new policy, and those of the present policy for partitions in which a former member stays. It has
+these limits:
 
-- A port that is connected in the meantime and that no policy names by its GUID gets only the limited default P_Key,
-  until the last policy is read. A port that both policies name gets the P_Keys that it has in both of them.
-- OpenSM gives every port a P_Key of the default partition. A port that has none gets it with the first policy
-  (``given_default``), and may so be connected to other members.
-- A P_Key that moves to another block of 32 entries is briefly absent between two Sets (``torn``). OpenSM moves one for
-  ``indx0``, when the default P_Key gets its index 0 back, with keep_pkey_indexes off; and with allow_both_pkeys a
+- A port that is connected in the meantime, and that neither policy names by its GUID, gets only the limited default
+  P_Key until OpenSM reads the last policy. If both policies name it, it gets the P_Keys that it has in both.
+- OpenSM gives every port a P_Key of the default partition. A port that has none gets one with the first policy
+  (``given_default``), which may connect it to other members.
+- A P_Key that moves to another block of 32 entries is briefly absent between two Sets (``torn``). OpenSM moves a P_Key
+  for ``indx0``, when the default P_Key gets index 0 back, and with keep_pkey_indexes off. With allow_both_pkeys, a
   membership that changes takes a new index.
-- OpenSM 3.3.23 crashes, two or three changes later, after a policy that gives the MGID of an ``mgid=`` line to another
-  partition and at the same time removes the last port of the former one. No intermediate policy does that; the last one
-  does if the plan's policy does (``moved_groups``).
-- The tables of the ports are assumed to be those that OpenSM has written. If they differ, see the interlock ``drift``.
+- OpenSM 3.3.23 crashes two or three changes after a policy that gives the MGID of an ``mgid=`` line to another
+  partition, and at the same time removes the last port of the former partition. No intermediate policy does that, but
+  the policy of the plan may (``moved_groups``).
+- The tables of the ports are assumed to be those that OpenSM has written. If they are not, see the interlock ``drift``.
 
 The functions are pure. Sources: opensm osm_pkey_mgr.c, osm_prtn.c; IBA 10.9.3.
 """
@@ -57,12 +57,13 @@ _NO_FILE: Final = parse_policy("Default=0x7fff, ipoib : ALL=full ;", "<no file>"
 class SmPolicies:
     """The policies of a change, and the tables that OpenSM makes from each.
 
-    ``texts``: the last one is the policy of the plan. ``states``: the P_Keys of each end port after each text.
-    ``tables``: the same as whole tables, of the ports whose tables are known; P_Keys without room are in ``dropped``
-    there. OpenSM's memory beside the present tables is not known, so a new P_Key may get another index. ``circles``:
-    the cycles in which a step cuts pairs. ``given_default``: ports that had no P_Key of the default partition.
-    ``torn``: (step from 0, port GUID, partition) of a P_Key that OpenSM moves between two blocks. ``moved_groups``:
-    (MGID, former partition, new one) of groups because of which OpenSM 3.3.23 may crash at a later change.
+    ``texts``: the policies in order; the last is that of the plan. ``states``: for each policy, the P_Keys of each end
+    port afterwards. ``tables``: for each policy, by port GUID, the whole tables of the ports whose tables are known;
+    P_Keys without room are in `Placement.dropped`. Since OpenSM remembers more than the present tables, a new P_Key may
+    get another index than here. ``circles``: the cycles in which a step cuts pairs. ``given_default``: the GUIDs of
+    ports that had no P_Key of the default partition. ``torn``: (number of the policy from 0, port GUID, partition) for
+    each P_Key that OpenSM moves between two blocks. ``moved_groups``: (MGID, former partition, new partition) of each
+    group because of which OpenSM 3.3.23 may crash at a later change.
     """
 
     texts: tuple[bytes, ...]
@@ -86,22 +87,24 @@ def policies_between(
     gaps: bool = False,
     rewrite: int | None = None,
 ) -> SmPolicies:
-    """Return the policies that lead from the present *tables* to those that *new*, the policy of the plan, gives.
+    """Return the policies that lead from the present tables to those that *new*, the policy of the plan, gives.
 
-    *tables*: those of all end ports of the fabric, also of those that stay as they are, and of leaf ports. *others*:
-    end ports whose tables are not known; they are assumed to have the P_Keys that *old* gives them. *old*: the policy
-    that OpenSM uses now, None for no file. *digest* of the plan, for the comment at the beginning of each intermediate
-    policy. *gaps*: pairs may briefly be cut; no pair is wrongly connected even then. *rewrite*: number of a partition
-    in which every port becomes a limited member by a first policy and no later one: OpenSM writes every table again,
-    then and when the partition is removed, and no pair is cut or wrongly connected, whatever OpenSM has in its memory.
+    *old*: the policy that OpenSM uses now, None for no file. *tables*: the tables of the plan of all end ports of the
+    fabric, also of those that stay as they are, and of leaf ports. *sm_port_guid*: the port GUID of the subnet manager.
+    *options*: those of OpenSM. *digest*: that of the plan, for the comment at the beginning of each intermediate
+    policy. *others*: end ports whose tables are not known; they are assumed to have the P_Keys that *old* gives them.
+    *gaps*: allow that pairs are briefly cut; even then no pair is wrongly connected. *rewrite*: the number of an unused
+    partition; a first policy makes every port a limited member of it, and no later one does. So OpenSM writes every
+    table again, whatever it remembers, when the partition is added and when it is removed; no pair can talk by it.
 
-    Raises FileFormatError for a *new* that OpenSM would refuse or that has no text; UsageError if OpenSM would make
-    other tables from *new* than the plan has, or the subnet manager's port is not among the ports.
+    Raises FileFormatError if OpenSM would refuse *new*, if *new* has no text, or if no policy gives a port the P_Keys
+    of an intermediate state; UsageError if OpenSM would make other tables from *new* than the plan has, or if the
+    subnet manager's port is not among the ports.
     """
-    return _Way(old, new, list(tables), sm_port_guid, options, list(others)).policies(digest, gaps, rewrite)
+    return _PolicySequence(old, new, list(tables), sm_port_guid, options, list(others)).policies(digest, gaps, rewrite)
 
 
-class _Way:
+class _PolicySequence:
     def __init__(
         self,
         old: Policy | None,
@@ -126,17 +129,17 @@ class _Way:
                 f"the subnet manager's port 0x{sm_port_guid:016x} is not an end port of the plan's fabric; plan again"
             )
         self.present, self.planned = self.resolve(self.old, self.ports), self.resolve(new, self.ports)
-        self.had = {port.guid: self.as_opensm_has(port.guid) for port in self.ports}
-        self.gets = {port.guid: frozenset(self.planned.by_port.get(port.guid, ())) for port in self.ports}
-        self.away = self.absent_ports()
+        self.old_keys = {port.guid: self.present_keys(port.guid) for port in self.ports}
+        self.new_keys = {port.guid: frozenset(self.planned.by_port.get(port.guid, ())) for port in self.ports}
+        self.absent_keys = self.keys_of_absent_ports()
         self.owners = _owners(self.old)
 
     def resolve(self, policy: Policy, ports: Iterable[EndPort]) -> Resolution:
         return resolve(policy, ports, self.sm_port_guid, self.options.allow_both_pkeys, emulate_fallback=True)
 
-    def as_opensm_has(self, guid: int) -> frozenset[PKey]:
-        """Return the P_Keys of a port in the form that a policy can express: with a default P_Key, and without
-        allow_both_pkeys only one form of each partition."""
+    def present_keys(self, guid: int) -> frozenset[PKey]:
+        """Return the present P_Keys of a port as a policy can express them: always with a P_Key of the default
+        partition, and without allow_both_pkeys never with both P_Keys of a partition."""
         table = self.tables.get(guid)
         keys = set(table.before.values() if table is not None else self.present.by_port.get(guid, ()))
         if not any(key.is_default for key in keys):
@@ -145,9 +148,12 @@ class _Way:
             keys = {key for key in keys if key.is_full or PKey(key | FULL_BIT) not in keys}
         return frozenset(keys)
 
-    def absent_ports(self) -> dict[int, frozenset[PKey]]:
-        """Return the P_Keys of absent ports that are named by GUID: those that they have in both policies. That
-        connects no pair wrongly: every port that they can talk to in between can talk to them before or after too.
+    def keys_of_absent_ports(self) -> dict[int, frozenset[PKey]]:
+        """Return, by GUID, the P_Keys for ports that a policy names by GUID but that are absent: those that both
+        policies give.
+
+        If such a port appears in the meantime, no pair is connected wrongly, because it can only talk to ports to which
+        it may talk before or after the change too.
         """
         known = {port.guid for port in self.ports}
         named = {
@@ -157,27 +163,30 @@ class _Way:
             for rule in partition.rules
             if rule.who == "GUID" and rule.guid not in known
         }
-        # Their kind is not known, so ALL_CAS and the like do not apply to them.
-        away = [EndPort(guid, cast(PortKind, "absent")) for guid in sorted(named)]
-        before, after = (self.resolve(policy, away).by_port for policy in (self.old, self.new))
-        found = {}
-        for port in away:
-            had, gets = levels(before.get(port.guid, ())), levels(after.get(port.guid, ()))
-            least = {base: min(had[base], gets[base]) for base in had.keys() & gets.keys()}
-            found[port.guid] = frozenset(PKey(base | (FULL_BIT if level == 2 else 0)) for base, level in least.items())
-        return found
+        # Their node type is not known, so ALL_CAS and the like do not apply to them.
+        absent = [EndPort(guid, cast(PortKind, "absent")) for guid in sorted(named)]
+        before, after = (self.resolve(policy, absent).by_port for policy in (self.old, self.new))
+        keys = {}
+        for port in absent:
+            old, new = levels(before.get(port.guid, ())), levels(after.get(port.guid, ()))
+            least = {base: min(old[base], new[base]) for base in old.keys() & new.keys()}
+            keys[port.guid] = frozenset(PKey(base | (FULL_BIT if level == 2 else 0)) for base, level in least.items())
+        return keys
 
     # --- the texts ---------------------------------------------------------------------------------------------------
 
     def policies(self, digest: str, gaps: bool, rewrite: int | None) -> SmPolicies:
         self.check_outcome()
         rooms = self.rooms()
-        found = steps_between(self.had, self.gets, rooms, gaps=gaps)
-        states = found.states or (self.gets,)
+        steps = steps_between(self.old_keys, self.new_keys, rooms, gaps=gaps)
+        states = steps.states or (self.new_keys,)
         if rewrite is not None:
-            # Without room it is left out: a leaf port that is filled to the end would enforce nothing in the meantime.
-            more = {guid for guid, keys in self.had.items() if len(keys) < rooms.get(guid, 0)}
-            first = {guid: keys | {PKey(rewrite)} if guid in more else keys for guid, keys in self.had.items()}
+            # Ports without room do not get it: a leaf port whose table is full to the end would enforce nothing
+            # meanwhile.
+            with_room = {guid for guid, keys in self.old_keys.items() if len(keys) < rooms.get(guid, 0)}
+            first = {
+                guid: keys | {PKey(rewrite)} if guid in with_room else keys for guid, keys in self.old_keys.items()
+            }
             states = (first, *states)
         between = states[:-1]
         texts = [
@@ -190,7 +199,7 @@ class _Way:
             (*texts, self.text),
             states,
             tuple(placed),
-            found.circles,
+            steps.circles,
             tuple(
                 guid
                 for guid, table in self.tables.items()
@@ -201,40 +210,43 @@ class _Way:
         )
 
     def check_outcome(self) -> None:
-        """Raise UsageError if the new policy gives a port other P_Keys than the plan says, and there is room."""
+        """Raise UsageError if the new policy gives a port other P_Keys than the plan has, although its table has
+        room."""
         for guid, table in self.tables.items():
             planned = set(table.after.values())
-            if planned != self.gets[guid] and len(self.gets[guid]) < table.capacity:
-                listed = [named(sorted(keys)) or "nothing" for keys in (self.gets[guid], planned)]
+            if planned != self.new_keys[guid] and len(self.new_keys[guid]) < table.capacity:
+                listed = [named(sorted(keys)) or "nothing" for keys in (self.new_keys[guid], planned)]
                 raise UsageError(
-                    f"{table.port}: OpenSM would make {listed[0]} of the policy, and the plan has {listed[1]} there; "
+                    f"{table.port}: by the policy OpenSM would write {listed[0]}, but the plan has {listed[1]}; "
                     "plan again"
                 )
 
     def rooms(self) -> dict[int, int]:
-        """Return the number of P_Keys that each port may have in an intermediate state: those that fit into its table
-        and that of its leaf port."""
-        found = {}
+        """Return, by port GUID, the number of P_Keys that fit both into the table of the port and that of its leaf port
+        in an intermediate state."""
+        rooms = {}
         for guid, table in self.tables.items():
-            most = max(len(self.had[guid]), len(self.gets[guid]))
+            most = max(len(self.old_keys[guid]), len(self.new_keys[guid]))
             room = table.capacity
             if self.options.allow_both_pkeys and most < room:
                 room -= 1  # OpenSM leaves index 0 empty where 0xffff is missing
             leaf = self.leaves.get(table.port.key)
             if leaf is not None and self.options.enforce != "off":
-                # One that is filled to the end of its last block does not enforce.
+                # A leaf port whose table is full to the end of its last block does not enforce.
                 blocks = -(-leaf.capacity // P_KEYS_PER_BLOCK) * P_KEYS_PER_BLOCK
                 fits = min(leaf.capacity, blocks - 1)
                 room = min(room, fits) if most <= fits else room
-            found[guid] = room
-        return found
+            rooms[guid] = room
+        return rooms
 
     def policy_of(self, state: State) -> Policy:
         """Return the policy that gives each port the P_Keys of *state*. Raises FileFormatError if no policy does
         that."""
-        stays = {base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.had[guid]).keys()}
+        stays = {
+            base for guid, keys in state.items() for base in levels(keys).keys() & levels(self.old_keys[guid]).keys()
+        }
         policy = explicit_policy(
-            {**self.away, **state},
+            {**self.absent_keys, **state},
             dict(self.index0(state)),
             lambda base: self.heads(base, base in stays),
         )
@@ -247,8 +259,10 @@ class _Way:
         return policy
 
     def heads(self, base: int, stays: bool) -> Iterator[Definition]:
-        """Yield the definitions of a partition: the present ones if a former member *stays* in it, then the new ones. A
-        group that moves to another partition does so with the last policy.
+        """Yield the definitions of the partition *base* for an intermediate policy: those of the present policy if a
+        former member *stays* in the partition, then those of the new one.
+
+        Groups that move from another partition to this one are left out, because they move with the last policy.
         """
         present, planned = self.old.partition(base), self.new.partition(base)
         if present is not None and (stays or planned is None):
@@ -259,9 +273,10 @@ class _Way:
             yield replace(definition, groups=tuple(groups))
 
     def moved_groups(self, states: Sequence[State]) -> Iterator[tuple[int, int, int]]:
-        """Yield the groups that the last policy moves away from a partition that has no member any more."""
+        """Yield (MGID, former partition, new partition) of each group that the last policy moves away from a partition
+        whose last member it removes."""
         before, after = (
-            {key.partition for keys in state.values() for key in keys} for state in (self.had, *states)[-2:]
+            {key.partition for keys in state.values() for key in keys} for state in (self.old_keys, *states)[-2:]
         )
         for mgid, base in _owners(self.new).items():
             source = self.owners.get(mgid, base)
@@ -269,18 +284,20 @@ class _Way:
                 yield mgid, source, base
 
     def index0(self, state: State) -> Iterator[tuple[int, PKey]]:
-        """Yield port GUID and P_Key for ``indx0`` in an intermediate policy: the P_Key that the present policy pins, as
-        long as the port has it."""
+        """Yield (port GUID, P_Key) for each ``indx0`` in an intermediate policy: the P_Key that the present policy
+        pins, else that of the new one, if the port has it in *state* with the same membership."""
         for guid, keys in state.items():
-            for pins, as_in in ((self.present.index0, self.had), (self.planned.index0, self.gets)):
+            for pins, as_in in ((self.present.index0, self.old_keys), (self.planned.index0, self.new_keys)):
                 pin = pins.get(guid)
-                if pin is not None and pin in keys and _of(pin, keys) == _of(pin, as_in[guid]):
+                if pin is not None and pin in keys and _same_partition(pin, keys) == _same_partition(pin, as_in[guid]):
                     yield guid, pin
                     break
 
     # --- the result --------------------------------------------------------------------------------------------------
 
     def predict(self, policies: Iterable[Policy]) -> tuple[list[Mapping[int, Placement]], list[tuple[int, int, int]]]:
+        """Return the tables after each policy, and the P_Keys that move between blocks: ``tables`` and ``torn`` of
+        `SmPolicies`."""
         now: dict[int, Entries] = {guid: table.before for guid, table in self.tables.items()}
         sweeps = Sweeps(
             self.ports,
@@ -301,19 +318,20 @@ class _Way:
         return placed, torn
 
 
-def _of(key: PKey, keys: Collection[PKey]) -> set[PKey]:
+def _same_partition(key: PKey, keys: Collection[PKey]) -> set[PKey]:
+    """Return those of *keys* that are of the partition of *key*."""
     return {each for each in keys if each.partition == key.partition}
 
 
 def groups_that_move(present: Policy | None, later: Policy | None) -> list[tuple[int, int, int]]:
-    """Return (MGID, present partition, later one) of the ``mgid=`` groups that another policy gives to another
-    partition: see ``moved_groups`` of `SmPolicies`."""
+    """Return (MGID, present partition, later partition) of each ``mgid=`` group that the policy *later* gives to
+    another partition than *present*: see `SmPolicies.moved_groups`. A policy may be None, which has no groups."""
     now, then = (_owners(policy) if policy is not None else {} for policy in (present, later))
     return [(mgid, base, then[mgid]) for mgid, base in now.items() if then.get(mgid, base) != base]
 
 
 def _owners(policy: Policy) -> dict[int, int]:
-    """Return the partition of each group that is written with an ``mgid=`` line, by MGID."""
+    """Return the partition, by MGID, of each group that an ``mgid=`` line makes."""
     return {
         mgid: partition.base
         for partition in policy.partitions
@@ -324,7 +342,7 @@ def _owners(policy: Policy) -> dict[int, int]:
 
 
 def _torn(before: Entries, after: Entries) -> list[int]:
-    """Return the partitions of a table that briefly lose their P_Key when it is written block by block."""
+    """Return the partitions of which a port briefly loses its membership when its table is written block by block."""
     if before == after:
         return []
     stays = levels(after.values())
@@ -333,8 +351,8 @@ def _torn(before: Entries, after: Entries) -> list[int]:
     for block in range(1, -(-(max((*before, *after)) + 1) // P_KEYS_PER_BLOCK)):
         written = {at: key for at, key in after.items() if at < block * P_KEYS_PER_BLOCK}
         written |= {at: key for at, key in before.items() if at >= block * P_KEYS_PER_BLOCK}
-        there = levels(written.values())
-        lost |= dict.fromkeys(base for base, level in least.items() if there.get(base, 0) < level)
+        present = levels(written.values())
+        lost |= dict.fromkeys(base for base, level in least.items() if present.get(base, 0) < level)
     return list(lost)
 
 

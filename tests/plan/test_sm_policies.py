@@ -306,7 +306,7 @@ def test_what_opensm_would_not_make_of_the_policy_is_refused() -> None:
     old, new = parse_policy(TENANT), parse_policy(TENANT.replace("One=1", "Two=2"))
     found = tables_of(old, new, SmOptions(), ports())
     other = [replace(each, after={0: PKey(0x7FFF)}) if each.port == port_id(A) else each for each in found]
-    with pytest.raises(UsageError, match=r"would make 0x7fff, 0x8002 of the policy, and the plan has 0x7fff there"):
+    with pytest.raises(UsageError, match=r"by the policy OpenSM would write 0x7fff, 0x8002, but the plan has 0x7fff"):
         policies_between(old, new, other, SM, SmOptions(), DIGEST)
     with pytest.raises(UsageError, match="port 0x000000000000beef is not an end port of the plan's fabric"):
         policies_between(old, new, found, 0xBEEF, SmOptions(), DIGEST)

@@ -1,2 +1,2 @@
-"""A plan as a script for a person, for subnet managers on hosts that ibkeys cannot reach: the commands to type, and the
-P_Keys that ports must show after each step."""
+"""Writing a plan as a script for a person, where ibkeys cannot reach the host of the subnet manager. It has the
+commands to type, and the P_Keys that ports must show after each step."""

@@ -1,5 +1,4 @@
-"""The script for a person who replaces OpenSM's policy on its host: the steps of `apply --via opensm`, one after the
-other."""
+"""Writing the script for a person who replaces OpenSM's policy on its host, with the steps of `apply --via opensm`."""
 
 from __future__ import annotations
 
@@ -18,25 +17,26 @@ _END: Final = "END-OF-POLICY"
 
 
 def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int | None, gaps: bool) -> Iterator[str]:
-    """Return the lines of the script for a *plan* that lists all tables. *present*: a copy of the policy that OpenSM
-    uses now, None if there is no copy; *gaps*: pairs may temporarily lose connectivity.
+    """Return the lines of the script for *plan*, which has the tables of all ports (``--full``).
 
-    Raises UsageError if intermediate policies are needed and *present* is None, or if a pair would be cut; and the
-    errors of `policies_between`.
+    *present*: a copy of the policy that OpenSM uses now, None if there is no copy. *sm_port_guid*: the port GUID of the
+    subnet manager, None if not known. *gaps*: allow that pairs temporarily lose connectivity. Raises UsageError if
+    *sm_port_guid* is None, if intermediate policies are needed but *present* is None, or if a pair would be cut without
+    *gaps*; FileFormatError if the plan has no text of its policy; and the errors of `policies_between`.
     """
     if sm_port_guid is None:
         raise UsageError("the subnet manager's port is not known: `ibkeys plan --script opensm --sm-guid GUID`")
     new = parse_policy(plan.policy.require_text(), plan.policy.file)
     options = plan.sm_options or SmOptions.of(plan.options)
-    found = policies_between(present, new, plan.tables, sm_port_guid, options, plan_digest(plan), gaps=gaps)
-    refuse_circles(found.circles, gaps)
-    if len(found.texts) > 1 and present is None:
+    policies = policies_between(present, new, plan.tables, sm_port_guid, options, plan_digest(plan), gaps=gaps)
+    refuse_circles(policies.circles, gaps)
+    if len(policies.texts) > 1 and present is None:
         raise UsageError(
-            f"{len(found.texts) - 1} intermediate policies are needed, and they keep the groups of "
+            f"{len(policies.texts) - 1} intermediate policies are needed, and they keep the groups of "
             "OpenSM's present policy: give a copy of that policy with `ibkeys plan --script opensm --present FILE`"
         )
-    titles = [*(["an intermediate policy"] * (len(found.texts) - 1)), "the policy of the plan"]
-    stages = list(zip(titles, (tuple(_put(text)) for text in found.texts), found.states, strict=True))
+    titles = [*(["an intermediate policy"] * (len(policies.texts) - 1)), "the policy of the plan"]
+    stages = list(zip(titles, (tuple(_put(text)) for text in policies.texts), policies.states, strict=True))
     return script_lines(plan, stages, _HEAD, _BACK)
 
 
@@ -54,7 +54,9 @@ _BACK: Final = (
 
 
 def _put(text: bytes) -> Iterator[str]:
-    """Yield the lines that put a policy in place of the last one in one step, with its mode and owner."""
+    """Yield the shell lines that replace the policy file atomically, with the mode and owner of the present file, and
+    signal OpenSM.
+    """
     lines = text.decode("utf-8", "surrogateescape").split("\n")
     end = _END
     while end in lines:

@@ -1,6 +1,7 @@
-"""The script of commands that a person types step by step, with the P_Keys that each port has to show before the next
-step. It is text for a shell, with explanations in comments. It has no secret: a token is read from a file that the
-person makes.
+"""Writing the common parts of scripts that a person carries out step by step.
+
+A script is text for a shell, with explanations in comments. After each step it lists the P_Keys that ports have to show
+before the next step. It has no secret: a token is read from a file that the person writes.
 """
 
 from __future__ import annotations
@@ -20,15 +21,15 @@ ScriptState = Mapping[int, frozenset[PKey]]
 
 
 ScriptStage = tuple[str, Sequence[str], ScriptState]
-"""One step: its title; its commands, lines for a shell on the host of the subnet manager or of UFM's client; and the
-P_Keys of each port after it."""
+"""One step, as (title, commands, P_Keys of each port afterwards). The commands are lines for a shell on the host of the
+subnet manager, or on one from which UFM can be reached."""
 
 
 def script_lines(
     plan: PartitionPlan, stages: Sequence[ScriptStage], head: Iterable[str], back: Iterable[str]
 ) -> Iterator[str]:
-    """Yield the lines of the script that makes *stages* of *plan* one after the other. *head*: the lines at the
-    beginning; *back*: the lines that explain the rollback."""
+    """Yield the lines of the script that carries out *stages* of *plan*, in order. *head*: lines for its beginning.
+    *back*: lines that explain the rollback."""
     yield (
         "# Steps by hand, made by `ibkeys plan --script`. Go to the next step only when the check after a step passes."
     )
@@ -49,7 +50,8 @@ def script_lines(
 
 
 def refuse_circles(circles: Collection[object], gaps: bool) -> None:
-    """Raise UsageError if ports wait for each other in cycles (*circles*) and pairs may not be cut (*gaps* False)."""
+    """Raise UsageError if there are *circles*, in which ports wait for each other, but *gaps* does not allow to cut
+    pairs."""
     if circles and not gaps:
         raise UsageError(
             "ports wait for each other in a circle, so that no order keeps all of them connected: "
@@ -59,7 +61,8 @@ def refuse_circles(circles: Collection[object], gaps: bool) -> None:
 
 
 def _check(shown: Mapping[PortId, frozenset[PKey]]) -> Iterator[str]:
-    """Yield the lines that say which P_Keys the changing ports have to show after a step."""
+    """Yield the lines with the P_Keys that ports have to show after a step. *shown*: the ports that the step
+    changes."""
     yield "# check, from a host that can ask the fabric; the order of the P_Keys does not count:"
     if not shown:
         yield "#   no port changes"

@@ -1,5 +1,4 @@
-"""The script for a person who changes UFM's partitions by curl: the steps of `apply --via ufm:URL`, one after the
-other."""
+"""Writing the script for a person who changes UFM's partitions with curl, with the steps of `apply --via ufm:URL`."""
 
 from __future__ import annotations
 
@@ -25,37 +24,37 @@ _HEAD: Final = (
     ': "${UFM:=https://ufm.example/ufmRestV3}" "${HEADER:=$HOME/ufm.header}"',
 )
 _BACK: Final = (
-    "# what each partition had is what was read before its change: keep what each GET above showed. Give each its list",
-    "# back by a PUT with that list, the last changed partition first; send no empty list by PUT, but DELETE.",
+    "# Keep the output of each GET above: it has the members of a partition before its change. Restore them by a PUT",
+    "# with that list, the last changed partition first. Where the list is empty, send DELETE instead of PUT.",
 )
 
 
 def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
-    """Return the lines of the script for a *plan* that lists all tables. *gaps*: pairs may temporarily lose
-    connectivity.
+    """Return the lines of the script for *plan*, which has the tables of all ports (``--full``). *gaps*: allow that
+    pairs temporarily lose connectivity.
 
-    Raises UsageError for a change that no call of UFM's REST interface makes, for a table without room, and if a pair
-    would be cut.
+    Raises UsageError for a change that no call of UFM's REST interface can make, for a table without room, and if a
+    pair would be cut without *gaps*.
     """
     tables = tables_by_guid(plan.tables)
-    had = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
-    gets = {guid: frozenset(table.after.values()) for guid, table in tables.items()}
-    refuse_impossible(had, gets, lambda guids: [str(tables[guid].port) for guid in guids])
+    old = {guid: frozenset(table.before.values()) for guid, table in tables.items()}
+    new = {guid: frozenset(table.after.values()) for guid, table in tables.items()}
+    refuse_impossible(old, new, lambda guids: [str(tables[guid].port) for guid in guids])
     if plan.enforcement:
         raise UsageError(
             f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, which UFM's "
             "REST interface cannot do; plan with the enforcement that the fabric has"
         )
     rooms = {guid: table.capacity for guid, table in tables.items()}
-    found = steps_between(had, gets, rooms, gaps=gaps)
-    refuse_circles(found.circles, gaps)
+    steps = steps_between(old, new, rooms, gaps=gaps)
+    refuse_circles(steps.circles, gaps)
     policy = plan.policy.parsed()
     stages: list[ScriptStage] = []
-    before: ScriptState = had
-    for is_adding, state in one_partition_at_a_time(had, found.states):
-        tight = [str(tables[guid].port) for guid in without_room(before, state, rooms)]
-        if tight:
-            raise UsageError(f"{named(tight)}: its P_Key table has no room for the new P_Keys beside the old ones")
+    before: ScriptState = old
+    for is_adding, state in one_partition_at_a_time(old, steps.states):
+        too_full = [str(tables[guid].port) for guid in without_room(before, state, rooms)]
+        if too_full:
+            raise UsageError(f"{named(too_full)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
         stages.append((title, tuple(_calls(before, state, policy)), state))
         before = state
@@ -63,6 +62,8 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
 
 
 def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> Iterator[str]:
+    """Yield the lines that change UFM's partitions from *before* to *after*. *policy*: that of the plan, if it can be
+    read."""
     bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
     for base in bases:
         was, will = _words(before, base), _words(after, base)
@@ -78,10 +79,10 @@ def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> It
             yield f"# PUT carries no name and no {', '.join(QOS)}: check afterwards whether UFM kept them"
         if any(call.body is not None for call in calls):
             yield "# if it exists already: replace ip_over_ib and index0 below with its values"
-        yield from map(_typed, calls)
+        yield from map(_curl_line, calls)
 
 
-def _typed(call: Call) -> str:
+def _curl_line(call: Call) -> str:
     words = f"{_CURL} --request {call.method}"
     if call.body is not None:
         words += f" --header 'Content-Type: application/json' --data {shlex.quote(json.dumps(call.body))}"

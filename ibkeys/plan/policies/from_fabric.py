@@ -1,9 +1,9 @@
-"""Writing the policy that describes a fabric from its P_Key tables. Planning it against the same tables shows the
-differences that it cannot express.
+"""Making the policy that describes a fabric, from its P_Key tables. A plan of that policy for the same fabric then
+shows the properties that the policy cannot express.
 
-The default partition is ``ALL`` with the membership of most ports, and the others by their GUIDs; SELF is the subnet
-manager's port if that is full and most are not. Every other partition names each member by its GUID, so a port that is
-connected later joins none. Nothing is sent.
+In the default partition, ``ALL`` has the membership of most ports, and the other ports are named by their GUIDs. SELF
+names the subnet manager's port if that is a full member and most ports are not. Every other partition names each member
+by its GUID, so a port that is connected later joins none of them. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -50,26 +50,29 @@ _LEFT_OUT: Final = ("unreadable", "duplicate-guid", "unknown-node-type")
 
 
 @dataclass(frozen=True, slots=True)
-class Unsaid:
-    """A kind of property that the policy does not express, and the ports that have it."""
+class Inexpressible:
+    """A kind of property that the policy does not express, and the ports with that property."""
 
     kind: str
     ports: tuple[Port, ...]
 
     @property
     def message(self) -> str:
-        """The kind in words."""
+        """The kind of property, in words."""
         return _MESSAGES[self.kind]
 
 
 @dataclass(frozen=True, slots=True)
 class MadePolicy:
-    """A policy that describes a fabric. ``plan``: the changes that it would make on that fabric, under the options with
-    which it changes least. ``unsaid``: the properties of the fabric that no partitions.conf can express."""
+    """A policy that describes a fabric.
+
+    ``plan``: the changes that the policy would still make on the fabric, with the part_enforce with which it changes
+    least. ``unsaid``: the properties of the fabric that the policy does not express.
+    """
 
     policy: Policy
     plan: PartitionPlan
-    unsaid: tuple[Unsaid, ...]
+    unsaid: tuple[Inexpressible, ...]
 
 
 def policy_from(
@@ -81,8 +84,9 @@ def policy_from(
 ) -> MadePolicy:
     """Return the policy that describes *fabric*, which was swept with its P_Key tables.
 
-    *heads*: for a partition, the definitions whose name, flags and groups it gets, which are in no P_Key table.
-    *labels*: names of ports by GUID, for comments. *about*: lines for the head of the file.
+    *heads*: a function that returns, for the number of a partition, the definitions from which it takes its name, flags
+    and groups, because no P_Key table has these. *labels*: names of ports by GUID, for comments. *about*: lines for a
+    comment at the beginning of the file. Raises the errors of `make_plan`.
     """
     ports = [port for port in fabric.end_ports() if port.guid and port.occupied is not None]
     keys = {port.guid: _keys(port) for port in ports}
@@ -103,7 +107,7 @@ def _keys(port: Port) -> frozenset[PKey]:
 
 
 def _pinned(port: Port) -> PKey | None:
-    """Return the P_Key that is at index 0 in place of the default one."""
+    """Return the P_Key that is at index 0 instead of that of the default partition; None if there is none."""
     first = next((key for index, key in port.occupied or () if index == 0), None)
     return first if first is not None and not first.is_default else None
 
@@ -113,8 +117,8 @@ def _is_default(definition: Definition) -> bool:
 
 
 def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) -> tuple[MemberRule, ...]:
-    """Return the rules of the default partition. A port without its P_Key becomes a limited member, as OpenSM makes
-    it."""
+    """Return the rules of the default partition. *words*: the present membership of each port, by GUID; a port that is
+    no member (None) becomes a limited one, as OpenSM makes it. *sm_guid*: the port GUID of the subnet manager."""
     counts = Counter(word for word in words.values() if word in ("full", "limited"))
     most: MemberWord = "full" if counts["full"] > counts["limited"] else "limited"
     rules = [MemberRule("ALL", 0, most)]
@@ -126,7 +130,8 @@ def _default_rules(words: Mapping[int, MemberWord | None], sm_guid: int | None) 
 
 
 def _with_default(policy: Policy, rules: tuple[MemberRule, ...]) -> Iterator[Definition]:
-    """Yield the definitions, those of the default partition first; its members are *rules*."""
+    """Yield the definitions of *policy*, those of the default partition first and with *rules* as their only
+    members."""
     first, *more = [each for each in policy.definitions if _is_default(each)] or [
         Definition(DEFAULT_NAME, DEFAULT_PARTITION)
     ]
@@ -136,7 +141,8 @@ def _with_default(policy: Policy, rules: tuple[MemberRule, ...]) -> Iterator[Def
 
 
 def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allow_both: bool) -> PartitionPlan:
-    """Return the plan under that part_enforce with which the policy changes least."""
+    """Return the plan of *policy* with the part_enforce with which it changes least. *allow_both*: with
+    allow_both_pkeys."""
     plans = []
     for enforce in get_args(Enforce):
         plan = make_plan(policy, fabric, PlanOptions(enforce, allow_both), manager)
@@ -148,46 +154,50 @@ def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allo
 
 def _unsaid_in(
     fabric: Topology, plan: PartitionPlan, keys: Mapping[int, Collection[PKey]], pinned: Mapping[int, PKey]
-) -> Iterator[Unsaid]:
-    """Yield the changes that *plan*, made from the policy that describes *fabric*, would still make, and the values
-    that only its options or the present indexes keep. *keys*: the P_Keys of each port, by GUID; *pinned*: the P_Key at
-    its index 0 by the policy."""
-    found: dict[str, dict[Port, None]] = {kind: {} for kind in _MESSAGES}
+) -> Iterator[Inexpressible]:
+    """Yield the properties of *fabric* that its policy does not express.
+
+    These are the values that *plan*, the plan of that policy, would change, and those that stay only because of its
+    options or because present P_Keys keep their indexes. *keys*: the P_Keys of each port, by GUID. *pinned*: by port
+    GUID, the P_Key that the policy pins at index 0.
+    """
+    ports_of: dict[str, dict[Port, None]] = {kind: {} for kind in _MESSAGES}
     ports = {(port.node.guid, port.num): port for port in fabric.ports()}
     for table in plan.tables:
         port = ports[table.port.key]
         if table.differs:
-            found[_kind_of(port)][port] = None
+            ports_of[_kind_of(port)][port] = None
     for change in plan.enforcement:
-        found["enforcement"][ports[change.port.key]] = None
+        ports_of["enforcement"][ports[change.port.key]] = None
     for problem in plan.problems:
         kind = "not-read" if problem.kind in _LEFT_OUT else problem.kind
-        if problem.port is not None and kind in found:
-            found[kind][ports[problem.port.key]] = None
+        if problem.port is not None and kind in ports_of:
+            ports_of[kind][ports[problem.port.key]] = None
     for port in fabric.end_ports():
         own = keys.get(port.guid)
         if own is None or port.capacity is None:
             continue
         both = any(PKey(key ^ FULL_BIT) in own for key in own)
         if both:
-            found["both-forms"][port] = None
-        if not any(port in found[kind] for kind in ("no-default", "table", "index-0")) and _is_odd(
+            ports_of["both-forms"][port] = None
+        if not any(port in ports_of[kind] for kind in ("no-default", "table", "index-0")) and _has_other_order(
             port, own, pinned, plan
         ):
-            found["index-order"][port] = None
-    for kind, listed in found.items():
+            ports_of["index-order"][port] = None
+    for kind, listed in ports_of.items():
         if listed:
-            yield Unsaid(kind, tuple(listed))
+            yield Inexpressible(kind, tuple(listed))
 
 
 def _kind_of(port: Port) -> str:
+    """Return the kind of property that a change of the table of *port* shows."""
     if port.is_external:
         return "leaf-table"
     return "table" if any(key.is_default for _, key in port.occupied or ()) else "no-default"
 
 
-def _is_odd(port: Port, keys: Collection[PKey], pinned: Mapping[int, PKey], plan: PartitionPlan) -> bool:
-    """Return whether OpenSM would give the P_Keys of a port other indexes in an empty table."""
+def _has_other_order(port: Port, keys: Collection[PKey], pinned: Mapping[int, PKey], plan: PartitionPlan) -> bool:
+    """Return whether OpenSM would give the P_Keys of *port* other indexes if its table were empty."""
     order = sorted(keys, key=lambda key: (table_order(key.partition), key.is_full))
     both = plan.options.allow_both_pkeys
     made = place({}, order, port.capacity or 0, pinned.get(port.guid), allow_both=both).entries

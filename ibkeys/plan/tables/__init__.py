@@ -1,1 +1,1 @@
-"""The tables of a plan: the index of each P_Key in a port's table, and the table of its leaf port."""
+"""Planning the tables of ports: the index of each P_Key in the table of an end port, and the table of its leaf port."""

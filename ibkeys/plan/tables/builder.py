@@ -1,4 +1,4 @@
-"""A plan while it is made: the tables, the enforcement, and the problems that were found."""
+"""Collecting the tables, the enforcement and the problems of a plan while the plan is made."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ Table = dict[int, PKey]
 
 @dataclass(slots=True)
 class PlanBuilder:
-    """A plan for *fabric* while it is made. ``twins``: ports of nodes that share a NodeGUID, which are left alone."""
+    """The parts of a plan for *fabric* that are made so far. ``twins``: the keys of ports whose NodeGUID several nodes
+    have; the plan does not change them.
+    """
 
     fabric: Topology
     twins: frozenset[PortKey] = frozenset()
@@ -26,12 +28,13 @@ class PlanBuilder:
     enforcement: list[EnforcementChange] = field(default_factory=list)
 
     def report(self, port: Port | None, kind: str, message: str) -> None:
-        """Add a problem that concerns a port, or the plan as a whole (None)."""
+        """Add a problem. *port*: the port that it concerns, None for the plan as a whole. *kind*: a fixed word for
+        programs."""
         self.problems.append(PlanProblem(port.id if port is not None else None, kind, message))
 
     def read(self, port: Port) -> tuple[Table | None, int | None]:
-        """Return the entries of a table as read, and its capacity. If the table was not read, report that and return
-        None for it."""
+        """Return the entries of the table of *port* as they were read, and its capacity. If the table was not read,
+        report a problem and return None for the entries; the capacity is None if it is not known."""
         occupied, capacity = port.occupied, port.capacity
         if occupied is None or capacity is None:
             why = next((f" ({trouble.error})" for trouble in self.fabric.troubles if trouble.port is port), "")
@@ -41,5 +44,5 @@ class PlanBuilder:
 
 
 def key_of(port: Port) -> PortKey:
-    """Return the key of a port in a plan: the GUID of its node, and its number."""
+    """Return the key of a port in a plan: (node GUID, port number)."""
     return port.node.guid, port.num

@@ -1,15 +1,15 @@
-"""The index of each P_Key in a table: as OpenSM places it, but present P_Keys keep their indexes. Running QPs use an
-index, so a P_Key that stays in a table keeps its index, unless its partition is named as one that may move. Differences
-from OpenSM (`ibkeys.partitions.opensm_tables`), each for that reason:
+"""Choosing the index of each P_Key in a table: as OpenSM does, but present P_Keys keep their indexes.
 
-- a P_Key that belongs to index 0 stays elsewhere if it, or the P_Key at index 0, would have to move: it is reported;
-- a membership that changes does so in place, also with allow_both_pkeys, where OpenSM takes a new index; so index 0 is
-  not left empty when the default P_Key becomes limited;
-- of two forms of one partition the one that stays is the one that is wanted, not the full one with its bit cleared;
-- the same P_Key twice stays twice while there is room;
-- an index that becomes free is not taken again while there is room behind the highest one in use, as by an OpenSM that
-  remembers what it placed; one that was just started takes it at once;
-- where there is no room for all, the default P_Key comes before every other new one.
+Running QPs use an index. So a P_Key that stays in a table keeps its index, unless the user names its partition as one
+that may move. For that reason there are differences from OpenSM (`ibkeys.partitions.opensm_tables`):
+
+- A P_Key that belongs to index 0, but stands elsewhere, stays there if it or the P_Key at index 0 would have to move.
+This is reported. - A membership changes in place, also with allow_both_pkeys, where OpenSM takes a new index. So index
+0 is not left empty when the default P_Key becomes limited. - If a table has both P_Keys of a partition and should have
+one, the wanted one stays at its index. OpenSM may instead clear the full bit of the other. - If a table has the same
+P_Key twice, both stay while there is room. - An index that becomes free is not used again while there is room behind
+the highest index in use. An OpenSM that remembers its placements does the same, but one that was just started uses the
+index at once. - If there is no room for all new P_Keys, the default P_Key comes first.
 """
 
 from __future__ import annotations
@@ -24,8 +24,9 @@ Entries = Mapping[int, PKey]
 
 @dataclass(frozen=True, slots=True)
 class Placed:
-    """A planned table. ``dropped``: P_Keys without room. ``misplaced``: the P_Key that belongs to index 0 and is not
-    there. ``moves``: (P_Key, index before, index after) of P_Keys that were allowed to move.
+    """A planned table. ``dropped``: the P_Keys for which it has no room. ``moves``: (P_Key, index before, index after)
+    of each P_Key that moves. ``misplaced``: the P_Key that belongs to index 0 but stays elsewhere, None if there is
+    none.
     """
 
     entries: dict[int, PKey]
@@ -41,20 +42,20 @@ def place(
     index0: PKey | None = None,
     may_move: Collection[int] = (),
 ) -> Placed:
-    """Return the table of an end port that has *before* and should have *keys*, and no others.
+    """Return the planned table of an end port that has the entries *before* and should have exactly *keys*.
 
-    *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins. *may_move*: partitions whose
-    P_Keys may change their index if the rule for index 0 requires it.
+    *keys*: in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins at index 0. *may_move*: the
+    partitions whose P_Keys may change their index if the rule for index 0 requires it.
     """
     if not capacity:
         return Placed({}, tuple(keys))
     kept = _kept(before, keys)
-    owner, misplaced = _owner(keys, index0), None
+    owner, misplaced = _key_of_index0(keys, index0), None
     moved: dict[PKey, int] = {}
     if owner is not None and kept.get(0) != owner:
-        there = sorted(index for index, key in kept.items() if index == 0 or key == owner)
-        if all(kept[index].partition in may_move for index in there):
-            for index in reversed(there):
+        affected = sorted(index for index, key in kept.items() if index == 0 or key == owner)
+        if all(kept[index].partition in may_move for index in affected):
+            for index in reversed(affected):
                 moved[kept[index]] = index
             kept = {index: key for index, key in kept.items() if key not in moved}
             kept[0] = owner
@@ -71,20 +72,22 @@ def place(
 
 
 def _kept(before: Entries, keys: Sequence[PKey]) -> dict[int, PKey]:
-    """Return the entries that stay, and those whose membership changes in place."""
+    """Return the entries of *before* that stay in the table, with the new membership if that changes."""
     wanted = set(keys)
     kept = {index: key for index, key in sorted(before.items()) if key in wanted}
-    there = set(kept.values())
+    kept_keys = set(kept.values())
     for index, key in sorted(before.items()):
         other = PKey(key ^ FULL_BIT)
-        if index not in kept and other in wanted and other not in there:
+        if index not in kept and other in wanted and other not in kept_keys:
             kept[index] = other
-            there.add(other)
+            kept_keys.add(other)
     return kept
 
 
-def _owner(keys: Sequence[PKey], index0: PKey | None) -> PKey | None:
-    """Return the P_Key that belongs to index 0: the pinned one, else the default one, full before limited."""
+def _key_of_index0(keys: Sequence[PKey], index0: PKey | None) -> PKey | None:
+    """Return the P_Key that belongs to index 0: the pinned one, else that of the default partition, full before
+    limited. None if *keys* has neither.
+    """
     if index0 is not None and index0 in keys:
         return index0
     return next((key for key in (DEFAULT_FULL, DEFAULT_LIMITED) if key in keys), None)
@@ -93,12 +96,14 @@ def _owner(keys: Sequence[PKey], index0: PKey | None) -> PKey | None:
 def _fill(
     before: Entries, kept: Entries, keys: Sequence[PKey], capacity: int, left: Collection[int]
 ) -> tuple[dict[int, PKey], list[PKey]]:
-    """Return *kept* with the other *keys* added, and the keys without room. Each is added behind the highest index in
-    use, then in the gaps, but not at index 0. *left*: the indexes that moved P_Keys leave.
+    """Return *kept* with the other *keys* added, and the keys without room.
+
+    New keys get the indexes behind the highest one in use, then free ones before it, but never index 0. *left*: the
+    indexes that moved P_Keys leave, which do not count as in use.
     """
     after = dict(kept)
-    there = set(kept.values())
-    new = [key for key in keys if key not in there]
+    kept_keys = set(kept.values())
+    new = [key for key in keys if key not in kept_keys]
     if len(new) > capacity - len(after) - (0 not in after):
         new.sort(key=lambda key: not key.is_default)
     highest = max((index for index in (*before, *after) if index in after or index not in left), default=0)
