@@ -1,7 +1,7 @@
 """OpenSM's partitions.conf: the reader, the meaning of each line, and the members of each partition.
 
-For scripts: `read_policy` reads the file, `parse_policy` its text, `add_member` adds a port to a partition, `resolve`
-returns the members. The names are loaded when first used.
+For scripts: `read_policy` reads a file, `parse_policy` a text, `add_member` adds a port to a partition, and `resolve`
+returns the members. The modules of these names are imported when a name is first used.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _MODULES = {
     "partitions.model": ("Policy",),
     "partitions.reader": ("parse_policy", "read_policy"),
 }
-"""Module → the names that are loaded from it when they are first used."""
+"""The names that are loaded from each module when they are first used."""
 
 
 __getattr__ = loads(__name__, _MODULES)

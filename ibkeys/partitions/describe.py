@@ -1,4 +1,4 @@
-"""A policy in words for people, and as JSON for programs."""
+"""Describing a policy: in words for people, and as JSON for programs."""
 
 from __future__ import annotations
 
@@ -35,7 +35,8 @@ _WORDS: Final = {
 
 
 def in_words(policy: Policy) -> Iterator[str]:
-    """Yield lines that describe each partition; in a partition, later lines have precedence over earlier ones."""
+    """Yield lines that describe the partitions of a policy. Of the members of a partition, later lines override earlier
+    ones."""
     for partition in policy.partitions:
         pkey = f"0x{partition.base:04x}" + (" (picked by OpenSM)" if partition.automatic else "")
         at = ", at index 0 of its members" if partition.indx0 else ""
@@ -56,8 +57,8 @@ def in_words(policy: Policy) -> Iterator[str]:
 
 def _members(rules: Sequence[MemberRule]) -> str:
     parts: list[str] = []
-    for is_guid, found in groupby(rules, key=lambda rule: rule.who == "GUID"):
-        listed = list(found)
+    for is_guid, group in groupby(rules, key=lambda rule: rule.who == "GUID"):
+        listed = list(group)
         if not is_guid:
             parts += [_WORDS[rule.who] for rule in listed]
         elif len(listed) <= _LISTED:
@@ -89,7 +90,7 @@ def _flags(flags: GroupFlags, q_key: int, scopes: bool = True) -> str:
 
 
 def to_json(policy: Policy, problems: Sequence[PolicyProblem]) -> dict[str, Any]:
-    """Return the document of ``policy-check -f json`` without its schema."""
+    """Return the document of ``policy-check -f json`` without its schema. *problems*: those that `lint` returns."""
     return {
         "file": policy.path,
         "digest": policy.digest,
@@ -121,7 +122,7 @@ def _partition_json(partition: Partition) -> dict[str, Any]:
 
 
 def groups_json(partition: Partition) -> list[dict[str, Any]]:
-    """Return the multicast groups that OpenSM makes for a partition, as the document of ``policy-check`` has them."""
+    """Return the multicast groups that OpenSM makes for a partition, in the form of the ``policy-check`` document."""
     return [_group_json(*group) for definition in partition.definitions for group in definition.made_groups()]
 
 

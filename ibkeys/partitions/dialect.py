@@ -1,8 +1,7 @@
-"""Words of a policy that another OpenSM than upstream's may know, so that they cannot be checked.
+"""Reading a policy for NVIDIA's OpenSM, which knows keywords that upstream's OpenSM refuses.
 
-NVIDIA's OpenSM has keywords that upstream refuses. ``ALL_VCAS`` is one that was reported; no list of them is public,
-and none was observed. Such a word is neither accepted nor refused here: it is not checked, and the ports it means are
-not known.
+``ALL_VCAS`` is such a keyword by reports. No list of them is public, and none was observed. So a word that looks like
+such a keyword is neither accepted nor refused: it cannot be checked, and the ports that it selects are not known.
 """
 
 from __future__ import annotations
@@ -23,8 +22,8 @@ _KEYWORD: Final = re.compile(rb"[A-Z][A-Z0-9_]*[A-Z0-9](?=\s*(?:[=,;]|$))")
 def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
     """Return *policy* as OpenSM of *dialect* reads it.
 
-    For NVIDIA's OpenSM, words like keywords that upstream does not know are warnings and no errors, and the partitions
-    in which they occur are left open.
+    For NVIDIA's OpenSM, a word in capitals that upstream's does not know is a warning instead of an error, and the
+    members of its partition count as not known (`Policy.leaves_open`).
     """
     if dialect == "opensm":
         return policy
@@ -42,27 +41,29 @@ def in_dialect(policy: Policy, dialect: Dialect) -> Policy:
         )
         for error, word in unknown.items()
     ]
-    open_ones = {_partition_at(policy, error) for error in unknown}
-    says = policy.says if policy.says is not None else frozenset(range(1, PARTITION_MASK + 1))
+    open_partitions = {_partition_at(policy, error) for error in unknown}
+    stated = policy.says if policy.says is not None else frozenset(range(1, PARTITION_MASK + 1))
     return replace(
         policy,
         errors=tuple(error for error in policy.errors if error not in unknown),
         warnings=tuple(sorted([*policy.warnings, *remarks])),
-        says=says - open_ones,
+        says=stated - open_partitions,
     )
 
 
 def _keyword_at(policy: Policy, error: PolicyProblem) -> str | None:
-    """Return the word in capitals at the position of *error*; None for any other mistake."""
+    """Return the word in capitals at the position of *error*; None if there is no such word, or *error* is of another
+    kind."""
     if error.code != "bad-guid" or policy.data is None:
         return None
     lines = policy.data.split(b"\n")
     if error.line > len(lines):
         return None
-    found = _KEYWORD.match(lines[error.line - 1], error.column - 1)
-    return found[0].decode() if found else None
+    match = _KEYWORD.match(lines[error.line - 1], error.column - 1)
+    return match[0].decode() if match else None
 
 
 def _partition_at(policy: Policy, error: PolicyProblem) -> int:
+    """Return the number of the partition in whose definition *error* is, 0 if it is before the first definition."""
     before = [each for each in policy.definitions if (each.line, each.column) <= (error.line, error.column)]
     return before[-1].base if before else 0

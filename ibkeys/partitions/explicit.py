@@ -1,7 +1,8 @@
-"""A policy with a GUID for every member: given memberships as definitions that name every port.
+"""Making a policy that names every member by its GUID.
 
-So its meaning depends neither on keywords nor on the port of the subnet manager. The headers of other policies, with
-their groups, are copied. Pure. Source: opensm osm_prtn_config.c, osm_prtn.c.
+The meaning of such a policy depends neither on keywords nor on the port of the subnet manager. The headers of its
+definitions, with their groups, are copied from other policies. The functions are pure. Source: opensm
+osm_prtn_config.c, osm_prtn.c.
 """
 
 from __future__ import annotations
@@ -27,15 +28,17 @@ def explicit_policy(
     heads: Callable[[int], Iterable[Definition]],
     path: str = "<text>",
 ) -> Policy:
-    """Return a policy by which each port, named by its GUID, has exactly *keys*, and at index 0 the key in *index0*.
+    """Return a policy by which each port has exactly the P_Keys in *keys*, and at index 0 the P_Key in *index0*.
 
-    *heads*: returns for a partition the definitions whose name and groups it has; their ports do not count. Of groups
-    with one MGID, even in several partitions, only the first is written: OpenSM 3.3.23 leaves the others out, and
-    crashed in a sequence of policies with one MGID in two partitions. A port with both P_Keys of a partition is written
-    as ``both``, which OpenSM takes for full unless it has allow_both_pkeys.
+    *keys* and *index0*: by port GUID. *heads*: a function that returns, for the number of a partition, the definitions
+    from which it takes its name, flags and groups; their ports are ignored. *path*: the name of the policy in messages.
 
-    Members that OpenSM adds by itself cannot be excluded: each port that is not in *keys*, or has no P_Key of the
-    default partition there, becomes a limited member of that, the subnet manager's port a full one.
+    Of several groups with the same MGID, even in different partitions, only the first is written: OpenSM 3.3.23 ignores
+    the others, and it crashed in a sequence of policies with one MGID in two partitions. A port with both P_Keys of a
+    partition is written as ``both``, which OpenSM reads as full unless it has allow_both_pkeys.
+
+    The policy cannot exclude members that OpenSM adds by itself. A port without a P_Key of the default partition in
+    *keys* becomes a limited member of it, and the subnet manager's port a full one.
     """
     members: dict[int, dict[int, MemberWord]] = {}
     for guid, its_keys in keys.items():
@@ -57,16 +60,16 @@ def _partition(
     heads = list(heads)
     name = next((stored_name(head.name) for head in heads if head.name), None)
     rules = _rules({guid: word for guid, word in members.items() if guid not in pinned})
-    found: list[Definition] = []
+    definitions: list[Definition] = []
     for ipoib, flags, groups in _groups(base, heads, mgids):
-        # the ports are in the first definition
-        own = rules if not found else ()
-        found.append(Definition(name, base, ipoib=ipoib, flags=flags, groups=groups, rules=own))
-    if rules and not found:
-        found.append(Definition(name, base, rules=rules))
+        # Only the first definition names the ports.
+        own = rules if not definitions else ()
+        definitions.append(Definition(name, base, ipoib=ipoib, flags=flags, groups=groups, rules=own))
+    if rules and not definitions:
+        definitions.append(Definition(name, base, rules=rules))
     if pinned:
-        found.append(Definition(name, base, indx0=True, rules=_rules({guid: members[guid] for guid in pinned})))
-    return found
+        definitions.append(Definition(name, base, indx0=True, rules=_rules({guid: members[guid] for guid in pinned})))
+    return definitions
 
 
 def _rules(members: Mapping[int, MemberWord]) -> tuple[MemberRule, ...]:
@@ -76,12 +79,12 @@ def _rules(members: Mapping[int, MemberWord]) -> tuple[MemberRule, ...]:
 def _groups(
     base: int, heads: Iterable[Definition], known: set[int]
 ) -> list[tuple[bool, GroupFlags, tuple[MgidGroup, ...]]]:
-    """Return the headers that make groups, each with whether it makes the broadcast group, its flags, and its other
-    groups.
+    """Return (whether it makes the broadcast group, flags, other groups) for each of *heads* that makes a group.
 
-    *known*: the MGIDs that are written already; those of these groups are added.
+    *known*: the MGIDs of groups that are written already. Groups with these are left out, and the MGIDs of the returned
+    groups are added.
     """
-    found = []
+    headers = []
     for head in heads:
         ipoib = head.ipoib and broadcast_mgid(base) not in known
         if ipoib:
@@ -92,5 +95,5 @@ def _groups(
                 known.update(group.mgids())
                 groups.append(group)
         if ipoib or groups:
-            found.append((ipoib, head.flags, tuple(groups)))
-    return found
+            headers.append((ipoib, head.flags, tuple(groups)))
+    return headers

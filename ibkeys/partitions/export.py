@@ -1,5 +1,4 @@
-"""A policy written back as partitions.conf, with keywords written out and lines wrapped; automatic P_Keys are
-pinned."""
+"""Writing a policy as the text of a partitions.conf, and replacing P_Keys that OpenSM would pick by fixed ones."""
 
 from __future__ import annotations
 
@@ -27,17 +26,18 @@ _IN_HEX: Final = ("q_key", "t_class", "flow_label")
 
 
 def to_conf(policy: Policy, names: Mapping[int, str] | None = None) -> str:
-    """Return *policy* as the text of a partitions.conf with the same meaning.
+    """Return the text of a partitions.conf with the meaning of *policy*.
 
-    Comments and groups that OpenSM leaves out are not in it. Every line is far below OpenSM's limit. *names*: of ports
-    by their GUIDs; a definition with such a port has one port on each line, with its name in a comment.
+    Keywords are written out, and lines are wrapped far below OpenSM's limit. Comments, and groups that OpenSM leaves
+    out, are not in the text. *names*: names of ports by GUID; a definition with such a port has one port on each line,
+    with its name in a comment.
     """
     return "".join(f"{_definition(definition, names or {})}\n" for definition in policy.definitions)
 
 
 def _definition(definition: Definition, names: Mapping[int, str]) -> str:
     words = [_head(definition)]
-    words += [flag for flag, there in (("ipoib", definition.ipoib), ("indx0", definition.indx0)) if there]
+    words += [flag for flag, is_set in (("ipoib", definition.ipoib), ("indx0", definition.indx0)) if is_set]
     if definition.default_membership != "limited":
         words.append(f"defmember={definition.default_membership}")
     words += _flags(definition.flags, GroupFlags())
@@ -80,22 +80,23 @@ def _flags(flags: GroupFlags, inherited: GroupFlags) -> Iterator[str]:
 
 
 def _group(group: MgidGroup, header: GroupFlags) -> str:
-    # After a GID without flags OpenSM reads the rest of its buffer as flags, so there is always one.
+    # After a GID without flags OpenSM reads the rest of its buffer as flags, so one flag is always written.
     inherited = replace(header, t_class=0)
     flags = list(_flags(group.flags, inherited)) or [f"sl={group.flags.sl}"]
     return ",".join([f"mgid={ipaddress.IPv6Address(group.mgid)}", *flags])
 
 
 def pin(policy: Policy) -> Policy:
-    """Return *policy* with every P_Key written out: the automatic ones as OpenSM picks them from this very file."""
-    return _with(policy, {definition.base: definition.base for definition in policy.definitions})
+    """Return *policy* with every P_Key written out. Automatic P_Keys get the numbers that OpenSM picks for this
+    file."""
+    return _with_bases(policy, {definition.base: definition.base for definition in policy.definitions})
 
 
 def pin_random(policy: Policy, rng: random.Random | None = None) -> Policy:
-    """Return *policy* with every P_Key written out; each automatic one is replaced by a random free one, so that none
-    depends on another.
+    """Return *policy* with every P_Key written out, and each automatic one replaced by a random free one.
 
-    Raises NoRoom when there are not enough.
+    So no number depends on the order of the file. *rng*: the source of random numbers, by default that of the system.
+    Raises NoRoom if there are not enough free P_Keys.
     """
     rng = rng or random.SystemRandom()
     taken = {partition.base for partition in policy.partitions if not partition.automatic} | {0, DEFAULT_PARTITION}
@@ -103,13 +104,14 @@ def pin_random(policy: Policy, rng: random.Random | None = None) -> Policy:
     automatic = [partition.base for partition in policy.partitions if partition.automatic]
     if len(automatic) > len(free):
         raise NoRoom(f"{policy.path}: {len(automatic)} P_Keys must be chosen, but only {len(free)} are free")
-    picked = dict(zip(automatic, rng.sample(free, len(automatic)), strict=True))
-    return _with(
-        policy, {partition.base: picked.get(partition.base, partition.base) for partition in policy.partitions}
+    random_bases = dict(zip(automatic, rng.sample(free, len(automatic)), strict=True))
+    return _with_bases(
+        policy, {partition.base: random_bases.get(partition.base, partition.base) for partition in policy.partitions}
     )
 
 
-def _with(policy: Policy, bases: dict[int, int]) -> Policy:
+def _with_bases(policy: Policy, bases: dict[int, int]) -> Policy:
+    """Return *policy* with each partition number replaced by that in *bases*, and without warnings and text."""
     return replace(
         policy,
         definitions=tuple(
@@ -117,7 +119,7 @@ def _with(policy: Policy, bases: dict[int, int]) -> Policy:
                 definition,
                 base=bases[definition.base],
                 pkey_given=True,
-                groups=tuple(_rekeyed(group, bases[definition.base]) for group in definition.groups),
+                groups=tuple(_with_base(group, bases[definition.base]) for group in definition.groups),
             )
             for definition in policy.definitions
         ),
@@ -127,7 +129,8 @@ def _with(policy: Policy, bases: dict[int, int]) -> Policy:
     )
 
 
-def _rekeyed(group: MgidGroup, base: int) -> MgidGroup:
+def _with_base(group: MgidGroup, base: int) -> MgidGroup:
+    """Return *group* with the P_Key bits of its MGID set to *base*, if it is a group of IP over InfiniBand."""
     if not is_ip_group(group.mgid):
         return group
     return replace(group, mgid=group.mgid & ~(0xFFFF << 80) | (base | FULL_BIT) << 80)

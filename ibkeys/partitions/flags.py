@@ -1,4 +1,4 @@
-"""The flags of definitions and groups: ``ipoib``, ``mtu=5``, ``defmember=full``."""
+"""Reading the flags of definitions and groups: ``ipoib``, ``mtu=5``, ``defmember=full``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _KNOWN: Final = (*_GROUP_FLAGS, "ipoib", "defmember", "indx0", *_MEMBERSHIPS)
 
 
 def read_flag(remarks: Remarks, head: Definition, pair: NameValue) -> Definition:
-    """Return the definition with one more flag of its header."""
+    """Return the definition *head* with the flag *pair* of its header added; a problem is added to *remarks*."""
     flags = read_group_flag(remarks, head.flags, pair)
     word = pair.name.text
     if flags is not None:
@@ -41,7 +41,8 @@ def read_flag(remarks: Remarks, head: Definition, pair: NameValue) -> Definition
 
 
 def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> GroupFlags | None:
-    """Return *flags* with one more flag, None if it is not a flag of a group."""
+    """Return *flags* with the flag *pair* added, None if *pair* is no flag of a group. Problems are added to
+    *remarks*."""
     name = next((flag for flag in _GROUP_FLAGS if abbreviates(pair.name.text, flag)), None)
     if name is None:
         return None
@@ -53,14 +54,14 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
         return flags
     number = c_number(pair.value.text)
     column = pair.value.column
-    clean = number.found and (not number.rest or number.rest[0] in " \t\n\v\f\r")
+    is_clean = number.found and (not number.rest or number.rest[0] in " \t\n\v\f\r")
     value = number.value & 0xFFFFFFFF
     if number.octal:
         remarks.warn(column, "octal", f"{name}={pair.value.text} begins with 0 and is octal: {value}")
     if name in ("sl", "FlowLabel"):
         highest = 15 if name == "sl" else 0xFFFFF
-        # An empty value is refused; a word that is not a number counts as 0 only where nothing is left over.
-        if not clean or value > highest:
+        # OpenSM ignores the flag if the value is empty or has text after the number, and else takes the number.
+        if not is_clean or value > highest:
             remarks.warn(column, "bad-value", f"{name} is a number from 0 to {highest}; OpenSM ignores this one")
             return flags
         return replace(flags, sl=value) if name == "sl" else replace(flags, flow_label=value)
@@ -69,9 +70,9 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
             remarks.warn(column, "bad-value", "scope is a number from 1 to 15; OpenSM ignores this one")
             return flags
         return replace(flags, scopes=flags.scopes | {value})
-    if not clean or not value:
-        taken = value or ("0" if name in ("Q_Key", "TClass") else "the default")
-        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is not a valid value; OpenSM takes {taken}")
+    if not is_clean or not value:
+        used = value or ("0" if name in ("Q_Key", "TClass") else "the default")
+        remarks.warn(column, "bad-value", f"{name}={pair.value.text} is not a valid value; OpenSM uses {used}")
     match name:
         case "mtu":
             if value and value not in MTU_BYTES:
@@ -92,12 +93,14 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
 
 
 def membership_of(text: str) -> MemberWord | None:
-    """Return the membership that OpenSM takes *text* for, None if it takes it for none."""
+    """Return the membership that OpenSM reads *text* as, None if it reads it as none."""
     return next((word for word in _MEMBERSHIPS if abbreviates(text, word)), None)
 
 
 def hint(text: str) -> str:
-    """Return a hint for a word that differs from a known word in case only, or is the beginning of one."""
+    """Return the end of a message about an unknown word: the known word that differs only in case, or begins with
+    *text*; "" if there is none.
+    """
     for known in _KNOWN:
         if text.lower() == known.lower() or (len(text) > 3 and known.lower().startswith(text.lower())):
             return f"; OpenSM knows it as {known}"

@@ -1,4 +1,6 @@
-"""The ``mgid=`` lines: multicast groups beside the broadcast group, with the peculiarities of OpenSM's parser."""
+"""Reading ``mgid=`` lines, which make multicast groups beside the broadcast group, with the peculiarities of OpenSM's
+parser.
+"""
 
 from __future__ import annotations
 
@@ -29,40 +31,41 @@ def read_group(
     closed: bool,
     comment: str | None,
 ) -> MgidGroup | None:
-    """Read an ``mgid=`` line, which ends its line's part of the definition; None if OpenSM crashes on it.
+    """Return the group of an ``mgid=`` line; None if OpenSM crashes on it. Problems are added to *remarks*.
 
-    *known*: the groups that are there already; those of this line are added. *closed*: a semicolon ends the line's
-    part; else *comment* may.
+    *definition*: the one in which the line is. *known*: the MGIDs of earlier groups, to which those of this group are
+    added. *pair*: the ``mgid=GID`` itself, and *flags*: the rest of the line, up to a semicolon or comment. *closed*:
+    whether a semicolon follows. *comment*: the comment that follows instead, None if there is none.
     """
     value = pair.value
     if value is None:
         remarks.error(pair.name.column, "bad-mgid", "mgid without '=' and a GID: OpenSM crashes on this line")
         return None
-    # A group inherits the header's flags but for TClass.
-    own = replace(definition.flags, t_class=0)
-    read = flags
+    # A group inherits the flags of the header except TClass.
+    group_flags = replace(definition.flags, t_class=0)
+    all_flags = flags
     if not flags and comment is not None:
-        read = list(pairs(comment, 0, len(comment)))
-        if any(flag.name.text and flag.value for flag in read):
+        all_flags = list(pairs(comment, 0, len(comment)))
+        if any(flag.name.text and flag.value for flag in all_flags):
             remarks.warn(
                 value.end,
                 "comment-flags",
                 "OpenSM reads the comment behind a GID as more flags; put it on a line of its own",
             )
-    for flag in read:
-        changed = read_group_flag(remarks if read is flags else Remarks(), own, flag)
+    for flag in all_flags:
+        changed = read_group_flag(remarks if all_flags is flags else Remarks(), group_flags, flag)
         if changed is not None:
-            own = changed
-        elif read is flags:
+            group_flags = changed
+        elif all_flags is flags:
             remarks.warn(
                 flag.name.column,
                 "mgid-line",
                 f"{shortened(flag.name.text)} is not a flag of a group and is ignored: "
                 "no port may follow on an mgid= line",
             )
-    group = _group(remarks, definition, known, value, own)
+    group = _group(remarks, definition, known, value, group_flags)
     if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
-        # OpenSM finds the end of the line by counting: flags that do not exist, or that it has not read.
+        # OpenSM finds the end of the line by counting flags, and here it counts a wrong number of them.
         remarks.error(
             value.end,
             "mgid-semicolon",
@@ -75,21 +78,23 @@ def read_group(
 
 def _group(remarks: Remarks, definition: Definition, known: set[int], value: LineWord, flags: GroupFlags) -> MgidGroup:
     try:
-        mgid = int(ipaddress.IPv6Address(value.text.replace("%", " ")))  # inet_pton knows no zones
+        mgid = int(
+            ipaddress.IPv6Address(value.text.replace("%", " "))
+        )  # "%": Python accepts a zone after it, OpenSM's inet_pton does not
     except ValueError:
         return MgidGroup(0, flags, f"{shortened(value.text)} is not a GID")
     refused = None
     if mgid >> 120 != 0xFF:
         refused = "it is not multicast (a multicast GID begins with ff)"
     elif is_ip_group(mgid):
-        key, own, header = mgid >> 80 & 0xFFFF, definition.base | FULL_BIT, definition.flags
-        if key not in (0, own) and mgid != broadcast_mgid(DEFAULT_PARTITION):
-            refused = f"its P_Key bits 0x{key:04x} are neither those of the partition (0x{own:04x}) nor 0"
+        key, own_key, header = mgid >> 80 & 0xFFFF, definition.base | FULL_BIT, definition.flags
+        if key not in (0, own_key) and mgid != broadcast_mgid(DEFAULT_PARTITION):
+            refused = f"its P_Key bits 0x{key:04x} are neither those of the partition (0x{own_key:04x}) nor 0"
         elif flags.rate != header.rate:
             refused = f"its rate {flags.rate} is not that of the partition's broadcast group ({header.rate})"
         elif flags.mtu != header.mtu:
             refused = f"its mtu {flags.mtu} is not that of the partition's broadcast group ({header.mtu})"
-        mgid = mgid & ~(0xFFFF << 80) | own << 80
+        mgid = mgid & ~(0xFFFF << 80) | own_key << 80
         flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
     if refused is None and mgid in known:
         refused = "it exists already"

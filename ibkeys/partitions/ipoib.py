@@ -1,7 +1,7 @@
-"""The multicast groups that a policy makes, above all the broadcast groups of IPoIB, compared with those of the SA.
+"""Comparing the multicast groups that a policy makes, above all the broadcast groups of IPoIB, with those of the SA.
 
-Pure. A partition has IPoIB when it has its broadcast group; MTU, rate, SL and Q_Key of the group are those of every
-IPoIB interface in the partition (RFC 4391, 5). Source: opensm osm_prtn.c, osm_sa_mcmember_record.c.
+A partition has IPoIB if it has its broadcast group. Every IPoIB interface in the partition has the MTU, rate, SL and
+Q_Key of that group (RFC 4391, 5). The functions are pure. Source: opensm osm_prtn.c, osm_sa_mcmember_record.c.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _P_KEY_BITS: Final = 0xFFFF << 80
 
 @dataclass(frozen=True, slots=True)
 class GroupValues:
-    """The values of a group: ``mtu`` and ``rate`` as codes without selectors, ``pkey`` with its full bit."""
+    """The values of a multicast group. ``pkey`` has the full bit; ``mtu`` and ``rate`` are codes without selectors."""
 
     pkey: int
     mtu: int
@@ -72,12 +72,14 @@ _WORDS: Final = {
 
 @dataclass(frozen=True, slots=True)
 class GroupFinding:
-    """One group: its values by the policy (``planned``) and in the SA (``found``), and the result of comparing them.
+    """One multicast group: its values by the policy and in the SA, and the result of comparing them.
 
-    ``as-planned``, ``differs`` (in ``differences``), ``missing``; ``no-member``: correctly absent, because OpenSM drops
-    a partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``: the SA
-    did not answer, or does not show this group to the requester. ``name`` is None for a partition that the policy does
-    not define.
+    ``base`` and ``name``: the number and name of its partition; ``name`` is None if the policy does not define that.
+    ``planned``: the values by the policy, None if it makes no such group. ``found``: the values in the SA, None if the
+    SA shows no such group. ``differences``: the names of the values that differ. ``state`` is one of: ``as-planned``;
+    ``differs``; ``missing``: the SA lacks the group; ``no-member``: the SA lacks it rightly, because OpenSM drops a
+    partition without a member; ``unexpected``: a broadcast group that the policy does not make; ``unknown``: the SA did
+    not answer, or does not show the group to this requester.
     """
 
     mgid: int
@@ -91,7 +93,7 @@ class GroupFinding:
 
     @property
     def is_broadcast(self) -> bool:
-        """Whether it is the IPv4 broadcast group of a partition."""
+        """Whether the group is the IPv4 broadcast group of a partition."""
         return _is_broadcast(self.mgid)
 
     @property
@@ -121,19 +123,20 @@ def compare_groups(
     populated: Collection[int] | None = None,
     own_p_keys: Collection[int] | None = None,
 ) -> list[GroupFinding]:
-    """Return a finding for each group that *policy* makes, in its order, then for the SA's other broadcast groups.
+    """Return a finding for each group that *policy* makes, in the order of the policy, then for each other broadcast
+    group of the SA.
 
-    *groups*: the SA's groups (`SaClient.groups`), None when it did not answer. *populated*: the partitions that have a
-    member on the fabric, None when that is not known (`populated_partitions`). *own_p_keys*: the P_Keys of the port
-    that queried the SA, None when they are not known: OpenSM shows a group only to a port with a P_Key of its
-    partition, full or limited, so a group that it does not show to another port may exist.
+    *groups*: the groups of the SA (`SaClient.groups`), None if it did not answer. *populated*: the partitions with a
+    member on the fabric (`populated_partitions`), None if not known. *own_p_keys*: the P_Keys of the port that queried
+    the SA, None if not known. OpenSM shows a group only to ports with a P_Key of its partition, full or limited, so a
+    group that it does not show to another port may exist.
 
     Raises FileFormatError for a policy that OpenSM would refuse.
     """
     policy.require_accepted()
     planned = _planned_groups(policy)
     found = {group.mgid: _values(group) for group in groups or ()}
-    # OpenSM 3.3.23 ignores scope= for the broadcast group; where an SM does not, its groups are those of the policy.
+    # OpenSM 3.3.23 ignores scope= for the broadcast group. Another SM may obey it: then its groups count as planned.
     for mgid, (values, scopes) in [*planned.items()]:
         for scope in sorted(scopes) if _is_broadcast(mgid) else ():
             if with_scope(mgid, scope) in found:
@@ -142,12 +145,12 @@ def compare_groups(
     findings = []
     state: GroupState
     for mgid, (values, _) in planned.items():
-        there, base = found.get(mgid), values.pkey & PARTITION_MASK
-        differing_values = tuple(name for name in _WORDS if there and getattr(values, name) != getattr(there, name))
+        actual, base = found.get(mgid), values.pkey & PARTITION_MASK
+        differing_values = tuple(name for name in _WORDS if actual and getattr(values, name) != getattr(actual, name))
         state, message = "unknown", NOT_ASKED
         if groups is not None:
-            state, message = _judge(mgid, base, values, there, differing_values, populated, own)
-        findings.append(GroupFinding(mgid, base, _name(policy, base), state, values, there, message, differing_values))
+            state, message = _judge(mgid, base, values, actual, differing_values, populated, own)
+        findings.append(GroupFinding(mgid, base, _name(policy, base), state, values, actual, message, differing_values))
     return findings + [
         _unexpected(policy, mgid, values)
         for mgid, values in sorted(found.items())
@@ -156,8 +159,8 @@ def compare_groups(
 
 
 def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | None:
-    """Return the partitions that have a member on the fabric; None when part of it could not be read, or when the
-    policy depends on the subnet manager's port and that is not known."""
+    """Return the numbers of the partitions that have a member on *fabric* by *policy*. None if a part of the fabric
+    could not be read, or if the policy depends on the subnet manager's port and that is not known."""
     manager = find_sm_port(fabric)
     if fabric.troubles or (manager is None and policy.names_the_sm):
         return None
@@ -167,16 +170,14 @@ def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | N
 
 
 def count_states(findings: Iterable[GroupFinding]) -> dict[str, int]:
-    """Return the number of findings of each state, 0 included."""
+    """Return the number of findings for each state, also for states without any."""
     counts = Counter(finding.state for finding in findings)
     return {state: counts[state] for state in get_args(GroupState)}
 
 
 def _planned_groups(policy: Policy) -> dict[int, tuple[GroupValues, Collection[int]]]:
-    """Return the groups that OpenSM makes of a policy, by MGID, each with the scopes in its flags.
-
-    Of two with one MGID it is the first, as OpenSM keeps it.
-    """
+    """Return (values, scopes in its flags) of each group that OpenSM makes of a policy, by MGID. Of several groups with
+    the same MGID the first counts, as in OpenSM."""
     planned: dict[int, tuple[GroupValues, Collection[int]]] = {}
     for definition in policy.definitions:
         for mgid, flags, q_key in definition.made_groups():
@@ -209,13 +210,18 @@ def _judge(
     populated: Collection[int] | None,
     own: Collection[int] | None,
 ) -> tuple[GroupState, str]:
-    """Return the state and the message of a finding."""
+    """Return the state and the message of a finding. *own*: the partitions of the port that queried the SA, None if not
+    known; the other arguments as in `compare_groups` and `GroupFinding`.
+    """
     if found is not None and differing_values:
         return "differs", "; ".join(_difference(name, planned, found) for name in differing_values)
     if found is not None:
         return "as-planned", "as the policy says"
     if populated is not None and base not in populated:
-        return "no-member", "missing: no member of the partition is on the fabric, so OpenSM drops it with its groups"
+        return (
+            "no-member",
+            "missing: no member of the partition is on the fabric, so OpenSM drops the partition with its groups",
+        )
     if own is not None and base not in own:
         message = (
             f"not shown to this port, which has no P_Key of partition 0x{base:04x}: OpenSM shows a group only to ports "
@@ -242,6 +248,7 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
 
 
 def _not_realizable(values: GroupValues) -> Iterator[str]:
+    """Yield the reasons for which OpenSM cannot make a group with these values."""
     if values.mtu not in MTU_BYTES:
         yield f"mtu={values.mtu} is not an MTU code, and OpenSM does not create such a group"
     if values.rate not in RATE_GBPS:
@@ -268,5 +275,5 @@ def _unexpected(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:
 
 
 def _is_broadcast(mgid: int) -> bool:
-    """Return whether *mgid* is that of an IPv4 broadcast group, in whatever scope, with or without the full bit."""
+    """Return whether *mgid* is that of an IPv4 broadcast group, of any scope, with or without the full bit."""
     return with_scope(mgid, 0) & ~_P_KEY_BITS == with_scope(broadcast_mgid(0), 0) & ~_P_KEY_BITS

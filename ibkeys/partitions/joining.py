@@ -1,12 +1,13 @@
-"""The members of a partition that can join its IPoIB broadcast group, and so whether the partition keeps drivers out.
+"""Finding the members of a partition that can join its IPoIB broadcast group, and whether the partition keeps IPoIB
+out.
 
-An interface of IPoIB runs only where it has joined the broadcast group. So a partition without IPoIB has no such group;
-but any member may have one made by the SA. A group that the subnet manager itself makes, with an MTU or a rate that no
-member's link has, exists already and cannot be joined.
+An IPoIB interface runs only after it has joined the broadcast group of its partition. Without IPoIB in the policy there
+is no such group, but any member may have the SA make one. A group that the subnet manager itself makes, with an MTU or
+a rate above that of every member's link, exists already and cannot be joined, so it keeps all IPoIB drivers out.
 
-Source: opensm osm_sa_mcmember_record.c (validate_port_caps: a join is refused where the port's rate or MTU is below the
-group's; observed with 3.3.23: status 0x0200). Its versions compare NeighborMTU or MTUCap, so values between the two are
-unknown. Pure.
+Source: opensm osm_sa_mcmember_record.c (validate_port_caps refuses a join if the rate or MTU of the port is below that
+of the group; observed with 3.3.23: status 0x0200). Some versions of OpenSM compare NeighborMTU and others MTUCap, so
+the answer for an MTU between the two is not known. The functions are pure.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ _MOST_MTU: Final = max(MTU_BYTES)
 
 @dataclass(frozen=True, slots=True)
 class Refusal:
-    """A member that cannot join, and why. ``is_certain``: False where versions of OpenSM differ."""
+    """A member that cannot join, and why. ``is_certain``: false if versions of OpenSM differ in this case."""
 
     port: Port
     reason: str
@@ -39,11 +40,13 @@ class Refusal:
 
 @dataclass(frozen=True, slots=True)
 class Joins:
-    """The joins of one partition.
+    """The members of one partition that can or cannot join its broadcast group.
 
-    ``group``: its broadcast group in the SA, None if the SA shows none; ``is_visible``: whether the SA would show it to
-    the port that queried. ``members``: the channel adapters' ports with its P_Key; ``unread``: how many attributes of
-    the fabric could not be read, so that there may be more members.
+    ``base`` and ``name``: the number and name of the partition. ``ipoib``: whether the policy marks it ipoib.
+    ``group``: its broadcast group in the SA, None if the SA shows none. ``is_visible``: whether the SA would show the
+    group to the port that queried. ``members``: the ports of channel adapters with a P_Key of the partition.
+    ``refused``: the members that cannot join. ``unread``: the number of attributes of the fabric that could not be
+    read, so that there may be more members.
     """
 
     base: int
@@ -57,7 +60,7 @@ class Joins:
 
     @property
     def keeps_out(self) -> bool | None:
-        """Whether no member can join, now or by making the group; None where that is not known."""
+        """Whether no member can join, nor have the SA make the group; None if that is not known."""
         if self.group is None:
             return False if self.is_visible else None
         if not self.members and not self.unread:
@@ -89,8 +92,8 @@ class Joins:
         return f"{who} {sure} its group ({reasons})"
 
     def _advice(self) -> str:
-        """Return how the policy can keep drivers out, "" if no group could, because its members have the highest
-        values."""
+        """Return the end of a message: how the policy can keep drivers out. "" if no group can, because the members
+        have the highest MTU and rate, or if these are not known."""
         infos = [info for port in self.members if (info := port.port_info) is not None]
         if not infos or self.unread:
             return ""
@@ -106,7 +109,7 @@ class Joins:
         return f". A group that none of them can join prevents this: ipoib, {flag} in the policy"
 
     def to_json(self) -> dict[str, Any]:
-        """Return it as the JSON document has it."""
+        """Return the result as the JSON document has it."""
         return {
             "partition": f"0x{self.base:04x}",
             "name": self.name,
@@ -125,39 +128,40 @@ class Joins:
 def find_joins(
     policy: Policy, findings: Iterable[GroupFinding], fabric: Topology, own_p_keys: Collection[int]
 ) -> list[Joins]:
-    """Return the joins of each partition of *policy*, in its order.
+    """Return the joins of each partition of *policy*, in the order of the policy.
 
-    *findings*: of `compare_groups`, with the SA's groups. *own_p_keys*: of the port that queried the SA. *fabric*: read
-    with P_Key tables.
+    *findings*: the result of `compare_groups` with groups of the SA. *fabric*: swept with its P_Key tables.
+    *own_p_keys*: the P_Keys of the port that queried the SA.
     """
     own = {key & PARTITION_MASK for key in own_p_keys}
-    drivers_ask_for = (each for each in findings if each.is_broadcast and each.mgid >> 80 & FULL_BIT)
-    groups = {each.base: each for each in drivers_ask_for if each.found is not None}
+    joinable = (each for each in findings if each.is_broadcast and each.mgid >> 80 & FULL_BIT)
+    groups = {each.base: each for each in joinable if each.found is not None}
     hosts = [port for port in fabric.end_ports() if port.node.type == NodeType.CA and port.is_linked]
     unread = len(fabric.troubles)
-    found = []
+    joins = []
     for partition in policy.partitions:
         base, group = partition.base, groups.get(partition.base)
         members = tuple(port for port in hosts if any(key.partition == base for _, key in port.occupied or ()))
         refused = tuple(each for port in members if group is not None and (each := _refusal(port, group)) is not None)
-        visible = base in own
-        found.append(Joins(base, partition.name, partition.ipoib, group, visible, members, refused, unread))
-    return found
+        is_visible = base in own
+        joins.append(Joins(base, partition.name, partition.ipoib, group, is_visible, members, refused, unread))
+    return joins
 
 
 def _refusal(port: Port, group: GroupFinding) -> Refusal | None:
+    """Return why *port* cannot join *group*; None if it can, or if that is not known. *group* must be in the SA."""
     info, wanted = port.port_info, group.found
     assert wanted is not None
     if info is None:
         return None
     if info.mtu_cap < wanted.mtu or info.neighbor_mtu < wanted.mtu:
-        least = f"MTU {mtu_in_words(info.neighbor_mtu)}, {mtu_in_words(wanted.mtu)} wanted"
-        return Refusal(port, least, info.mtu_cap < wanted.mtu)
-    have, need = link_rate(info), rate_of_code(wanted.rate)
-    if need is None:
+        reason = f"MTU {mtu_in_words(info.neighbor_mtu)}, {mtu_in_words(wanted.mtu)} wanted"
+        return Refusal(port, reason, info.mtu_cap < wanted.mtu)
+    own_rate, group_rate = link_rate(info), rate_of_code(wanted.rate)
+    if group_rate is None:
         return None
-    if have is None:
+    if own_rate is None:
         return Refusal(port, "the rate of its link has no known meaning", False)
-    if have < need:
-        return Refusal(port, f"rate {have:g} Gb/s, {rate_in_words(wanted.rate)} wanted", True)
+    if own_rate < group_rate:
+        return Refusal(port, f"rate {own_rate:g} Gb/s, {rate_in_words(wanted.rate)} wanted", True)
     return None

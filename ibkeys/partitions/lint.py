@@ -1,6 +1,6 @@
-"""Lints: settings that OpenSM accepts, but the author may not have meant.
+"""Finding settings of a policy that OpenSM accepts, but that the author may not have meant.
 
-Problems that the reader finds at a single word are among `Policy.warnings`; here are those of the whole file.
+The reader finds problems of single words (`Policy.warnings`). This module finds those that concern several lines.
 """
 
 from __future__ import annotations
@@ -20,21 +20,22 @@ from ibkeys.partitions.model import (
     ProblemSeverity,
 )
 
-# Two ports that no file names: they show the memberships of the SM's port and of another by keywords alone.
+# Two ports that no file can name, because a GUID has 64 bits. Their memberships are those by keywords alone: of the
+# SM's port, and of another port.
 _SM: Final = EndPort(1 << 64, "ca")
 _OTHER: Final = EndPort((1 << 64) + 1, "ca")
 
 
 def lint(policy: Policy) -> tuple[PolicyProblem, ...]:
     """Return all problems of a policy, those of the reader included, in the order of the file."""
-    found = [*policy.errors, *policy.warnings]
+    problems = [*policy.errors, *policy.warnings]
     for partition in policy.partitions:
-        found += _of_partition(partition)
+        problems += _of_partition(partition)
     if policy.accepted and not policy.leaves_open(DEFAULT_PARTITION):
-        found += _of_the_sm(policy)
-    found += _same_names(policy)
-    found += _pinned_twice(policy)
-    return tuple(sorted(found))
+        problems += _of_the_sm(policy)
+    problems += _same_names(policy)
+    problems += _pinned_twice(policy)
+    return tuple(sorted(problems))
 
 
 def _problem(at: MemberRule | Definition, severity: ProblemSeverity, code: str, message: str) -> PolicyProblem:
@@ -58,8 +59,8 @@ def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
         )
     if not partition.rules:
         yield _problem(first, "note", "no-member", f"partition {number} has no member; OpenSM drops it")
-    yield from _order(partition)
-    yield from _strength(partition)
+    yield from _overridden_items(partition)
+    yield from _isolation(partition)
     for definition in partition.definitions:
         yield from _useless_flags(definition)
     both = next((rule for rule in partition.rules if rule.membership == "both"), None)
@@ -69,8 +70,8 @@ def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
         )
 
 
-def _order(partition: Partition) -> Iterator[PolicyProblem]:
-    """Yield the items that an earlier or later item makes useless: the last one that names a port decides."""
+def _overridden_items(partition: Partition) -> Iterator[PolicyProblem]:
+    """Yield a problem for each item that a later one overrides or repeats: the last item that names a port decides."""
     by_guid: dict[int, MemberRule] = {}
     named: list[MemberRule] = []
     for rule in partition.rules:
@@ -102,7 +103,8 @@ def _is_default(partition: Partition) -> bool:
     return partition.base == DEFAULT_PARTITION
 
 
-def _strength(partition: Partition) -> Iterator[PolicyProblem]:
+def _isolation(partition: Partition) -> Iterator[PolicyProblem]:
+    """Yield a problem if the partition isolates no port, or if its members cannot talk to each other."""
     rules, first = partition.rules, partition.definitions[0]
     number = f"0x{partition.base:04x}"
     if _is_default(partition):
@@ -142,7 +144,9 @@ def _useless_flags(definition: Definition) -> Iterator[PolicyProblem]:
 
 
 def _of_the_sm(policy: Policy) -> Iterator[PolicyProblem]:
-    """Yield the mistake that the SM becomes a limited member, which no limited member can reach."""
+    """Yield a problem if the SM's port becomes a limited member of the default partition, where limited members cannot
+    reach it.
+    """
     default = policy.partition(DEFAULT_PARTITION)
     resolution = resolve(policy, [_SM, _OTHER], _SM.guid)
     members = next(each for each in resolution.memberships if each.base == DEFAULT_PARTITION)
@@ -173,7 +177,7 @@ def _same_names(policy: Policy) -> Iterator[PolicyProblem]:
 
 
 def _pinned_twice(policy: Policy) -> Iterator[PolicyProblem]:
-    """Yield ports for which two partitions demand index 0: the last of them gets it."""
+    """Yield a problem for each item for which two partitions demand index 0. The last of them gets it."""
     pinned: dict[tuple[str, int], tuple[int, MemberRule]] = {}
     for definition in policy.definitions:
         for rule in definition.rules if definition.indx0 else ():

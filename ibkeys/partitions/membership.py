@@ -1,6 +1,7 @@
 """Resolving a policy for the ports of a fabric, as OpenSM's partition manager does: the members of each partition.
 
-Pure: no tables yet, no order but that of the rules. Source: opensm osm_prtn.c, osm_prtn_config.c.
+The functions are pure. `ibkeys.partitions.opensm_tables` makes tables of the result. Source: opensm osm_prtn.c,
+osm_prtn_config.c.
 """
 
 from __future__ import annotations
@@ -28,21 +29,21 @@ KIND_OF: Final[dict[str, PortKind]] = {"ALL_CAS": "ca", "ALL_SWITCHES": "switch"
 
 @dataclass(frozen=True, slots=True)
 class EndPort:
-    """The properties of a port on which membership depends: the port GUID (of a switch: that of port 0), the kind of
-    node."""
+    """The properties of an end port on which its memberships depend: the port GUID (of a switch that of port 0), and
+    the kind of its node."""
 
     guid: int
     kind: PortKind
 
 
 def end_ports_of(ports: Iterable[Port]) -> list[EndPort]:
-    """Return these properties of *ports*; a port whose GUID could not be read is left out."""
+    """Return the `EndPort` of each of *ports*. A port whose GUID could not be read is left out."""
     return [EndPort(port.guid, cast(PortKind, port.node.type_name)) for port in ports if port.guid]
 
 
 @dataclass(frozen=True, slots=True)
 class PartitionMembers:
-    """The members of one partition, as port GUIDs. A port is in both sets only with allow_both_pkeys."""
+    """The members of one partition, as sets of port GUIDs. A port is in both sets only with allow_both_pkeys."""
 
     base: int
     name: str
@@ -52,11 +53,12 @@ class PartitionMembers:
 
 @dataclass(frozen=True)
 class Resolution:
-    """Memberships in the order of OpenSM's table, by the number with its bytes swapped.
+    """The members of all partitions by a policy.
 
-    ``index0``: port GUID → the P_Key that ``indx0`` demands at index 0 there. ``unmatched``: items that name a GUID
-    which is not an end port of the fabric, each once. ``fallback``: there is no file, or OpenSM refuses it: every port
-    is a full member.
+    ``memberships``: the partitions that have members, in the order of OpenSM's table (`table_order`). ``index0``: by
+    port GUID, the P_Key that ``indx0`` demands at index 0. ``unmatched``: for each GUID that the policy names but no
+    end port of the fabric has, the first item with it. ``fallback``: true if there is no file or OpenSM refuses it, so
+    that every port is a full member of the default partition.
     """
 
     memberships: tuple[PartitionMembers, ...]
@@ -66,7 +68,8 @@ class Resolution:
 
     @cached_property
     def by_port(self) -> dict[int, tuple[PKey, ...]]:
-        """Port GUID → its P_Keys in the order in which OpenSM places them: by partition, limited before full."""
+        """The P_Keys of each port, by port GUID, in the order in which OpenSM places them: by `table_order` of the
+        partition, limited before full."""
         keys: dict[int, list[PKey]] = {}
         for membership in self.memberships:
             for guids, key in (
@@ -75,12 +78,15 @@ class Resolution:
             ):
                 for guid in guids:
                     keys.setdefault(guid, []).append(key)
-        return {guid: tuple(found) for guid, found in keys.items()}
+        return {guid: tuple(listed) for guid, listed in keys.items()}
 
 
 def uncertain_partitions(policy: Policy, knows_sm: bool = False) -> frozenset[int]:
-    """Return the partitions whose members are not known: those that the policy leaves open and, if the SM's port is not
-    known, those whose members depend on it."""
+    """Return the numbers of the partitions whose members are not known.
+
+    These are the partitions whose members the policy does not state, and, unless *knows_sm*, those whose members depend
+    on the SM's port.
+    """
     if knows_sm:
         return policy.open_partitions
     named = {each.base for each in policy.partitions if any(rule.who == "SELF" for rule in each.rules)}
@@ -95,39 +101,40 @@ def resolve(
     *,
     emulate_fallback: bool = False,
 ) -> Resolution:
-    """Return the members of each partition when OpenSM on *sm_port_guid* (None: unknown, ``SELF`` is no port) reads
-    *policy*.
+    """Return the members of each partition if OpenSM reads *policy* for the end ports *ports*.
 
-    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and applies the file's items after it. Later items
-    have precedence over earlier ones, across definitions. *allow_both* is OpenSM's allow_both_pkeys; without it
-    ``both`` means full. Partitions without a member, and those that the policy leaves open, are left out. *policy*
-    None: there is no file, and every port is a full member.
+    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and then applies the items of the file. Later items
+    override earlier ones, also of other definitions. Partitions without a member are left out. *policy* None: there is
+    no file, so every port is a full member of the default partition. *sm_port_guid*: the port GUID of the subnet
+    manager; with None, ``SELF`` names no port. *allow_both*: OpenSM's allow_both_pkeys; without it ``both`` means full.
 
-    Raises FileFormatError for a policy that OpenSM would refuse, unless *emulate_fallback*: then every port is a full
-    member of the default partition, as in OpenSM.
+    Raises FileFormatError for a policy that OpenSM would refuse. With *emulate_fallback* the result is then that of
+    OpenSM: every port is a full member of the default partition.
     """
-    tables = _Tables({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
+    memberships = _Memberships({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
     if policy is not None and not emulate_fallback:
         policy.require_accepted()
     if policy is not None:
         if not policy.leaves_open(DEFAULT_PARTITION):
-            tables.add(DEFAULT_PARTITION, tables.everybody, "limited", indx0=False)
-            tables.add(DEFAULT_PARTITION, tables.sm, "full", indx0=False)
+            memberships.add(DEFAULT_PARTITION, memberships.everybody, "limited", indx0=False)
+            memberships.add(DEFAULT_PARTITION, memberships.sm, "full", indx0=False)
         stop = min(((error.line, error.column) for error in policy.errors), default=(sys.maxsize, 0))
         for definition in policy.definitions:
             for rule in definition.rules:
                 if (rule.line, rule.column) < stop:
-                    tables.apply(definition.base, rule, definition.indx0)
+                    memberships.apply(definition.base, rule, definition.indx0)
         if policy.accepted:
-            return tables.result(policy)
-    # Of a file that it refuses OpenSM drops the members, but keeps the P_Keys at index 0 that it demands.
-    tables.full, tables.limited = {}, {}
-    tables.add(DEFAULT_PARTITION, tables.everybody, "full", indx0=False)
-    return tables.result(None)
+            return memberships.result(policy)
+    # If OpenSM refuses a file, it drops the members, but keeps the P_Keys that the file demands at index 0.
+    memberships.full, memberships.limited = {}, {}
+    memberships.add(DEFAULT_PARTITION, memberships.everybody, "full", indx0=False)
+    return memberships.result(None)
 
 
-class _Tables:
-    """The sets in OpenSM: two for each partition, and the index-0 key of each port."""
+class _Memberships:
+    """The memberships while a policy is applied, as in OpenSM: two sets of ports for each partition, and the P_Key that
+    each port must have at index 0.
+    """
 
     def __init__(self, kinds: dict[int, PortKind], sm_port_guid: int | None, allow_both: bool) -> None:
         self.allow_both = allow_both
@@ -140,7 +147,7 @@ class _Tables:
         self.unmatched: dict[int, MemberRule] = {}
 
     def apply(self, base: int, rule: MemberRule, indx0: bool) -> None:
-        """Add the ports that an item names."""
+        """Give the ports that *rule* names their membership in the partition *base*. *indx0*: at index 0."""
         if rule.who == "ALL":
             guids = self.everybody
         elif rule.who == "SELF":
@@ -154,7 +161,7 @@ class _Tables:
         self.add(base, guids, rule.membership, indx0)
 
     def add(self, base: int, guids: frozenset[int], membership: MemberWord, indx0: bool) -> None:
-        """Make *guids* members. This replaces their earlier membership, except for ``both``."""
+        """Make the ports *guids* members of the partition *base*, in place of their earlier membership there."""
         full, limited = self.full.setdefault(base, set()), self.limited.setdefault(base, set())
         if membership == "both" and self.allow_both:
             full |= guids
@@ -166,7 +173,7 @@ class _Tables:
             limited -= guids
             full |= guids
         if indx0:
-            # With both, the limited key is queued last and is the one at index 0.
+            # With both P_Keys, OpenSM queues the limited one last, so that one is at index 0.
             is_full = membership == "full" or (membership == "both" and not self.allow_both)
             self.index0.update(dict.fromkeys(guids, PKey(base | (FULL_BIT if is_full else 0))))
         elif self.index0:
@@ -175,7 +182,8 @@ class _Tables:
                     del self.index0[guid]
 
     def result(self, policy: Policy | None) -> Resolution:
-        """Return the partitions that have members."""
+        """Return the result. *policy*: has the names of the partitions; None if OpenSM has no policy that it
+        accepts."""
         names = {partition.base: partition.name for partition in policy.partitions} if policy is not None else {}
         memberships = tuple(
             PartitionMembers(

@@ -1,4 +1,4 @@
-"""The contents of a partitions.conf: definitions, the partitions they make, and the problems of the file."""
+"""The contents of a partitions.conf: its definitions, the partitions that they make, and the problems of the file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ DEFAULT_RATE: Final = 3
 DEFAULT_SCOPE: Final = 2
 IPOIB_Q_KEY: Final = 0x0B1B
 MAX_NAME: Final = 31
-"""Bytes of a partition's name that OpenSM keeps."""
+"""The number of bytes of a partition's name that OpenSM keeps."""
 _IPOIB_BROADCAST: Final = 0xFF12_401B_0000_0000_0000_0000_FFFF_FFFF
 _IP_SIGNATURES: Final = (0x401B, 0x601B)
 
@@ -27,15 +27,15 @@ ProblemSeverity = Literal["error", "warning", "note"]
 
 _WIDE_OPEN: Final = "REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
 CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
-"""Errors after which OpenSM may still accept the file, depending on leftover contents of its buffer or line."""
+"""Codes of errors with which OpenSM may still accept the file, depending on old contents of its buffer."""
 
 
 @dataclass(frozen=True, slots=True, order=True)
 class PolicyProblem:
-    """A problem of a policy file. ``line`` and ``column`` count from 1; ``code`` names the kind in the man page.
+    """A problem of a policy file. ``line`` and ``column`` count from 1. ``code``: the name of its kind in the man page.
 
-    An ``error``: OpenSM refuses the file, or its reading of the file cannot be determined. A ``warning``: it reads
-    something else than was probably meant. A ``note``: no mistake, but useful to know.
+    ``severity``: ``error`` if OpenSM refuses the file, or its reading of the file cannot be determined; ``warning`` if
+    OpenSM reads the text otherwise than its author probably meant; ``note`` if there is no mistake.
     """
 
     line: int
@@ -45,16 +45,16 @@ class PolicyProblem:
     message: str
 
     def located(self, path: str) -> str:
-        """Return ``path:line:column: severity: message [code]``, the form that compilers and editors know."""
+        """Return ``path:line:column: severity: message [code]``, as compilers write and editors understand it."""
         return f"{path}:{self.line}:{self.column}: {self.severity}: {self.message} [{self.code}]"
 
 
 @dataclass(frozen=True, slots=True)
 class GroupFlags:
-    """Flags of multicast groups as codes.
+    """The flags of a multicast group.
 
-    0 for ``mtu`` and ``rate`` means a value that could not be read, for which the default is taken. ``scopes``:
-    requested nibbles, none means link-local.
+    ``mtu`` and ``rate``: codes; 0 if the value could not be read, and then OpenSM uses the default. ``q_key``: 0 for
+    the default. ``scopes``: the wanted scope nibbles of the MGID; empty for link-local.
     """
 
     mtu: int = DEFAULT_MTU
@@ -68,10 +68,10 @@ class GroupFlags:
 
 @dataclass(frozen=True, slots=True)
 class MgidGroup:
-    """One multicast group to be made beside the broadcast group: an ``mgid=`` line.
+    """A multicast group of an ``mgid=`` line, beside the broadcast group.
 
-    ``mgid`` is the GID as OpenSM will use it, before `GroupFlags.scopes` overwrite its nibble. ``refused`` is the
-    reason why OpenSM leaves this group out, None when it does not.
+    ``mgid``: the MGID that OpenSM uses, before `GroupFlags.scopes` replace its scope nibble. ``refused``: the reason
+    for which OpenSM leaves the group out; None if OpenSM makes the group.
     """
 
     mgid: int
@@ -79,13 +79,15 @@ class MgidGroup:
     refused: str | None = None
 
     def mgids(self) -> list[int]:
-        """Return the GIDs of the groups: one for each scope, or the one that was written."""
+        """Return the MGIDs that OpenSM makes of this line: one for each scope, or ``mgid`` itself without scopes."""
         return [with_scope(self.mgid, scope) for scope in sorted(self.flags.scopes)] or [self.mgid]
 
 
 @dataclass(frozen=True, slots=True)
 class MemberRule:
-    """One item of a port list: a keyword or, with ``guid``, one port; and its membership."""
+    """One item of a port list: its ports and their membership. ``who``: a keyword, or "GUID" for the port with
+    ``guid``, which is 0 for a keyword. ``line`` and ``column`` count from 1; 0 if the item is in no file.
+    """
 
     who: Keyword | Literal["GUID"]
     guid: int
@@ -99,9 +101,12 @@ class MemberRule:
 
 @dataclass(frozen=True, slots=True)
 class Definition:
-    """One definition. ``base`` is its partition number, and ``pkey_given`` whether it is written there.
+    """One definition of a partition.
 
-    ``name`` is None for a definition without one; ``flags`` are those of the header.
+    ``name``: None if it has none. ``base``: the number of its partition. ``pkey_given``: whether that number is written
+    in the definition. ``default_membership``: that of items without one (defmember). ``flags``: the flags of its
+    header. ``groups``: its ``mgid=`` lines. ``rules``: the items of its port list. ``line`` and ``column`` count from
+    1; 0 if it is in no file.
     """
 
     name: str | None
@@ -117,7 +122,7 @@ class Definition:
     column: int = field(default=0, compare=False)
 
     def made_groups(self) -> Iterator[tuple[int, GroupFlags, int]]:
-        """Yield MGID, flags and Q_Key of the groups that OpenSM makes of the definition, the broadcast group of IPoIB
+        """Yield (MGID, flags, Q_Key) of each group that OpenSM makes of the definition, the broadcast group of IPoIB
         first."""
         if self.ipoib:
             yield broadcast_mgid(self.base), self.flags, self.flags.q_key or IPOIB_Q_KEY
@@ -128,7 +133,7 @@ class Definition:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """All definitions of one partition number, in the order of the file; the first one gives the name."""
+    """A partition: all definitions with one partition number, in the order of the file. The first gives the name."""
 
     base: int
     name: str
@@ -141,22 +146,22 @@ class Partition:
 
     @property
     def ipoib(self) -> bool:
-        """Whether a broadcast group is made for IPoIB."""
+        """Whether OpenSM makes a broadcast group for IPoIB."""
         return any(definition.ipoib for definition in self.definitions)
 
     @property
     def indx0(self) -> bool:
-        """Whether a definition wants this P_Key at index 0 of its members."""
+        """Whether any definition puts the P_Key of this partition at index 0 of its members."""
         return any(definition.indx0 for definition in self.definitions)
 
     @property
     def rules(self) -> tuple[MemberRule, ...]:
-        """The items of all port lists in order."""
+        """The items of the port lists of all definitions, in order."""
         return tuple(rule for definition in self.definitions for rule in definition.rules)
 
     @property
     def groups(self) -> tuple[MgidGroup, ...]:
-        """The ``mgid=`` lines of all definitions in order, those that OpenSM leaves out included."""
+        """The ``mgid=`` lines of all definitions, in order, including groups that OpenSM leaves out."""
         return tuple(group for definition in self.definitions for group in definition.groups)
 
 
@@ -164,11 +169,11 @@ class Partition:
 class Policy:
     """A partitions.conf as it was read or edited, or a policy that is in no file.
 
-    With errors the definitions are those that could be read, which may be shown but not used: call `require_accepted`
-    before every other use. ``data``: the bytes that were read, of an edited policy (`add_member`) those of its new
-    text, and ``digest`` their SHA-256; None and empty for a policy without a text, such as UFM's. ``says``: the
-    partitions whose members it defines; None, of a file: all, because a port that is not in a file is not a member. The
-    members of other partitions are not known, and none is added or removed.
+    If there are ``errors``, ``definitions`` has only those that could be read. They may be shown, but for any other use
+    call `require_accepted` first. ``data``: the bytes of the file, or of the edited text (`add_member`). ``digest``:
+    their SHA-256. A policy without a text, such as UFM's, has None and "". ``says``: the numbers of the partitions
+    whose members the policy states; None means all, as for a file, because a port that a file does not name is no
+    member. The members of all other partitions are not known, and ibkeys adds and removes none.
     """
 
     path: str
@@ -180,22 +185,23 @@ class Policy:
     says: frozenset[int] | None = None
 
     def leaves_open(self, base: int) -> bool:
-        """Return whether the policy does not define the members of partition *base* (the full bit is ignored)."""
+        """Return whether the policy does not state the members of the partition *base*. The full bit is ignored."""
         return self.says is not None and base & PARTITION_MASK not in self.says
 
     @cached_property
     def open_partitions(self) -> frozenset[int]:
-        """The numbers of all partitions whose members the policy does not define."""
+        """The numbers of all partitions whose members the policy does not state."""
         return frozenset() if self.says is None else frozenset(range(1, PARTITION_MASK + 1)) - self.says
 
     @property
     def accepted(self) -> bool:
-        """Whether OpenSM accepts the file. If not, it makes every port a full member of the default partition."""
+        """Whether OpenSM accepts the file. If it refuses the file, every port is a full member of the default
+        partition."""
         return not self.errors
 
     @property
     def verdict(self) -> str:
-        """The result in OpenSM of a file that has errors, in capitals."""
+        """What OpenSM would do with a file that has errors, as the end of a message in capitals."""
         uncertain = all(error.code in CANNOT_BE_TOLD for error in self.errors)
         return f"OPENSM {'MAY' if uncertain else 'WOULD'} {_WIDE_OPEN}"
 
@@ -211,20 +217,22 @@ class Policy:
         )
 
     def partition(self, base: int) -> Partition | None:
-        """Return the partition with that number (the full bit is ignored), or None."""
+        """Return the partition with the number *base*, None if the policy does not define it. The full bit is
+        ignored."""
         base &= PARTITION_MASK
         return next((partition for partition in self.partitions if partition.base == base), None)
 
     @property
     def named_guids(self) -> frozenset[int]:
-        """The GUIDs that it names."""
+        """The port GUIDs that the policy names."""
         return frozenset(
             rule.guid for definition in self.definitions for rule in definition.rules if rule.who == "GUID"
         )
 
     @property
     def names_the_sm(self) -> bool:
-        """Whether the outcome depends on which port the SM runs on: ``SELF``, or the rule that OpenSM adds itself."""
+        """Whether the members depend on the port of the SM: by ``SELF``, or by the rule that OpenSM adds to the default
+        partition."""
         default = self.partition(DEFAULT_PARTITION)
         adds_sm = not self.leaves_open(DEFAULT_PARTITION) and (
             default is None or all(rule.who != "ALL" for rule in default.rules)
@@ -242,22 +250,20 @@ class Policy:
 
 
 def partition_name(base: int, name: str | None) -> str:
-    """Return the name that OpenSM gives a partition: the part that it keeps, or the number in hex where there is none.
-
-    The default partition is named before the file is read, so it is always ``Default``.
-    """
+    """Return the name that OpenSM gives the partition *base*: the stored part of *name*, or the number in hexadecimal
+    if there is no name. OpenSM names the default partition before it reads the file, so that is always ``Default``."""
     if base == DEFAULT_PARTITION:
         return DEFAULT_NAME
     return stored_name(name) if name else f"{base:04x}"
 
 
 def stored_name(name: str) -> str:
-    """Return the part of a name that OpenSM keeps: 31 bytes."""
+    """Return the part of a name that OpenSM keeps: its first 31 bytes."""
     return name.encode("utf-8", "surrogateescape")[:MAX_NAME].decode("utf-8", "surrogateescape")
 
 
 def table_order(base: int) -> int:
-    """Return the place of a partition in OpenSM's table: by its P_Key with the two bytes swapped.
+    """Return the sort key of a partition in OpenSM's table: its number with the two bytes swapped.
 
     OpenSM sorts the number in network byte order as the host reads it, and hosts are little-endian.
     """
@@ -275,7 +281,7 @@ def is_ip_group(mgid: int) -> bool:
 
 
 def with_scope(mgid: int, scope: int) -> int:
-    """Return *mgid* with its scope nibble replaced."""
+    """Return *mgid* with the scope nibble *scope*."""
     return mgid & ~(0xF << 112) | scope << 112
 
 

@@ -1,7 +1,8 @@
-"""The P_KeyTables that OpenSM would program: the reference for `plan`, `apply --via opensm`, `harden` and `compare`.
+"""Making the P_KeyTables that OpenSM would write: the reference for `plan`, `apply --via opensm`, `harden` and
+`compare`.
 
-Tables here are mappings index → P_Key without their empty entries. Source: opensm osm_pkey_mgr.c, osm_pkey.c, and the
-tables that opensm 3.3.23 programmed.
+A table here is a mapping from index to P_Key, without empty entries. Source: opensm osm_pkey_mgr.c, osm_pkey.c, and
+tables that opensm 3.3.23 wrote.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ Entries = Mapping[int, PKey]
 
 @dataclass(frozen=True, slots=True)
 class Placement:
-    """A table, and the P_Keys for which it has no room (OpenSM's log: ERR 0512)."""
+    """A table, and ``dropped``: the P_Keys for which it has no room (OpenSM logs ERR 0512)."""
 
     entries: dict[int, PKey]
     dropped: tuple[PKey, ...] = ()
@@ -34,12 +35,13 @@ def place(
     keep_indexes: bool = True,
     remembered: Entries | None = None,
 ) -> Placement:
-    """Return the table of an end port after a sweep of OpenSM that finds *before*.
+    """Return the table of an end port after a sweep of OpenSM that reads the table *before*.
 
-    *keys* in the order of `Resolution.by_port`. *index0*: the P_Key that ``indx0`` pins, None for none. Without
-    *allow_both* a P_Key is identified by its partition, so a changed membership stays in place; with it by all 16 bits.
-    *keep_indexes* is OpenSM's keep_pkey_indexes: off, every table is packed again. *remembered*: the P_Keys that this
-    OpenSM process has placed at the port before; a freshly started process remembers nothing.
+    *keys*: the P_Keys that the port should have, in the order of `Resolution.by_port`. *index0*: the P_Key that
+    ``indx0`` pins, None for none. *allow_both*: OpenSM's allow_both_pkeys; without it OpenSM identifies a P_Key by its
+    partition, so a changed membership stays in place; with it, by all 16 bits. *keep_indexes*: OpenSM's
+    keep_pkey_indexes; without it OpenSM packs every table again. *remembered*: the P_Keys, by index, that this OpenSM
+    process has placed at the port before; a newly started process remembers none.
     """
     memory = {key: index for index, key in (remembered or {}).items()} if keep_indexes else {}
     return _Sweep(capacity, index0 or PKey(0), allow_both, before if keep_indexes else {}, memory).run(keys)
@@ -47,7 +49,11 @@ def place(
 
 @dataclass(slots=True)
 class _Sweep:
-    """OpenSM's bookkeeping for one port: the table it read, the indexes it remembers, the table it makes."""
+    """OpenSM's state for one port during a sweep.
+
+    ``before``: the table that it read. ``remembered``: the index of each P_Key that it has placed before. ``places``:
+    the index in ``before`` of each P_Key, by `identity`. ``after``: the table that it makes.
+    """
 
     capacity: int
     index0: PKey
@@ -58,9 +64,10 @@ class _Sweep:
     after: dict[int, PKey] = field(default_factory=dict)
 
     def run(self, keys: Sequence[PKey]) -> Placement:
+        """Return the new table for *keys*, in the steps in which OpenSM makes it."""
         for index, key in sorted(self.before.items()):
             known = self.places.get(self.identity(key))
-            # Of two forms of one partition the full one counts.
+            # If the table has both P_Keys of a partition, OpenSM takes the full one.
             if known is None or (not self.allow_both and self.before[known] < key):
                 self.places[self.identity(key)] = index
         updated, new = [], []
@@ -79,30 +86,32 @@ class _Sweep:
         return Placement(self.after, tuple(dropped))
 
     def identity(self, key: int) -> int:
+        """Return the number by which OpenSM identifies a P_Key: all 16 bits with allow_both_pkeys, else 15."""
         return key if self.allow_both else key & PARTITION_MASK
 
     def owns_index0(self, key: PKey) -> bool:
-        """Return whether *key* is the one that belongs at index 0."""
+        """Return whether *key* is the P_Key that belongs at index 0."""
         if self.index0:
             return self.identity(key) == self.identity(self.index0)
         return self.identity(key) == self.identity(PKey(DEFAULT_PARTITION | FULL_BIT))
 
     def has_to_move(self, key: PKey, index: int) -> bool:
-        """Return whether a key of the table is placed again: it belongs at index 0, or another key that does displaces
-        it."""
+        """Return whether *key*, which is at *index* of the table, gets a new index: because it belongs at index 0, or
+        because it is there and another P_Key belongs there."""
         if index != 0:
             return self.owns_index0(key)
         return not (self.owns_index0(key) or (not self.index0 and key.is_default))
 
     def forget(self, index: int) -> None:
-        """Forget the P_Key at *index*: one of those remembered there."""
-        for key, known in self.remembered.items():
-            if known == index:
+        """Remove one remembered P_Key with this *index*, if there is any."""
+        for key, place in self.remembered.items():
+            if place == index:
                 del self.remembered[key]
                 return
 
     def put(self, key: PKey) -> bool:
-        """Place a key that is new to the port. Return whether there was room."""
+        """Choose an index for *key*, which the port does not have or which has to move. Return whether there was
+        room."""
         index = self.remembered.get(key)
         if index is not None and (index == 0 or (self.index0 and self.owns_index0(key))):
             self.forget(index)
@@ -110,7 +119,7 @@ class _Sweep:
         if index is None:
             index = 0 if self.owns_index0(key) else max(self.remembered.values(), default=0) + 1
             if index >= self.capacity:
-                # The default P_Key that was displaced from index 0 gets no second chance.
+                # OpenSM does not look for a free index for a default P_Key that another P_Key displaced from index 0.
                 if self.identity(key) == self.identity(PKey(DEFAULT_PARTITION | FULL_BIT)):
                     return False
                 free = next((index for index in range(1, self.capacity) if index not in self.after), None)
@@ -125,23 +134,25 @@ class _Sweep:
 
 @dataclass(frozen=True, slots=True)
 class LeafTable:
-    """The table of the switch port that an end port is linked to, and whether OpenSM lets it enforce."""
+    """The table of a leaf port, and ``enforces``: whether OpenSM switches enforcement on there, if it is wanted at
+    all."""
 
     entries: dict[int, PKey]
     enforces: bool
 
 
 def packed(end_port: Entries) -> list[PKey]:
-    """Return the P_Keys that a leaf port has to let pass: those of the end port in order, without limited ones whose
-    full form is there."""
+    """Return the P_Keys that a leaf port needs: those in the table of its end port, in order, without limited P_Keys of
+    partitions of which the full P_Key is there too."""
     keys = [key for _, key in sorted(end_port.items())]
     return [key for key in keys if key.is_full or key | FULL_BIT not in keys]
 
 
 def place_leaf(before: Entries, end_port: Entries, capacity: int) -> LeafTable:
-    """Return a leaf port's table after OpenSM copied that of its end port: whole blocks; further blocks are unchanged.
+    """Return the table of a leaf port after OpenSM has copied the table *end_port* to it. *before*: its present table.
 
-    A table that is filled to the end of its last block, or overflows, does not enforce (log: ERR 0507).
+    OpenSM writes whole blocks, and leaves later blocks unchanged. If the P_Keys fill the last block to its end or
+    overflow, OpenSM lets the port not enforce (it logs ERR 0507).
     """
     room = -(-capacity // P_KEYS_PER_BLOCK) * P_KEYS_PER_BLOCK
     keys = packed(end_port)

@@ -1,5 +1,5 @@
-"""Reader of OpenSM's partitions.conf. It accepts the files that OpenSM 3.3 accepts, and reports every mistake with line
-and column.
+"""Reading OpenSM's partitions.conf. The reader accepts the files that OpenSM 3.3 accepts, and reports every mistake
+with its line and column.
 
     file       = { definition }
     definition = header ":" portlist ";"            the ":" is on the line on which the header starts
@@ -7,10 +7,10 @@ and column.
     portlist   = { item ( "," | newline ) }
     item       = member [ "=" membership ] | "mgid=" GID { "," flag "=" value }, which takes the rest of its line
 
-A shortened word matches, case matters, ``#`` begins a comment anywhere. Where OpenSM would read bytes left over in its
-buffer, the result cannot be predicted, so that is an error here. After an error reading goes on, to find the next one;
-no part of a file with an error is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and files given to opensm
-3.3.23.
+Words may be abbreviated, case matters, and ``#`` begins a comment anywhere. Where OpenSM would read old bytes of its
+buffer, its result cannot be predicted, so that is an error here. The reader continues after an error, to find the next
+one, but no part of a file with an error is ever used. Source: opensm osm_prtn_config.c, osm_prtn.c, and tests with
+opensm 3.3.23.
 """
 
 from __future__ import annotations
@@ -46,21 +46,21 @@ from ibkeys.partitions.words import BLANKS, abbreviates, c_number
 from ibkeys.printable import shortened
 
 MAX_LINE: Final = 4094
-"""Bytes in a line without its newline. OpenSM splits a longer line at this length."""
+"""The largest number of bytes in a line, without its newline. OpenSM splits a longer line at this length."""
 _LAST_AUTOMATIC: Final = 0x7FFE
 
 _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF")
 
 
 def read_policy(path: str | Path) -> Policy:
-    """Read a policy file; the result has the problems of its text. Raises FileFormatError if it cannot be read."""
+    """Return the policy in a file, with the problems of its text. Raises FileFormatError if the file cannot be read."""
     with files.told_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
         data = files.read_bytes(path, files.LARGE)
     return parse_policy(data, str(path))
 
 
 def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
-    """Read a policy from memory; *path* is the file name in messages."""
+    """Return the policy in *text*, with the problems of the text. *path*: the name of the file in messages."""
     data = text.encode("utf-8", "surrogateescape") if isinstance(text, str) else text
     reader = _Reader()
     reader.read(data)
@@ -75,13 +75,18 @@ def parse_policy(text: str | bytes, path: str = "<text>") -> Policy:
 
 
 class _Reader:
+    """Reads one file. The methods keep OpenSM's state: ``open`` is the definition that has not ended yet; ``bases`` has
+    the names of partitions by number, ``names`` the numbers by name; ``picked`` has the numbers that OpenSM picked by
+    itself.
+    """
+
     def __init__(self) -> None:
         self.definitions: list[Definition] = []
         self.remarks = Remarks()
         self.open: Definition | None = None
         self.groups: list[MgidGroup] = []  # those of the open definition
         self.rules: list[MemberRule] = []
-        self.skipping = False  # after a mistake in a header: to the next semicolon
+        self.skipping = False  # after a mistake in a header, up to the next semicolon
         self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}
         self.names = {DEFAULT_NAME: DEFAULT_PARTITION}
         self.last_automatic = 0
@@ -153,7 +158,9 @@ class _Reader:
             )
 
     def read_piece(self, code: str, at: int, stop: int, *, closed: bool, comment: str | None) -> None:
-        """Read one line's part of one definition, ``code[at:stop]``, and the comment right behind it, if any."""
+        """Read ``code[at:stop]``, the part of a definition on one line. *closed*: a semicolon follows. *comment*: the
+        comment that follows instead, None if there is none.
+        """
         if self.skipping:
             return
         if self.open is None:
@@ -190,7 +197,9 @@ class _Reader:
     # --- the head of a definition ------------------------------------------------------------------------------------
 
     def read_header(self, code: str, at: int, colon: int) -> bool:
-        """Read ``code[at:colon]`` and open the definition. Return whether OpenSM would."""
+        """Read ``code[at:colon]``, the header of a definition, and open the definition. Return whether OpenSM would
+        accept the header.
+        """
         first, *flags = pairs(code, at, colon)
         head = Definition(None, 0)
         for pair in flags:
@@ -209,7 +218,7 @@ class _Reader:
             self.check_key(key, number.value, number.octal, number.negative)
         pkey_given = bool(base)
         if not base:
-            known = self.names.get(name) if name else None  # of several the first in OpenSM's table
+            known = self.names.get(name) if name else None  # if several have this name, the first in OpenSM's table
             base = known or self.next_automatic()
             if not base:
                 self.remarks.error(
@@ -222,8 +231,8 @@ class _Reader:
                 )
         self.check_name(first.name, name, base, pkey_given)
         if base not in self.bases:
-            kept = self.bases[base] = partition_name(base, name)
-            self.names[kept] = min(base, self.names.get(kept, base), key=table_order)
+            stored = self.bases[base] = partition_name(base, name)
+            self.names[stored] = min(base, self.names.get(stored, base), key=table_order)
         if head.ipoib:
             self.mgids.add(broadcast_mgid(base))
         line, column = self.remarks.line, at + 1
@@ -231,7 +240,8 @@ class _Reader:
         return True
 
     def next_automatic(self) -> int:
-        """Return the P_Key that OpenSM picks: it counts from 1 and skips those in use; 0 when there is none left."""
+        """Return the number that OpenSM picks for a partition: it counts from 1 and skips numbers in use. 0 if none is
+        left."""
         while self.last_automatic < _LAST_AUTOMATIC:
             self.last_automatic += 1
             if self.last_automatic not in self.bases:

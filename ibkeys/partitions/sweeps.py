@@ -1,6 +1,6 @@
 """Simulating a running OpenSM over a series of policies: the P_KeyTables of all end ports after each sweep.
 
-Pure: policies in, tables out. How one table is made: `ibkeys.partitions.opensm_tables`.
+Nothing is sent or read. `ibkeys.partitions.opensm_tables` makes each single table.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from ibkeys.partitions.opensm_tables import Entries, Placement, place
 
 @dataclass(slots=True)
 class Sweeps:
-    """An OpenSM on *sm_port_guid*, and the ports whose tables it writes.
+    """A simulated OpenSM, and the ports whose tables it writes.
 
-    ``tables``: the table of each port; ``capacity``: its entries; both by port GUID. ``allow_both`` and
-    ``keep_indexes`` are OpenSM's allow_both_pkeys and keep_pkey_indexes. ``remembered``: the P_Keys that this OpenSM
-    process has placed or found at each port, by index; nothing after a start. It decides the index of a new P_Key. For
-    a process that is already running it is not known.
+    ``ports``: all end ports. ``sm_port_guid``: the port of the OpenSM, None if not known. ``tables``: the present table
+    of each port, by port GUID; ``capacity``: its number of entries. ``allow_both`` and ``keep_indexes``: OpenSM's
+    allow_both_pkeys and keep_pkey_indexes. ``remembered``: by port GUID, the P_Keys by index that this OpenSM process
+    has placed or found at the port; they decide the index of a new P_Key. Empty for a newly started process; nobody
+    knows them for a process that runs already.
     """
 
     ports: Iterable[EndPort]
@@ -33,14 +34,16 @@ class Sweeps:
     remembered: dict[int, dict[int, PKey]] = field(default_factory=dict)
 
     def sweep(self, policy: Policy | None) -> dict[int, Placement]:
-        """Let OpenSM read *policy*, None for a missing file, and return the new table of each port."""
-        found = resolve(policy, self.ports, self.sm_port_guid, self.allow_both, emulate_fallback=True)
+        """Let OpenSM read *policy* (None: there is no file) and write all tables. Return the new table of each port, by
+        port GUID, and store it in ``tables``.
+        """
+        resolution = resolve(policy, self.ports, self.sm_port_guid, self.allow_both, emulate_fallback=True)
         placed = {
             guid: place(
                 before,
-                found.by_port.get(guid, ()),
+                resolution.by_port.get(guid, ()),
                 self.capacity[guid],
-                found.index0.get(guid),
+                resolution.index0.get(guid),
                 allow_both=self.allow_both,
                 keep_indexes=self.keep_indexes,
                 remembered=self.remembered.get(guid),

@@ -1,4 +1,5 @@
-"""The words and numbers of partitions.conf as OpenSM's C reads them, and the meaning of their codes."""
+"""Reading words and numbers of partitions.conf as OpenSM's C code does, and the meaning of the codes for MTU and
+rate."""
 
 from __future__ import annotations
 
@@ -35,7 +36,7 @@ RATE_GBPS: Final = {
     23: "800",
     24: "1200",
 }
-"""Rate code → Gb/s."""
+"""Rate code → Gb/s, as text."""
 
 SCOPES: Final = {1: "interface-local", 2: "link-local", 5: "site-local", 8: "organization-local", 14: "global"}
 """Scope nibble of a multicast GID → its name (RFC 4291, 2.7)."""
@@ -49,8 +50,11 @@ _MAX: Final = (1 << 64) - 1
 
 @dataclass(frozen=True, slots=True)
 class ParsedNumber:
-    """The result of C's strtoull(text, &end, 0): the value, the rest of the text, and whether digits and a sign were
-    found."""
+    """The result of C's strtoull(text, &end, 0).
+
+    ``value``: the number, 0 if there is none. ``rest``: the text after it. ``found``: whether there is a number.
+    ``octal``: whether it is read as octal because of a leading 0. ``negative``: whether it has a minus sign.
+    """
 
     value: int
     rest: str
@@ -60,7 +64,9 @@ class ParsedNumber:
 
 
 def c_number(text: str) -> ParsedNumber:
-    """Read *text* as strtoull does with base 0: ``0x`` hexadecimal, a leading 0 octal, else decimal; a minus wraps."""
+    """Return the number at the beginning of *text*, as strtoull with base 0 reads it: ``0x`` hexadecimal, a leading 0
+    octal, else decimal. A negative number is counted down from 2**64, and one that is too large becomes 2**64 - 1.
+    """
     match = _NUMBER.match(text)
     if not match:
         return ParsedNumber(0, text, found=False)
@@ -76,34 +82,35 @@ def c_number(text: str) -> ParsedNumber:
 
 
 def abbreviates(word: str, full: str) -> bool:
-    """Return whether OpenSM takes *word* for *full*: it compares only as many characters as were written."""
+    """Return whether OpenSM reads *word* as *full*. It compares only as many characters as *word* has, so "" matches
+    too."""
     return full.startswith(word)
 
 
 def mtu_in_words(code: int) -> str:
-    """Return ``4096 bytes`` for 5."""
+    """Return an MTU code in words: ``4096 bytes`` for 5, ``no MTU code (9)`` for 9."""
     size = MTU_BYTES.get(code)
     return f"{size} bytes" if size else f"no MTU code ({code})"
 
 
 def rate_in_words(code: int) -> str:
-    """Return ``40 Gb/s`` for 7."""
+    """Return a rate code in words: ``40 Gb/s`` for 7, ``no rate code (1)`` for 1."""
     rate = RATE_GBPS.get(code)
     return f"{rate} Gb/s" if rate else f"no rate code ({code})"
 
 
 def scope_in_words(nibble: int) -> str:
-    """Return ``link-local`` for 2."""
+    """Return the name of a scope nibble: ``link-local`` for 2, ``scope 3`` for 3."""
     return SCOPES.get(nibble, f"scope {nibble}")
 
 
 def rate_of_code(code: int) -> float | None:
-    """Return the rate of a code; None for an unknown code."""
+    """Return the rate of a code in Gb/s; None for an unknown code."""
     text = RATE_GBPS.get(code)
     return None if text is None else float(text)
 
 
 def code_above(rate: float) -> int | None:
-    """Return the lowest code of a rate above *rate*, which older subnet managers are most likely to know; None if there
-    is none."""
+    """Return the lowest code whose rate is above *rate* (Gb/s); None if there is none. Older subnet managers are most
+    likely to know the lowest code."""
     return min((code for code, text in RATE_GBPS.items() if float(text) > rate), default=None)

@@ -63,7 +63,9 @@ def _live_policy(fabric: Topology, own_guid: int) -> PolicySource | None:
     """Return the policy of the master SM of *fabric*, if there is one master, its OpenSM runs on this host, and the
     file can be read; else None. The digest is "" if there is no file. *own_guid*: the GUID of the port that did the
     sweep."""
-    master = join(managers_of(fabric), [report_on_host(THIS_HOST, socket=own_socket())], [own_guid]).master_instance()
+    master = join_reports(
+        managers_of(fabric), [report_on_host(THIS_HOST, socket=own_socket())], [own_guid]
+    ).master_instance()
     if master is None:
         return None
     file, policy = master.files["policy"], master.policy

@@ -155,7 +155,7 @@ def _by_guid(ports_of_words: PortsOfWords, memberships: Mapping[str, M]) -> dict
     for word, guids in ports_of_words.guids.items():
         for guid in guids:
             if by_guid.setdefault(guid, memberships[word]) != memberships[word]:
-                port = ports_of_words.known.shown(guid)
+                port = ports_of_words.known.text_of(guid)
                 raise UsageError(f"{port}: two names select it with different memberships; one of them is {word!r}")
     return by_guid
 

@@ -1,1 +1,2 @@
-"""Editing a partitions.conf in place: ports in and out of partitions, every other byte as it was."""
+"""Editing a partitions.conf in place: adding ports to partitions and removing them, with every other byte left as it
+is."""

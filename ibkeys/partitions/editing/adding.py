@@ -1,7 +1,7 @@
-"""New items at the end of a definition, new definitions at the end of a file, other memberships in place.
+"""Adding items to a definition and definitions to a file, and changing memberships in place.
 
-The semicolon goes behind the last new item, where OpenSM wants it: never alone on its line. Comments stay on the lines
-on which they are.
+New items go to the end of a definition, and new definitions to the end of the file. The semicolon moves behind the last
+new item, because OpenSM refuses a semicolon alone on its line. Comments stay on their lines.
 """
 
 from __future__ import annotations
@@ -19,7 +19,8 @@ _INDENT: Final = "    "
 
 
 def block(rules: Sequence[MemberRule], labels: Mapping[int, str], indent: str = _INDENT) -> str:
-    """Return *rules* one on each line, closed, with the names of ports that *labels* has as comments."""
+    """Return *rules* as text, one on each line, ended by a semicolon. *labels*: names of ports by GUID, for
+    comments."""
     lines = []
     for at, rule in enumerate(rules, 1):
         label = labels.get(rule.guid) if rule.who == "GUID" else None
@@ -31,7 +32,8 @@ def block(rules: Sequence[MemberRule], labels: Mapping[int, str], indent: str = 
 def append_items(
     text: PolicyText, definition: Definition, rules: Sequence[MemberRule], labels: Mapping[int, str]
 ) -> list[TextEdit]:
-    """Return the edits that put *rules* at the end of a definition, where they have precedence over earlier items."""
+    """Return the edits that put *rules* at the end of a definition, where they override earlier items. *labels*: as in
+    `block`."""
     lines = text.body(definition)
     new = block(rules, labels, _indent(text, lines))
     last = lines[-1]
@@ -46,7 +48,9 @@ def append_items(
 def append_definition(
     text: PolicyText, last: Definition | None, head: str, rules: Sequence[MemberRule], labels: Mapping[int, str]
 ) -> list[TextEdit]:
-    """Return the edits that put a new definition at the end of the file, whose last one is *last*."""
+    """Return the edits that put a new definition at the end of the file. *last*: the present last definition, None for
+    an empty file. *head*: the text of the new header, without its colon. *labels*: as in `block`.
+    """
     whole = text.text
     edits = _close(text, last) if last is not None else []
     gap = "" if not whole or whole.endswith("\n\n") else "\n" if whole.endswith("\n") else "\n\n"
@@ -56,7 +60,8 @@ def append_definition(
 def change_memberships(
     text: PolicyText, definitions: Iterable[Definition], memberships: Mapping[int, MemberWord]
 ) -> list[TextEdit]:
-    """Return the edits that give items another membership. *memberships*: by the offset at which an item begins."""
+    """Return the edits that change the memberships of items. *memberships*: the new ones, by the offset of each
+    item."""
     lines = (line for each in definitions for line in text.body(each)) if memberships else ()
     items = (item for line in lines for item in line.items if item.start in memberships)
     return [TextEdit(item.name_end, item.end, f"={memberships[item.start]}") for item in items]
@@ -65,14 +70,14 @@ def change_memberships(
 def _indent(text: PolicyText, lines: Sequence[BodyLine]) -> str:
     for line in reversed(lines):
         if line.items and not line.is_header:
-            found = re.match(f"[{BLANKS}]*", text.text[line.line_start : line.end])
-            return found[0] if found is not None else _INDENT
+            blanks = re.match(f"[{BLANKS}]*", text.text[line.line_start : line.end])
+            return blanks[0] if blanks is not None else _INDENT
     return _INDENT
 
 
 def _separator(text: PolicyText, line: BodyLine, end: int) -> TextEdit:
-    """Return the edit of the text between the last item of *line* and *end*, so that another item can follow on the
-    next line."""
+    """Return the edit of the text from the last item of *line* to *end* after which another item can follow on the next
+    line: there is a comma, if the last item needs one."""
     start = line.items[-1].end if line.items else line.start
     between = text.text[start:end]
     if not line.items or line.items[-1].is_group or "," in between:
@@ -89,12 +94,12 @@ def _append_to_unclosed(text: PolicyText, lines: Sequence[BodyLine], new: str) -
 
 
 def _on_new_line(text: PolicyText, line_end: int, new: str) -> TextEdit:
-    begun = text.text[line_end - 1 : line_end] != "\n"
-    return TextEdit(line_end, line_end, f"\n{new}" if begun else new)
+    lacks_newline = text.text[line_end - 1 : line_end] != "\n"
+    return TextEdit(line_end, line_end, f"\n{new}" if lacks_newline else new)
 
 
 def _close(text: PolicyText, definition: Definition) -> list[TextEdit]:
-    """Return the edit that ends the last definition of a file if nothing ends it yet."""
+    """Return the edits that end *definition*, the last one of a file, if no semicolon ends it yet."""
     lines = text.body(definition)
     if lines[-1].close is not None:
         return []

@@ -1,4 +1,6 @@
-"""Adding, removing and moving ports in a policy's partitions. The edited text is verified to change nothing else."""
+"""Adding ports to partitions of a policy, removing and moving them. Each edited text is checked: it must change nothing
+else.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,7 @@ from ibkeys.partitions.editing.partition_name import (
     no_partition,
     require_partition,
 )
-from ibkeys.partitions.editing.proof import what_else_changed
+from ibkeys.partitions.editing.proof import unwanted_difference
 from ibkeys.partitions.editing.removing import remove_items
 from ibkeys.partitions.editing.standing import DecidingItems
 from ibkeys.partitions.editing.text import PolicyText, TextEdit
@@ -36,20 +38,22 @@ from ibkeys.topology.nodes import Port
 
 @dataclass(frozen=True, slots=True)
 class KnownPorts:
-    """Names and kinds of ports by their GUIDs. ``labels``: names for comments and messages."""
+    """Facts about ports, by port GUID. ``labels``: names for comments and messages. ``kinds``: the kind of node."""
 
     labels: Mapping[int, str] = field(default_factory=dict)
     kinds: Mapping[int, PortKind] = field(default_factory=dict)
 
-    def shown(self, guid: int) -> str:
-        """Return GUID and name of a port."""
+    def text_of(self, guid: int) -> str:
+        """Return the GUID and the name of a port, for messages."""
         label = self.labels.get(guid)
         return f"0x{guid:016x}" + (f" ({clean(label)})" if label else "")
 
 
 @dataclass(frozen=True, slots=True)
 class MemberChange:
-    """The membership of a port, or of the ports of a keyword, before and after; None: none."""
+    """The change of the membership of a port, or of the ports of a keyword. ``base`` and ``partition``: the number and
+    name of the partition. ``before`` and ``after``: None for no membership.
+    """
 
     base: int
     partition: str
@@ -60,8 +64,8 @@ class MemberChange:
 
 @dataclass(frozen=True, slots=True)
 class EditedPolicy:
-    """A policy before and after an edit. ``unchanged``: ports that had the membership already. ``notes``: for the
-    user."""
+    """A policy before and after an edit. ``unchanged``: the GUIDs of ports that needed no change. ``notes``: messages
+    for the user."""
 
     before: Policy
     after: Policy
@@ -71,17 +75,18 @@ class EditedPolicy:
 
     @property
     def pending(self) -> bool:
-        """Whether the text has changed."""
+        """Whether the edit changes the text."""
         return self.before.data != self.after.data
 
 
 def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule], ports: KnownPorts) -> EditedPolicy:
-    """Make ports members of a partition, or give them another membership there; a partition that does not exist is
-    made.
+    """Return *policy* after an edit that makes ports members of a partition, or changes their membership there.
 
-    *rules*: each port once. A port that has this membership already is not changed. Keywords are for a new partition,
-    where they come first. Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that
-    cannot be made or is ambiguous, for keywords in an existing partition, and if other memberships would change too.
+    A partition that does not exist is made. *rules*: the ports with their memberships, each port once. A port that has
+    this membership already is not changed. Keywords are allowed only in a new partition, where they come first.
+    *ports*: names for comments, and kinds of nodes. Raises FileFormatError for a policy that OpenSM would refuse;
+    UsageError for a partition that cannot be made or is ambiguous, for keywords in an existing partition, and if other
+    memberships would change too.
     """
     policy.require_accepted()
     partition = find_partition(policy, where)
@@ -112,17 +117,18 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule
         return EditedPolicy(policy, policy, (), tuple(unchanged))
     wanted = {(partition.base, each.rule.guid): each.after for each in changes}
     edits = change_memberships(text, partition.definitions, in_place)
-    ways = list(_ways_to_append(text, policy, partition, new, ports)) if new else [[]]
-    after = _first_that_fits(policy, text, ([*edits, *way] for way in ways), wanted, ports)
+    candidates = list(_possible_appends(text, policy, partition, new, ports)) if new else [[]]
+    after = _first_that_fits(policy, text, ([*edits, *each] for each in candidates), wanted, ports)
     return EditedPolicy(policy, after, tuple(changes), tuple(unchanged))
 
 
 def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy:
-    """Return *policy* with a port of a sweep as a member of a partition: a P_Key such as 0x8010 makes it a full member,
-    0x0010 a limited one.
+    """Return *policy* with *port* as a member of the partition of *key*.
 
-    A partition that does not exist is made; comments, order and every other byte stay. Raises FileFormatError for a
-    policy that OpenSM would refuse, UsageError if other memberships would change too.
+    A P_Key such as 0x8010 makes the port a full member, and 0x0010 a limited one. A partition that does not exist is
+    made. Comments, order and every other byte of the text stay. *found*: the sweep with all ports, whose kinds decide
+    what keywords mean. Raises FileFormatError for a policy that OpenSM would refuse, UsageError if other memberships
+    would change too.
     """
     kinds = {each.guid: each.kind for each in end_ports_of(found.end_ports())}
     known = KnownPorts({port.guid: port.node.description or ""}, kinds)
@@ -133,10 +139,12 @@ def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy
 def remove_members(
     policy: Policy, where: PartitionName, guids: Sequence[int], ports: KnownPorts, must_be_there: bool = False
 ) -> EditedPolicy:
-    """Remove ports from a partition. A port that is not a member is skipped, unless it *must_be_there*.
+    """Return *policy* after an edit that removes the ports *guids* from a partition.
 
-    Raises FileFormatError for a policy that OpenSM would refuse; UsageError for a partition that does not exist, and
-    for ports that are members by a keyword: a policy cannot exclude single ports of a keyword.
+    A port that is not a member is ``unchanged``, or an error with *must_be_there*. Raises FileFormatError for a policy
+    that OpenSM would refuse; UsageError for a partition that does not exist, for a port that is not a member
+    (*must_be_there*), if other memberships would change too, and for ports that are members by a keyword, because a
+    policy cannot exclude single ports of a keyword.
     """
     policy.require_accepted()
     partition = require_partition(policy, where)
@@ -145,27 +153,27 @@ def remove_members(
     unchanged: list[int] = []
     stay: list[int] = []
     for guid in guids:
-        own, left = standings.own.get(guid), standings.without_own(guid)
-        if left is not None and (partition.base != DEFAULT_PARTITION or not own):
+        own, remaining = standings.own.get(guid), standings.without_own(guid)
+        if remaining is not None and (partition.base != DEFAULT_PARTITION or not own):
             stay.append(guid)
         elif own:
-            changes.append(MemberChange(partition.base, partition.name, own[-1], standings.membership(guid), left))
+            changes.append(MemberChange(partition.base, partition.name, own[-1], standings.membership(guid), remaining))
         else:
             unchanged.append(guid)
     if stay:
         by = standings.by_keyword(stay[0])
-        raise UsageError(_why_it_stays(policy, partition, ports.shown(stay[0]), by, len(stay) - 1))
+        raise UsageError(_why_it_stays(policy, partition, ports.text_of(stay[0]), by, len(stay) - 1))
     if unchanged and must_be_there:
-        strangers = named([ports.shown(guid) for guid in unchanged])
-        raise UsageError(f"{policy.path}: no member of partition {partition.name}: {strangers}")
+        no_members = named([ports.text_of(guid) for guid in unchanged])
+        raise UsageError(f"{policy.path}: no member of partition {partition.name}: {no_members}")
     if not changes:
         return EditedPolicy(policy, policy, (), tuple(unchanged))
     text = PolicyText(policy)
-    gone = {each.rule.guid for each in changes}
+    removed = {each.rule.guid for each in changes}
     notes = ["every port stays in the default partition"] if partition.base == DEFAULT_PARTITION else []
     edits: list[TextEdit] = []
     for definition in partition.definitions:
-        starts = {text.offset(rule) for rule in definition.rules if rule.who == "GUID" and rule.guid in gone}
+        starts = {text.offset(rule) for rule in definition.rules if rule.who == "GUID" and rule.guid in removed}
         edits += remove_items(text, definition, starts) if starts else []
     wanted = {(partition.base, each.rule.guid): each.after for each in changes}
     after = _first_that_fits(policy, text, [edits], wanted, ports)
@@ -179,9 +187,11 @@ def move_members(
     memberships: Mapping[int, MemberWord | None],
     ports: KnownPorts,
 ) -> EditedPolicy:
-    """Move ports from one partition to another; None keeps the membership of each port.
+    """Return *policy* after an edit that moves ports from the partition *source* to *target*.
 
-    Raises the errors of `remove_members` and `add_members`; UsageError for a port that is not a member of *source*.
+    *memberships*: the membership in *target*, by port GUID; None keeps that of the port in *source*. Raises the errors
+    of `remove_members` and `add_members`; UsageError for a port that is not a member of *source*, if both partitions
+    are the same, and if *source* is the default partition, in which every port stays.
     """
     removed = remove_members(policy, source, list(memberships), ports, must_be_there=True)
     if removed.changes and removed.changes[0].base == DEFAULT_PARTITION:
@@ -190,8 +200,8 @@ def move_members(
         MemberRule("GUID", each.rule.guid, memberships[each.rule.guid] or each.before or "limited")
         for each in removed.changes
     ]
-    there = find_partition(removed.after, target)
-    if there is not None and removed.changes and there.base == removed.changes[0].base:
+    existing = find_partition(removed.after, target)
+    if existing is not None and removed.changes and existing.base == removed.changes[0].base:
         raise UsageError(f"{source} and {target} are the same partition")
     added = add_members(removed.after, target, rules, ports)
     return EditedPolicy(policy, added.after, (*removed.changes, *added.changes), added.unchanged, removed.notes)
@@ -200,11 +210,11 @@ def move_members(
 # --- one partition ----------------------------------------------------------------------------------------------------
 
 
-def _ways_to_append(
+def _possible_appends(
     text: PolicyText, policy: Policy, partition: Partition, rules: Sequence[MemberRule], ports: KnownPorts
 ) -> Iterator[list[TextEdit]]:
-    """Yield the possible edits for new items: at the end of a definition without indx0, of the last definition, or as a
-    new definition."""
+    """Yield the possible edits that add *rules*: at the end of the last definition without indx0, at the end of the
+    last definition, and as a new definition."""
     *_, last = partition.definitions
     plain = next((each for each in reversed(partition.definitions) if not each.indx0), last)
     for definition in (plain, last):
@@ -216,17 +226,19 @@ def _ways_to_append(
 def _first_that_fits(
     policy: Policy,
     text: PolicyText,
-    ways: Iterable[list[TextEdit]],
+    candidates: Iterable[list[TextEdit]],
     wanted: Mapping[tuple[int, int], MemberWord | None],
     ports: KnownPorts,
 ) -> Policy:
-    else_changed: str | None = None
-    for edits in ways:
+    """Return the first edited policy that makes only the *wanted* change. *candidates*: lists of edits to try. Raises
+    UsageError if each would change something else."""
+    difference: str | None = None
+    for edits in candidates:
         after = parse_policy(text.edited(edits), policy.path)
-        else_changed = what_else_changed(policy, after, wanted, ports.kinds)
-        if else_changed is None:
+        difference = unwanted_difference(policy, after, wanted, ports.kinds)
+        if difference is None:
             return after
-    raise UsageError(f"{policy.path}: this edit would also change {else_changed}")
+    raise UsageError(f"{policy.path}: this edit would also change {difference}")
 
 
 def _new_partition(
@@ -242,20 +254,25 @@ def _new_partition(
     after = parse_policy(text.edited(edits), policy.path)
     made = after.definitions[-1]
     is_as_meant = (stored_name(made.name or ""), made.base, made.rules) == (name, base, tuple(rules))
-    # The members of a new partition are only these; those of the default partition also follow from keywords.
+    # A new partition has only these members. Those of the default partition follow from keywords too.
     born = base if base != DEFAULT_PARTITION or any(rule.who != "GUID" for rule in rules) else None
     wanted = {} if born is not None else {(base, rule.guid): rule.membership for rule in rules}
-    else_changed = what_else_changed(policy, after, wanted, ports.kinds, born)
-    if not is_as_meant or else_changed is not None:
+    difference = unwanted_difference(policy, after, wanted, ports.kinds, born)
+    if not is_as_meant or difference is not None:
         raise UsageError(
             f"{policy.path}: a partition {where} cannot be written so that OpenSM reads it as meant: "
-            f"{else_changed or 'its name or members'}"
+            f"{difference or 'its name or members'}"
         )
     changes = [MemberChange(base, name or f"{base:04x}", rule, None, rule.membership) for rule in rules]
     return EditedPolicy(policy, after, tuple(changes), notes=(f"partition {where} is new",))
 
 
 def _why_it_stays(policy: Policy, partition: Partition, port: str, by: MemberRule | None, more: int) -> str:
+    """Return the message about ports that cannot be removed from *partition*.
+
+    *port*: the first of them; *more*: the number of others. *by*: the keyword item that names it; None for OpenSM's
+    rule for the default partition.
+    """
     others = f" (and {counted(more, 'more port')})" if more else ""
     if by is None:
         return f"{policy.path}: {port}{others} stays in the default partition, which OpenSM gives to every port"

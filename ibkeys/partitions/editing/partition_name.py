@@ -1,4 +1,4 @@
-"""The partition of a policy that a user means: by its name, its number, or both."""
+"""Finding the partition of a policy that a user names: by its name, its number, or both."""
 
 from __future__ import annotations
 
@@ -12,7 +12,8 @@ from ibkeys.similar_names import did_you_mean
 
 @dataclass(frozen=True, slots=True)
 class PartitionName:
-    """A user's reference to a partition: its name, its number, or both. A new partition needs the number."""
+    """A user's reference to a partition, by its name, its number (``base``), or both. A new partition needs the
+    number."""
 
     name: str | None
     base: int | None
@@ -23,43 +24,41 @@ class PartitionName:
 
 
 def find_partition(policy: Policy, where: PartitionName) -> Partition | None:
-    """Return the partition that is meant, None if the policy has none.
+    """Return the partition that *where* refers to, None if the policy does not define it.
 
-    Raises UsageError if name and number belong to different partitions, and for a name that several have.
+    Raises UsageError if name and number belong to different partitions, and for a name that several partitions have.
     """
-    named_so = [each for each in policy.partitions if where.name is not None and each.name == where.name]
+    with_name = [each for each in policy.partitions if where.name is not None and each.name == where.name]
     if where.base is None:
-        if len(named_so) > 1:
-            numbers = ", ".join(f"0x{each.base:04x}" for each in named_so)
+        if len(with_name) > 1:
+            numbers = ", ".join(f"0x{each.base:04x}" for each in with_name)
             raise UsageError(
-                f"{policy.path}: {where} is the name of {len(named_so)} partitions: {numbers}; give the number"
+                f"{policy.path}: {where} is the name of {len(with_name)} partitions: {numbers}; give the number"
             )
-        return named_so[0] if named_so else None
-    found = policy.partition(where.base)
-    name = found.name if found is not None else DEFAULT_NAME if where.base == DEFAULT_PARTITION else None
+        return with_name[0] if with_name else None
+    partition = policy.partition(where.base)
+    name = partition.name if partition is not None else DEFAULT_NAME if where.base == DEFAULT_PARTITION else None
     if where.name is not None and name is not None and name != where.name:
         raise UsageError(
             f"{policy.path}: partition 0x{where.base:04x} is called {clean(name)!r} there, not {where.name!r}"
         )
-    if where.name is not None and found is None and named_so:
-        raise UsageError(f"{policy.path}: partition {where.name!r} has the number 0x{named_so[0].base:04x} there")
-    return found
+    if where.name is not None and partition is None and with_name:
+        raise UsageError(f"{policy.path}: partition {where.name!r} has the number 0x{with_name[0].base:04x} there")
+    return partition
 
 
 def require_partition(policy: Policy, where: PartitionName) -> Partition:
-    """Return the partition that is meant. Raises UsageError if the policy has none, and the errors of
-    `find_partition`."""
-    found = find_partition(policy, where)
-    if found is None:
+    """Return the partition that *where* refers to. Raises UsageError if the policy does not define it, and for the
+    reasons of `find_partition`."""
+    partition = find_partition(policy, where)
+    if partition is None:
         raise no_partition(policy, where)
-    return found
+    return partition
 
 
 def no_partition(policy: Policy, where: PartitionName, otherwise: str = "") -> UsageError:
-    """Return the error for a partition that does not exist, with similar names, or else the first names of the policy.
-
-    *otherwise* is the end of the message.
-    """
-    near = did_you_mean(where.name or str(where), (each.name for each in policy.partitions))
-    there = named([f"{clean(each.name)}=0x{each.base:04x}" for each in policy.partitions])
-    return UsageError(f"{policy.path}: there is no partition {where}{otherwise}{near or f'; there are {there}'}")
+    """Return the error for a partition that does not exist. It lists similar names, or else the first partitions of the
+    policy. *otherwise*: text behind "there is no partition ...", such as a way to make it."""
+    similar = did_you_mean(where.name or str(where), (each.name for each in policy.partitions))
+    listed = named([f"{clean(each.name)}=0x{each.base:04x}" for each in policy.partitions])
+    return UsageError(f"{policy.path}: there is no partition {where}{otherwise}{similar or f'; there are {listed}'}")

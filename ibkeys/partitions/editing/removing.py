@@ -1,7 +1,7 @@
-"""Removing items from a definition. An empty line is removed, with the comment that named its ports.
+"""Removing items from a definition. A line that loses all its items is removed with its comment.
 
-The semicolon never stays alone on its line, because OpenSM loses its place there: it is put after the last remaining
-item, or NONE replaces the last item.
+The semicolon must not stay alone on its line, because OpenSM refuses that. It is moved behind the last remaining item,
+or NONE takes the place of the last item.
 """
 
 from __future__ import annotations
@@ -14,21 +14,22 @@ from ibkeys.partitions.model import Definition
 
 
 def remove_items(text: PolicyText, definition: Definition, starts: Collection[int]) -> list[TextEdit]:
-    """Return the edits that remove the items at *starts* from a definition's port list."""
+    """Return the edits that remove items from the port list of a definition. *starts*: the offsets at which they
+    begin."""
     lines = text.body(definition)
     emptied = [line for line in lines if line.items and not _kept(line, starts)]
-    anchor, closer = None, None
+    none_line, closer = None, None  # the line that gets NONE, and the line that gets the semicolon
     if not any(_kept(line, starts) for line in lines):
-        anchor = emptied[-1] if emptied else None
+        none_line = emptied[-1] if emptied else None
     elif emptied and emptied[-1] is lines[-1] and lines[-1].close is not None:
         closer = next(line for line in reversed(lines) if _kept(line, starts))
-        if _kept(closer, starts)[-1].is_group:  # behind a group nothing can stand on its line
-            anchor, closer = lines[-1], None
+        if _kept(closer, starts)[-1].is_group:  # OpenSM accepts no semicolon behind a group on the same line
+            none_line, closer = lines[-1], None
     edits: list[TextEdit] = []
     for line in lines:
         if line is closer:
             edits += _closed(text, line, starts)
-        elif line is anchor:
+        elif line is none_line:
             edits.append(_none(text, line))
         elif line in emptied:
             edits.append(_without_items(text, line))
@@ -42,7 +43,7 @@ def _kept(line: BodyLine, starts: Collection[int]) -> list[ListItem]:
 
 
 def _thinned(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
-    """Remove single items from a line that keeps others, each with one comma."""
+    """Return the edits that remove some items of a line, each with one comma, while others stay."""
     kept = _kept(line, starts)
     if len(kept) == len(line.items):
         return []
@@ -53,12 +54,13 @@ def _thinned(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
 
 
 def _closed(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
-    """Remove items from a line, and put the semicolon after the last one that it keeps."""
+    """Return the edits that remove items of a line, and put the semicolon behind the last item that stays."""
     last = _kept(line, starts)[-1]
     return [*_gaps(line.items, last, starts), TextEdit(last.end, max(last.end, text.code_end(line)), " ;")]
 
 
 def _gaps(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) -> list[TextEdit]:
+    """Return the edits that remove the items at *starts* before *last*, each with the text up to the next item."""
     return [
         TextEdit(item.start, after.start, "")
         for item, after in pairwise(items)
@@ -67,7 +69,7 @@ def _gaps(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) ->
 
 
 def _none(text: PolicyText, line: BodyLine) -> TextEdit:
-    """Replace all items of a line by NONE."""
+    """Return the edit that replaces all items of a line by NONE."""
     first, last = line.items[0], line.items[-1]
     if line.is_header or (line.close is not None and text.is_followed(line)):
         return TextEdit(first.start, last.end, "NONE")
@@ -77,10 +79,8 @@ def _none(text: PolicyText, line: BodyLine) -> TextEdit:
 
 
 def _without_items(text: PolicyText, line: BodyLine) -> TextEdit:
-    """Remove a line all of whose items are removed.
-
-    In a header line, or if another definition follows on the line, only the items are removed.
-    """
+    """Return the edit that removes a line of which no item stays. Of a header line, or if another definition follows on
+    the line, it removes only the part of this definition's port list."""
     if line.is_header:
         return TextEdit(line.start, text.code_end(line), "")
     if line.close is not None and text.is_followed(line):

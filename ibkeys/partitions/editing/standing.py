@@ -1,4 +1,5 @@
-"""Which item of a partition decides the membership of a port: the last item that names it by GUID or keyword."""
+"""Finding the item of a partition that decides the membership of a port: the last one that names it by GUID or
+keyword."""
 
 from __future__ import annotations
 
@@ -9,9 +10,10 @@ from ibkeys.partitions.model import DEFAULT_PARTITION, MemberRule, MemberWord, P
 
 
 class DecidingItems:
-    """The items of *partition* by the ports that they name. *kinds*: of ports that are known; others count as CA ports.
+    """The items of *partition*, by the ports that they name.
 
-    ``SELF`` is not examined, because the file does not tell which port it is.
+    *kinds*: the kind of node by port GUID; a port that is missing there counts as a CA port. ``own``: by GUID, the
+    items that name the port by its GUID. ``SELF`` is ignored, because the file does not tell which port that is.
     """
 
     def __init__(self, partition: Partition, kinds: Mapping[int, PortKind]) -> None:
@@ -29,24 +31,25 @@ class DecidingItems:
                     self._of_kind[kind] = (place, rule)
 
     def decider(self, guid: int) -> MemberRule | None:
-        """Return the item that decides the membership of a port, None if none names it."""
+        """Return the item that decides the membership of the port *guid*; None if no item names the port."""
         place, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
         return self.own[guid][-1] if self._places.get(guid, -2) > place else rule
 
     def membership(self, guid: int) -> MemberWord | None:
-        """Return the membership of a port; None if it has none."""
+        """Return the membership of the port *guid*; None if the port is no member."""
         return self._word(self.decider(guid))
 
     def by_keyword(self, guid: int) -> MemberRule | None:
-        """Return the keyword that makes a port a member where no item names it by its GUID; None for none."""
+        """Return the last keyword item that names the port *guid*; None if there is none."""
         return self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))[1]
 
     def without_own(self, guid: int) -> MemberWord | None:
-        """Return the membership that a port has when no item names it by its GUID."""
+        """Return the membership that the port *guid* would have if no item named it by its GUID; None for no
+        membership."""
         return self._word(self.by_keyword(guid))
 
     def _word(self, rule: MemberRule | None) -> MemberWord | None:
         if rule is not None:
             return rule.membership
-        # OpenSM itself begins with a limited membership for all, without an item in the file.
+        # OpenSM itself makes all ports limited members of the default partition, without an item in the file.
         return "limited" if self.partition.base == DEFAULT_PARTITION else None

@@ -1,4 +1,4 @@
-"""The positions of a policy's parts in its text, and replacing some of them."""
+"""Finding the positions of a policy's parts in its text, and replacing parts of the text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibkeys.partitions.words import BLANKS
 
 @dataclass(frozen=True, slots=True)
 class TextEdit:
-    """``text[start:end]`` becomes ``new``."""
+    """A replacement of ``text[start:end]`` by ``new``."""
 
     start: int
     end: int
@@ -22,9 +22,10 @@ class TextEdit:
 
 @dataclass(frozen=True, slots=True)
 class ListItem:
-    """One item of a port list.
+    """One item of a port list, by offsets in the text.
 
-    ``name_end``: the offset at which its ``=`` may be. An ``mgid=`` line is one item to its end.
+    ``name_end``: the end of its name, before a ``=``. ``is_group``: it is an ``mgid=GID``, which is one item with all
+    of its flags.
     """
 
     start: int
@@ -35,10 +36,11 @@ class ListItem:
 
 @dataclass(frozen=True, slots=True)
 class BodyLine:
-    """The part of a definition's port list on one line, by offsets.
+    """The part of a definition's port list on one line, by offsets in the text.
 
-    The list is in ``start``..``end``, the line in ``line_start``..``line_end``, newline included. ``close``: the offset
-    of the semicolon, None on other lines than the last.
+    The part is at ``start`` to ``end``, without comment and semicolon; the whole line at ``line_start`` to
+    ``line_end``, with its newline. ``close``: the offset of the semicolon that ends the definition, None if it is not
+    on this line. ``is_header``: the line also has the header of the definition.
     """
 
     line_start: int
@@ -51,7 +53,7 @@ class BodyLine:
 
 
 class PolicyText:
-    """The text of a policy that was read, by offsets in it. *policy*: one that has its bytes."""
+    """The text of *policy*, which must have its bytes, and the offsets of its parts in ``text``."""
 
     def __init__(self, policy: Policy) -> None:
         assert policy.data is not None
@@ -59,7 +61,7 @@ class PolicyText:
         self._line_starts = [0, *accumulate(len(line) + 1 for line in self.text.split("\n"))]
 
     def offset(self, at: MemberRule | Definition) -> int:
-        """Return the offset at which a rule or definition begins."""
+        """Return the offset at which a member rule or a definition begins."""
         return self._line_starts[at.line - 1] + at.column - 1
 
     def body(self, definition: Definition) -> tuple[BodyLine, ...]:
@@ -72,21 +74,22 @@ class PolicyText:
         return newline + 1 if newline >= 0 else len(self.text)
 
     def code_end(self, line: BodyLine) -> int:
-        """Return the offset after the last item of a line's part of a port list, a comma included."""
+        """Return the offset after the last item of *line*, and after the comma that follows that item."""
         return line.start + len(self.text[line.start : line.end].rstrip(BLANKS))
 
     def rest(self, line: BodyLine) -> str:
-        """Return the text after a definition on its last line: nothing, blanks, a comment, another definition."""
+        """Return the text after the semicolon on *line*, the last line of a definition: blanks, a comment, or another
+        definition."""
         assert line.close is not None
         return self.text[line.close + 1 : line.line_end]
 
     def is_followed(self, line: BodyLine) -> bool:
-        """Return whether another definition begins on the last line of a definition."""
+        """Return whether another definition begins on *line*, the last line of a definition."""
         return bool(self.rest(line).partition("#")[0].strip())
 
     def edited(self, edits: Iterable[TextEdit]) -> bytes:
-        """Return the bytes of the text with *edits*, none within another; several edits at one offset keep their
-        order."""
+        """Return the bytes of the text after *edits*. The edits must not overlap; insertions at the same offset keep
+        their order."""
         parts, at = [], 0
         for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
             assert edit.start >= at
