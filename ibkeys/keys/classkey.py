@@ -1,7 +1,7 @@
 """Keys of management classes other than subnet management: the secrets, and the check that protects a port.
 
-The check of the B_Key is that of opa-ff's baseboard agent. The checks of the other classes are guessed from the check
-of the B_Key or of the M_Key. No device was observed, so the guesses are arguments here.
+The check of the B_Key is that of opa-ff's baseboard agent. For the other classes no device was observed. Their checks
+are assumed to be like that of the B_Key or that of the M_Key, and the caller chooses which.
 """
 
 from __future__ import annotations
@@ -26,10 +26,11 @@ NO_CLASS_KEY: Final = ClassKey(0)
 
 @dataclass(frozen=True, slots=True)
 class ClassKeyVerdict:
-    """The reaction of a port to one MAD of such a class.
+    """The reaction of a port to one MAD of a class with a key.
 
-    ``accepted``: process it. ``key_hidden``: a Get of the KeyInfo returns 0 in place of the key. ``counted``: one
-    violation, a trap, and the lease timer starts unless the lease is 0. ``is_right``: the sender has the key.
+    ``accepted``: the port processes the MAD. ``key_hidden``: a Get of the KeyInfo returns 0 in place of the key.
+    ``counted``: the port counts a violation, sends a trap, and starts the lease timer unless the lease is 0.
+    ``is_right``: the MAD carries the key of the port, or the port has none.
     """
 
     accepted: bool
@@ -38,13 +39,15 @@ class ClassKeyVerdict:
     is_right: bool
 
 
-def check_class_key(method: int, key: int, protect_bit: int, shown: int, *, drops_gets: bool) -> ClassKeyVerdict:
-    """Return the reaction of a port with *key* to one MAD that carries the key *shown*.
+def check_class_key(
+    method: int, port_key: int, protect_bit: int, request_key: int, *, drops_gets: bool
+) -> ClassKeyVerdict:
+    """Return the reaction of a port with *port_key* to one MAD that carries *request_key*.
 
-    *drops_gets*: with the protect bit, a Get without the key is dropped and counted (as at M_Key level 2) instead of
-    answered without the key. Which of the two a device does is known only for B_Key, which answers.
+    *drops_gets*: the port with a protect bit drops and counts a Get without its key, as at M_Key level 2. Otherwise it
+    answers such a Get, and hides the key. Only for the B_Key it is known which of the two devices do: they answer.
     """
-    if key in (0, shown):
+    if port_key in (0, request_key):
         return ClassKeyVerdict(True, False, False, True)
     if method != Method.GET:
         return ClassKeyVerdict(False, False, True, False)

@@ -32,7 +32,7 @@ class Fingerprints:
 
     @classmethod
     def generate(cls) -> Self:
-        """Return fingerprints that can be compared with no others."""
+        """Return an instance with a new random secret: its fingerprints cannot be compared with those of any other."""
         return cls(secrets.token_bytes(SECRET_BYTES))
 
     def of(self, key: MKey | ClassKey) -> int:

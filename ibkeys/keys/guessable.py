@@ -37,15 +37,15 @@ SAMPLES: Final = frozenset(
 )
 """Keys that examples use, this project's own among them."""
 _ALL_F: Final = (1 << 64) - 1
-_RANDOM_HOLES: Final = 1 << 15 | 1 << 31 | 1 << 47 | 1 << 63
-CLEAR_HOLES: Final[Trait] = "shell-random"
-"""The one trait that a good key has by chance, once in 16: it only counts where several keys have it."""
+_BITS_CLEAR_IN_SHELL_RANDOM: Final = 1 << 15 | 1 << 31 | 1 << 47 | 1 << 63
+SHELL_RANDOM: Final[Trait] = "shell-random"
+"""The only trait that a good key often has by chance: one key in 16. So a finding needs several keys with it."""
 
 
 def traits(
     key: MKey, guids: frozenset[int] | set[int] = frozenset(), sm_key: int = 0, sa_key: int = 0
 ) -> tuple[Trait, ...]:
-    """Return the traits that make *key* guessable, none for a good key and for the key 0.
+    """Return the traits that make *key* guessable; an empty tuple for a good key and for the key 0.
 
     *guids*: the GUIDs of the fabric's nodes and ports. *sm_key*, *sa_key*: the keys of the SM; 0 if they are not known.
     """
@@ -57,23 +57,23 @@ def traits(
         "all-f": value == _ALL_F,
         "small": value < 1 << 32,
         "repeated": value != _ALL_F and any(digits == digits[:size] * (16 // size) for size in (1, 2, 4)),
-        "counting": _counts(digits) or _counts_in_bytes(value),
+        "counting": _has_counting_digits(digits) or _has_counting_bytes(value),
         "sample": value in SAMPLES,
         "guid": value in guids,
         "sm-key": value == sm_key,
         "sa-key": value == sa_key,
-        "shell-random": not value & _RANDOM_HOLES,
+        "shell-random": not value & _BITS_CLEAR_IN_SHELL_RANDOM,
     }
     return tuple(trait for trait, holds in checks.items() if holds)
 
 
-def _counts(digits: str) -> bool:
+def _has_counting_digits(digits: str) -> bool:
     numbers = [int(digit, 16) for digit in digits]
     steps = {(later - earlier) % 16 for earlier, later in itertools.pairwise(numbers)}
     return steps in ({1}, {15}) or digits in ("1234567890123456", "0123456789012345", "9876543210987654")
 
 
-def _counts_in_bytes(value: int) -> bool:
+def _has_counting_bytes(value: int) -> bool:
     numbers = value.to_bytes(8)
     steps = {(later - earlier) % 256 for earlier, later in itertools.pairwise(numbers)}
     return len(steps) == 1 and steps != {0} and steps <= {1, 0x11, 0xFF, 0xEF}

@@ -1,4 +1,4 @@
-"""How GUIDs are written: ``0x0002c903004e22a1``, as other tools print them, and as sysfs does."""
+"""Reading GUIDs: with ``0x``, in the spellings of other tools and of sysfs, and sets of GUIDs as ibkeys prints them."""
 
 from __future__ import annotations
 
@@ -14,16 +14,19 @@ _OF_SYSFS: Final = re.compile(rf"{_GROUPS}{{3}}", re.ASCII)
 _GID: Final = re.compile(rf"{_GROUPS}{{7}}", re.ASCII)
 """ports/N/gids/N there. Its last 64 bits are the port's GUID, for all but a multicast GID (IBA 4.1.1)."""
 _PLAIN: Final = re.compile(r"[0-9a-fA-F]{16}", re.ASCII)
-_BETWEEN: Final = re.compile(r",(?![^\[]*\])")
-_ALIKE: Final = re.compile(r"(0[xX][0-9a-fA-F]*)\[([0-9a-fA-F]+(?:,[0-9a-fA-F]+)*)\]", re.ASCII)
-_DIGITS: Final = len("0x") + 16
+_SEPARATOR: Final = re.compile(r",(?![^\[]*\])")
+"""A comma between GUIDs, not one in brackets."""
+_COMMON_PREFIX: Final = re.compile(r"(0[xX][0-9a-fA-F]*)\[([0-9a-fA-F]+(?:,[0-9a-fA-F]+)*)\]", re.ASCII)
+"""GUIDs with the same first digits: those digits, then in brackets the last digits of each."""
+_GUID_LENGTH: Final = len("0x") + 16
 
 
 def parse_guid(text: str) -> int:
     """Read a GUID that is not 0.
 
-    ``0x0002c903004e22a1``, ``0002c903004e22a1``, ``0002:c903:004e:22a1``, or a whole GID as
-    ``fe80:0000:0000:0000:0002:c903:004e:22a1``, of which the GUID is taken. Raises EncodeError.
+    The spellings are ``0x0002c903004e22a1`` (fewer digits and decimal numbers too), ``0002c903004e22a1``,
+    ``0002:c903:004e:22a1``, and a GID as ``fe80:0000:0000:0000:0002:c903:004e:22a1``, whose last 64 bits are the GUID.
+    Raises EncodeError for any other text, 0, and a multicast GID.
     """
     text = text.strip()
     if _GID.fullmatch(text):
@@ -44,23 +47,26 @@ def is_set_of_guids(text: str) -> bool:
 
 
 def parse_guids(text: str) -> list[int]:
-    """Read GUIDs as ibkeys prints them: ``0x0002c903000[48208,4823c],0x78e7d10300229794``. In brackets are the last
-    digits of each. Raises EncodeError."""
+    """Read GUIDs as ibkeys prints them: ``0x0002c903000[48208,4823c],0x78e7d10300229794``.
+
+    The brackets hold the last digits of each GUID; the digits before them are common to all of these. A GUID that is in
+    *text* twice is returned once. Raises EncodeError.
+    """
     words: list[str] = []
-    for part in _BETWEEN.split(text):
-        alike = _ALIKE.fullmatch(part.strip())
-        ends = [alike[1] + end for end in alike[2].split(",")] if alike is not None else []
-        if any(len(word) != _DIGITS for word in ends) or (alike is None and "[" in part):
+    for part in _SEPARATOR.split(text):
+        group = _COMMON_PREFIX.fullmatch(part.strip())
+        in_group = [group[1] + end for end in group[2].split(",")] if group is not None else []
+        if any(len(word) != _GUID_LENGTH for word in in_group) or (group is None and "[" in part):
             raise EncodeError(f"{quoted(part)} is not a set of GUIDs of 16 digits, such as 0x0002c903000[48208,4823c]")
-        words += ends or [part]
+        words += in_group or [part]
     return list(dict.fromkeys(map(parse_guid, words)))
 
 
 def is_spelled_as_guid(text: str) -> bool:
     """Return whether *text*, which could be a name or a LID too, is a GUID.
 
-    A GUID is ``0x`` and more than four digits, or groups of four as sysfs has them. A switch port (``leaf1:3``) has
-    three digits at most after its colon.
+    A GUID is ``0x`` and more than four digits, or groups of four digits with colons between them, as in sysfs. A switch
+    port (``leaf1:3``) has at most three digits after its colon. Sixteen digits without ``0x`` are no GUID here.
     """
     if _OF_SYSFS.fullmatch(text) or _GID.fullmatch(text):
         return True

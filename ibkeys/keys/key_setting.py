@@ -9,7 +9,8 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 
 SWEEPS_OF_A_LEASE: Final = 3
-"""A lease should be a few multiples of the SM's sweep interval: only a sweep stops it, and one may be late or lost."""
+"""The shortest advised lease, as a number of sweep intervals of the SM. Only a sweep stops a running lease timer, and a
+sweep may be late or lost."""
 
 
 def least_lease(sweep_interval: int) -> int:
@@ -29,7 +30,7 @@ class KeySetting:
         """Return the two fields that are not secret, by their names in PortInfo."""
         return {"m_key_protect_bits": self.protect, "m_key_lease_period": self.lease}
 
-    def but(self, key: MKey | None, protect: int | None, lease: int | None) -> KeySetting:
+    def with_values(self, key: MKey | None, protect: int | None, lease: int | None) -> KeySetting:
         """Return a copy of this setting with *key*, *protect* and *lease* in place of its own values; None keeps a
         value.
         """

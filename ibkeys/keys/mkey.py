@@ -26,9 +26,10 @@ CHECKED_METHODS: Final = frozenset({Method.GET, Method.SET, Method.TRAP_REPRESS}
 class MKeyVerdict:
     """The reaction of a port to one SMP.
 
-    ``accepted``: process it (a reply follows for Get and Set). ``m_key_shown``: the number in the M_Key field of
-    GetResp(PortInfo), None for any other attribute or when dropped. ``count_violation``: M_KeyViolations + 1 and trap
-    256. ``start_lease``: start the lease timer unless it runs. ``stop_lease``: stop it if it runs.
+    ``accepted``: the port processes the SMP, and answers a Get or Set. ``m_key_shown``: the number in the M_Key field
+    of GetResp(PortInfo); None for any other attribute, and if the SMP is dropped. ``count_violation``: the port adds 1
+    to M_KeyViolations and sends trap 256. ``start_lease``: the port starts the lease timer unless the timer runs.
+    ``stop_lease``: the port stops the lease timer if the timer runs.
     """
 
     accepted: bool
@@ -41,10 +42,12 @@ class MKeyVerdict:
 def check_m_key(
     method: int, attribute_id: int, protect_bits: int, port_m_key: int, request_m_key: int, lease_period: int = 0
 ) -> MKeyVerdict:
-    """Return the reaction of a port to one SMP by the M_Key check. *protect_bits* already has lease expiry applied.
+    """Return the reaction of a port to one SMP by the M_Key check.
 
-    For a Set(PortInfo), ``m_key_shown`` is the number before the Set; the reply shows the newly stored key. Only Get,
-    Set and TrapRepress are checked. Source: IBA 14.2.4; Linux qib and hfi1 SMAs, which agree.
+    Only Get, Set and TrapRepress are checked. *protect_bits*: the level in force: 0 after the lease has expired.
+    *lease_period*: M_KeyLeasePeriod in seconds; 0: a wrong key starts no lease timer. For a Set(PortInfo),
+    ``m_key_shown`` is the number before the Set; the reply shows the newly stored key. Source: IBA 14.2.4; Linux qib
+    and hfi1 SMAs, which agree.
     """
     is_port_info = attribute_id == AttributeID.PORT_INFO
     good = port_m_key in (0, request_m_key)

@@ -28,7 +28,7 @@ def quoted(text: str) -> str:
 
 
 def parse_number(text: str, what: str, bits: int = 64) -> int:
-    """Read ``0x...`` or a decimal number of at most *bits* bits.
+    """Read ``0x...`` or a decimal number of at most *bits* bits. *what*: the name of the value, for error messages.
 
     A leading zero (``010``) is refused, because C tools would read it as octal. Raises EncodeError with a hint; the
     message repeats *text* unless it looks like a key. Callers that expect a secret use `parse_secret_number`.

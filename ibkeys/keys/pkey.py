@@ -14,20 +14,20 @@ PARTITION_MASK: Final = 0x7FFF
 Membership = Literal["full", "limited"]
 
 InboundCheck = Literal["partition", "membership"]
-"""The readings of the check by PartitionEnforcementInbound of packets from a switch port's link, against its own table.
+"""The rule of inbound enforcement: which entry of a switch port's table accepts a packet that comes from its link.
 
-``partition``: an entry of the packet's partition passes it, whatever the memberships; ``membership``: an entry must
-match (`may_talk`), so that a limited P_Key does not pass a limited entry.
+``partition``: an entry of the packet's partition, whatever the memberships are. ``membership``: an entry that matches
+(`may_talk`), so that a limited entry does not accept a limited P_Key.
 
-The text of IBA was not available, so this is an assumption, and a setting (``--inbound-check``). The two readings
-differ for one packet only: a limited P_Key at a switch port that has only the limited form.
+The text of IBA was not available, so which rule a switch follows is an assumption, and a setting (``--inbound-check``).
+The rules differ only for a packet with a limited P_Key at a switch port that has only the limited P_Key itself.
 """
 INBOUND_CHECKS: Final[tuple[InboundCheck, ...]] = get_args(InboundCheck)
 DEFAULT_INBOUND_CHECK: Final[InboundCheck] = "partition"
-"""OpenSM makes a leaf port's table a copy of the member's. By the other reading every limited member would be cut off
-from the SA under part_enforce both, which sites run.
+"""The rule that is assumed. OpenSM copies the table of an end port to its leaf port. By the other rule, every limited
+member would then be cut off from the SA under part_enforce both, and sites run that setting.
 
-The default also hides nothing: every packet that passes the other check passes this one.
+With this default no open path goes unreported: every packet that passes the other rule passes this one.
 """
 
 
@@ -129,10 +129,10 @@ def match_in_table(key: int, table: Iterable[int]) -> int | None:
 def match_inbound(key: int, table: Iterable[int], check: InboundCheck = DEFAULT_INBOUND_CHECK) -> int | None:
     """Return the index of the entry in *table* by which a switch port with inbound enforcement accepts *key*.
 
-    The packet comes from the link of the port; None if the port drops the packet. *check*: the assumed check, see
-    `InboundCheck`. By ``partition``, the default, a limited member's packet with its limited P_Key passes a limited
-    entry. That two limited members cannot talk is then checked by the switch port before the receiver, and by the
-    receiver (`match_in_table`).
+    The packet comes from the link of the port. None means that the port drops the packet. *check*: the assumed rule,
+    see `InboundCheck`. By ``partition``, the default, a limited entry accepts a limited P_Key. Two limited members
+    still cannot talk: the switch port that the receiver is linked to, and the receiver, drop the packet
+    (`match_in_table`).
     """
     if check == "membership":
         return match_in_table(key, table)
@@ -158,8 +158,9 @@ def explain(key: PKey) -> str:
 
 
 def entry_documents(occupied: Iterable[tuple[int, PKey]] | None) -> list[dict[str, Any]] | None:
-    """Return the entries of a P_Key table that are in use as every JSON document has them, with index, partition and
-    membership; None for a table that was not read.
+    """Return the entries of a P_Key table that are in use for a JSON document: index, P_Key, partition, membership.
+
+    *occupied*: the index and P_Key of each of them; None, which is returned as None, for a table that was not read.
     """
     if occupied is None:
         return None

@@ -16,7 +16,11 @@ QKeyClass = Literal["unprivileged", "general use", "management", "reserved", "pr
 
 @dataclass(frozen=True, slots=True)
 class QKeyMeaning:
-    """The class of a Q_Key: ``kind``, whether only a QP's own context may supply it, and ``text`` in words."""
+    """The class of a Q_Key.
+
+    ``kind``: the class; ``privileged``: only the QP's context may supply the Q_Key, no work request; ``text``: the
+    permitted use in words.
+    """
 
     kind: QKeyClass
     privileged: bool
@@ -46,22 +50,23 @@ _RANGES: Final[tuple[tuple[int, int, QKeyClass, str], ...]] = (
 RULES: Final = (
     (
         "receiver",
-        "the receiving queue pair compares it with its own; a datagram with another one is dropped without an error to "
-        "the sender. The port may count it (Q_KeyViolations) and send trap 258; many devices never count",
+        "the receiving queue pair compares the Q_Key of a datagram with its own, and drops a datagram with another one "
+        "without an error to the sender. The port may count that (Q_KeyViolations) and send trap 258; many devices "
+        "never count",
     ),
     (
         "set_by",
-        "the program that owns the queue pair sets it there, the members of a multicast group to that of the group, "
-        "which the SA tells; no SMP reads or writes it, so ibkeys cannot show or set it",
+        "the program that owns the queue pair sets its Q_Key; members of a multicast group set the Q_Key of the group, "
+        "which they get from the SA. No SMP reads or writes a Q_Key, so ibkeys cannot show or set it",
     ),
     (
         "difference",
         "a P_Key belongs to a port and is set by the subnet manager; a Q_Key belongs to a queue pair, is only in "
-        "datagrams (UD, RD), and is checked after the P_Key. It keeps programs apart, "
+        "datagrams (UD, RD), and is checked after the P_Key. A Q_Key separates programs, "
         "not hosts: any program may choose one without the highest bit",
     ),
 )
-"""The fact that is true of every Q_Key: its name in documents, and in words (IBA 10.2.5)."""
+"""Facts that are true of every Q_Key: for each its name in JSON documents, and its text (IBA 10.2.5)."""
 
 
 def classify(q_key: int) -> QKeyMeaning:

@@ -1,4 +1,4 @@
-"""A 64-bit key that is a secret: the base of M_Key and SM_Key."""
+"""A 64-bit key that is a secret: the base class of M_Key, SM_Key and the keys of other management classes."""
 
 from __future__ import annotations
 
@@ -46,7 +46,8 @@ class Secret64:
         return self.__value == 0
 
     def hex(self) -> str:
-        """Return ``0x`` and 16 digits: for files of mode 0600 and for output on which the user requested keys."""
+        """Return ``0x`` and 16 hex digits: only for files of mode 0600, and for output in which the user requested
+        keys."""
         return f"0x{self.__value:016x}"
 
     def __eq__(self, other: object) -> bool:

@@ -1,4 +1,4 @@
-"""SM_Keys: the SA trusts a requester that shows the right one (IBA 15.4.2; OpenSM calls it sa_key)."""
+"""SM_Keys: the SA trusts a requester that sends the right SM_Key (IBA 15.4.2), which OpenSM's options call sa_key."""
 
 from __future__ import annotations
 

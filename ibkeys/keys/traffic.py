@@ -1,4 +1,4 @@
-"""The kinds of packets by their P_Key rules, and the entry of a table that decides (IBA 9.6.1, 10.9.8)."""
+"""The kinds of packets, and for each the rule by which its P_Key is checked (IBA 9.6.1, 10.9.8)."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from typing import Final
 
 @dataclass(frozen=True, slots=True)
 class Traffic:
-    """One kind of packets. ``key``: its name in documents; ``name``: in words; ``rule``: its P_Key rule."""
+    """One kind of packets. ``key``: its name in JSON documents; ``name``: its name in words; ``rule``: its P_Key
+    rule."""
 
     key: str
     name: str
@@ -25,7 +26,8 @@ TRAFFIC: Final = (
     Traffic(
         "queue_pairs",
         "UD, RC and UC queue pairs",
-        "a queue pair holds one index: it sends the P_Key that stands there, and receives only what matches that entry",
+        "a queue pair holds one index: it sends the P_Key at that index, and receives only packets whose P_Key matches "
+        "it",
     ),
     Traffic(
         "raw_packets",
@@ -35,7 +37,7 @@ TRAFFIC: Final = (
     Traffic(
         "reliable_datagram",
         "RD (reliable datagram)",
-        "an EE context holds the port and one index: it sends the P_Key that stands there, and all that comes in must "
-        "match that entry. Linux has no such queue pairs",
+        "an EE context holds the port and one index: it sends the P_Key at that index, and receives only packets whose "
+        "P_Key matches it. Linux has no such queue pairs",
     ),
 )

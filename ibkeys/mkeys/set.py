@@ -64,7 +64,7 @@ def plan_mkey_set(
     writer.note_master_sm_lid(port)
     old_key = key_for_set(port)
     had = KeySetting(old_key, shown.m_key_protect_bits, shown.m_key_lease_period)
-    wanted = had.but(new_key, protect, lease)
+    wanted = had.with_values(new_key, protect, lease)
     plan = KeyPlan(writer.command, completes=[port.port], links_are_stored=links_are_stored, wanted_key=wanted.key)
     writer.sends_keys = True
     plan.changes = changes_of(port.port, had, wanted)

@@ -22,7 +22,7 @@ from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, Refused, UsageError
-from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
+from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT, traits
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.smkey import NO_SM_KEY, SMKey
 from ibkeys.managers.files.options_files import REFUSAL
@@ -259,7 +259,7 @@ def _weak(managers: OpensmManagers, given: Mapping[SmKeyKind, SMKey]) -> Iterato
     """Yield ``weak-key`` for keys that the user gave; generated keys are not checked."""
     m_keys = {read_options(file.data).value("m_key") for file in managers.files}
     for kind, key in given.items():
-        found = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != CLEAR_HOLES]
+        found = [TRAIT_TEXT[trait] for trait in traits(MKey(key.reveal())) if trait != SHELL_RANDOM]
         found += ["is also the M_Key"] if MKey(key.reveal()) in m_keys else []
         if found:
             yield Objection("weak-key", f"the new {kind} {named(found)}")

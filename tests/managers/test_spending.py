@@ -17,10 +17,10 @@ class Asked:
         """Ask so often; return how many answers there were before it was given up."""
         for count in range(answers):
             self.now += pause
-            if self.spending.seconds_left() <= 0 or self.spending.said_too_much():
+            if self.spending.seconds_left() <= 0 or self.spending.is_over_size():
                 return count
             self.now += seconds
-            self.spending.answered(size)
+            self.spending.count_answer(size)
         return answers
 
 

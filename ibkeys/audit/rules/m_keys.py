@@ -14,7 +14,7 @@ from ibkeys.audit.findings import Severity
 from ibkeys.audit.inputs import AuditInput, key_number, protect_bits
 from ibkeys.audit.inputs import number as field_of
 from ibkeys.audit.rule import RuleVerdict, port_info, rule
-from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT
+from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT
 from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
@@ -209,18 +209,18 @@ def guessable(data: AuditInput, verdict: RuleVerdict) -> None:
     """Fail end ports with an M_Key that is easy to guess (MK007)."""
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     traits_by_port = {port: data.snapshot.m_key_traits.get(port, ()) for port in ports}
-    holes_count = _shell_keys_stand_out(traits_by_port)
+    shell_random_count = _shell_keys_stand_out(traits_by_port)
     configured = _keys_of_configurations(data, ports)
     for port, traits in traits_by_port.items():
         evidence = port_info(data, port, PortInfo.m_key)
         evidence["M_Key"] = {"traits": list(traits)}
-        reasons = [TRAIT_TEXT[trait] for trait in traits if trait != CLEAR_HOLES]
+        reasons = [TRAIT_TEXT[trait] for trait in traits if trait != SHELL_RANDOM]
         if key_number(port) in configured:
             reasons.append("is also the SM_Key or SA_Key of an opensm.conf on this host")
         if reasons:
             verdict.fail(port, f"the M_Key {', and '.join(reasons)}", evidence)
-        elif CLEAR_HOLES in traits and holes_count:
-            message = f"the M_Key is one of {holes_count} whose {TRAIT_TEXT[CLEAR_HOLES]}"
+        elif SHELL_RANDOM in traits and shell_random_count:
+            message = f"the M_Key is one of {shell_random_count} whose {TRAIT_TEXT[SHELL_RANDOM]}"
             verdict.fail(port, message, evidence, severity="low")
         else:
             verdict.passed += 1
@@ -234,7 +234,7 @@ def _shell_keys_stand_out(traits_by_port: Mapping[Port, tuple[str, ...]]) -> int
     For up to 16 keys the limit is 4 keys. For more keys the limit is 5 standard deviations above the mean. With 3
     standard deviations, one good rotation of 50 ports in 300 was called guessable.
     """
-    keys = {key_number(port): CLEAR_HOLES in traits for port, traits in traits_by_port.items()}
+    keys = {key_number(port): SHELL_RANDOM in traits for port, traits in traits_by_port.items()}
     shaped, total = sum(keys.values()), len(keys)
     by_chance = 3 if total <= 16 else total / 16 + 5 * math.sqrt(total * 15 / 256)
     return shaped if shaped > by_chance else 0

@@ -11,7 +11,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import LiveFabric
-from ibkeys.keys.guessable import CLEAR_HOLES, TRAIT_TEXT, traits
+from ibkeys.keys.guessable import SHELL_RANDOM, TRAIT_TEXT, traits
 from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
@@ -120,7 +120,7 @@ def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -
     """
     found = traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
     # One good key in 16 has the shape of $RANDOM by chance: only among many keys does it mean something.
-    reasons = [TRAIT_TEXT[trait] for trait in found if trait != CLEAR_HOLES]
+    reasons = [TRAIT_TEXT[trait] for trait in found if trait != SHELL_RANDOM]
     paths = [] if writer.fabric.is_simulated else configs_here()
     configs = [config for path in paths if (config := read_opensm_config(path)) is not None]
     reasons += [f"is also the SM_Key or SA_Key of {c.file.path}" for c in configs if c.is_sm_or_sa_key(key)]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     PlanDirect = Callable[[ChangeWriter, OnFound | None], PlannedRun]
     """A function that plans a run in which ibkeys sends the Sets itself."""
-    PlanThrough = Callable[[ChangeWriter, ViaOpensm, OnFound | None], PlannedRun]
+    PlanThroughOpensm = Callable[[ChangeWriter, ViaOpensm, OnFound | None], PlannedRun]
     """A function that plans a run through OpenSM."""
 
 
@@ -68,11 +68,11 @@ class RunRequest:
         how, is_awaited = self.opensm, self.confirm_within is not None
         return ViaOpensm(self.hosts(), how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
-    def carry_out(self, direct: PlanDirect, through: PlanThrough) -> int:
-        """Plan a run by the function for its method; show it, ask, make it, and return the exit code.
+    def carry_out(self, plan_direct: PlanDirect, plan_through_opensm: PlanThroughOpensm) -> int:
+        """Plan the run for its method, show the plan, ask the user, make the run, and return the exit code.
 
-        *direct*: the function for Sets by ibkeys. *through*: the function for a run through OpenSM. Raises Refused for
-        an interlock, without confirmation, and if no method fits; UsageError for options that the method does not have;
+        *plan_direct* plans a run of Sets by ibkeys, *plan_through_opensm* one through OpenSM. Raises Refused for an
+        interlock, without confirmation, and if no method fits; UsageError for options that the method does not have;
         and the errors of planning and of the run.
         """
         asked = self.asked
@@ -83,9 +83,9 @@ class RunRequest:
             with progress_bar(asked.where) as progress:
                 choice = self._choose(writer, progress)
                 if self.is_through_opensm or (choice is not None and choice.method == "opensm"):
-                    run = through(writer, self.through(awaits), progress)
+                    run = plan_through_opensm(writer, self.through(awaits), progress)
                 else:
-                    run = direct(writer, progress)
+                    run = plan_direct(writer, progress)
                 run.choice = choice
             return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
 

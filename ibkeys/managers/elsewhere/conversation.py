@@ -77,7 +77,7 @@ class Conversation(Closing):
         seconds = min(self._spending.seconds_left(), ANSWER_SECONDS)
         if seconds <= 0:
             self.end(f"it took more than {HOST_SECONDS:.0f} seconds altogether")
-        if self._spending.said_too_much():
+        if self._spending.is_over_size():
             self.end(f"it sent more than {HOST_BYTES // files.MIB} MiB altogether")
         try:
             if self.channel.has_unread_output():
@@ -86,7 +86,7 @@ class Conversation(Closing):
             *lines, last = self.channel.lines(seconds, most_bytes + _BANNER, most_lines, lambda line: line[:1] != b" ")
         except ChannelBroken as broken:
             self.end(str(broken))
-        self._spending.answered(sum(map(len, lines)))
+        self._spending.count_answer(sum(map(len, lines)))
         return [os.fsdecode(line[1:]) for line in lines], last
 
     # --- reading an answer -------------------------------------------------------------------------------------------

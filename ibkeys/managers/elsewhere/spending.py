@@ -36,12 +36,12 @@ class Spending:
         self._bytes = max(0.0, self._bytes - pause * _BYTES_BACK)
         return HOST_SECONDS - self._seconds
 
-    def said_too_much(self) -> bool:
+    def is_over_size(self) -> bool:
         """Return whether the host sent more bytes than it may."""
         return self._bytes > HOST_BYTES
 
-    def answered(self, size: int) -> None:
-        """Count an answer of *size* bytes, and the time since `seconds_left`."""
+    def count_answer(self, size: int) -> None:
+        """Add an answer of *size* bytes, and the time since the last call of `seconds_left`, to the budget used."""
         now = self._now()
         self._seconds += now - self._since
         self._bytes += size

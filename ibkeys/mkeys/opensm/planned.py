@@ -95,7 +95,7 @@ def plan_keys(
     """
     key = new_key or MKey.generate()
     run = _plan_new(
-        writer, command, options, lambda old: old.but(key, options.protect, options.lease), through, progress
+        writer, command, options, lambda old: old.with_values(key, options.protect, options.lease), through, progress
     )
     object_to_given_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:

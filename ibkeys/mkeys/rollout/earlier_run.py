@@ -272,7 +272,7 @@ def _left_alone(run: PlannedRun, store: KeyStore, kept: RunPort, now: KeySetting
     found = KeySetting(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
     known = [found]
     if kept.key_name is not None:
-        known.append(found.but(key_named(store, kept.key_name), run.options.protect, run.options.lease))
+        known.append(found.with_values(key_named(store, kept.key_name), run.options.protect, run.options.lease))
     if now.key not in {each.key for each in known}:
         if not now.key.is_zero:
             return "it has an M_Key that is neither its old nor its new one: another user or program changed it"

@@ -94,4 +94,4 @@ def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> No
 
 def _former(store: KeyStore, kept: RunPort, now: KeySetting) -> KeySetting:
     """Return the setting of a port from before the run."""
-    return now.but(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)
+    return now.with_values(key_named(store, kept.old_name), kept.old_protect_bits, kept.old_lease_period)

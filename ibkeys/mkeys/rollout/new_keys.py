@@ -44,7 +44,7 @@ def plan_run(
         writer,
         command,
         options,
-        lambda old: old.but(shared or MKey.generate(), options.protect, options.lease),
+        lambda old: old.with_values(shared or MKey.generate(), options.protect, options.lease),
         lambda job: not_for(command, job),
         order,
         progress,

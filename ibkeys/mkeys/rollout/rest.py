@@ -106,8 +106,8 @@ def _collect(writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyR
 
     def meant(kept: RunPort, now: KeySetting) -> KeySetting:
         key = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
-        before = now.but(None, kept.old_protect_bits, kept.old_lease_period) if kept.is_begun else now
-        return before.but(
+        before = now.with_values(None, kept.old_protect_bits, kept.old_lease_period) if kept.is_begun else now
+        return before.with_values(
             key, last.options.protect, last.options.lease
         )  # values that the run does not set stay as they were
 
