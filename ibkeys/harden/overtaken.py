@@ -104,7 +104,7 @@ def goes_forth(record: OperationRecord) -> bool:
     return record.command == COMMAND
 
 
-def closes(left: Sequence[OperationRecord]) -> str:
+def close_command(left: Sequence[OperationRecord]) -> str:
     """Return the command that ends the record of the unfinished changes *left*; it names the last of them."""
     return f"ibkeys resume {left[-1].undoes or left[-1].id} {_OPTION}"
 
@@ -151,7 +151,7 @@ def refuse_changed_files(
     ]
     if found and left:
         what = f"the change of {ENFORCE} begun {left[-1].started} by {left[-1].command}"
-        raise overtaken(what, found, closes(left))
+        raise overtaken(what, found, close_command(left))
     if found:
         raise Refused(
             f"harden does not restore {ENFORCE}, because another user or program has changed it since: {named(found)}; "

@@ -1,6 +1,7 @@
-"""Undoing a change of sm_key and sa_key that was begun: its keys are given up if no file got them. Once a file has had
-the new keys, an OpenSM may use them, and the change can only be finished. No file is written here, and no OpenSM is
-signalled.
+"""Undoing an unfinished change of sm_key and sa_key: its new keys are given up if no options file got them.
+
+Once an options file has had the new keys, an OpenSM may use them, and the change can only be finished. The undo writes
+no options file and signals no OpenSM.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.printable import named
-from ibkeys.smkeys.begun import COMMAND, NEW_KEYS, finishes
+from ibkeys.smkeys.begun import COMMAND, NEW_KEYS, finish_command
 from ibkeys.smkeys.key_holders import keys_in
 from ibkeys.smkeys.overtaken import give_up_keys
 from ibkeys.smkeys.planning import KeyChange
@@ -30,8 +31,8 @@ def refuse_ended(record: OperationRecord) -> None:
 
 
 def refuse_written(writer: ChangeWriter, change: KeyChange, operation: int) -> None:
-    """Raise Refused (``open-run``) if a file has, or had, the new keys of *change*, which was begun as *operation*.
-    Raises StoreError."""
+    """Raise Refused (``open-run``) if an options file has, or had, the new keys of *change*. *operation*: the number of
+    the change in the journal. Raises StoreError."""
     new = {*change.new.values()}
     written = [file.name for file in change.managers.files if new & {*keys_in(file.data).values()}]
     with Journal.read(writer.fabric.stores.journal) as journal:
@@ -46,23 +47,27 @@ def refuse_written(writer: ChangeWriter, change: KeyChange, operation: int) -> N
         why = "its files had the new keys, and got the former ones back, but an OpenSM may still work with the new ones"
     raise Refused(
         f"the change of sm_key and sa_key does not go back, because {why}: it can only be finished, by "
-        f"`{finishes(operation)}`",
+        f"`{finish_command(operation)}`",
         "open-run",
     ).unchanged()
 
 
 def _were_restored(images: Sequence[FileImage]) -> bool:
-    """Return whether a change restored the former keys of a file: it then found the file as it had written it."""
-    wrote = {(image.key, image.after) for image in images}
-    return any((image.key, image.before) in wrote for image in images)
+    """Return whether a change restored the former keys of a file. Then one of its *images* begins with the contents
+    with which another one ends."""
+    written = {(image.key, image.after) for image in images}
+    return any((image.key, image.before) in written for image in images)
 
 
 def give_up(writer: ChangeWriter, change: KeyChange, operation: int) -> list[str]:
-    """Give up the keys of *change*, which was begun as *operation*, end the operation, and remove the files that it
-    prepared beside the options files. Return, in words, those that could not be removed. The keys stay in the key store
-    as former ones. Raises StoreError, HostNotReached."""
+    """Give up the new keys of *change*, set its *operation* in the journal to undone, and remove the files that it
+    prepared beside the options files.
+
+    Return, in words, the prepared files that could not be removed. The keys stay in the key store as former ones.
+    Raises StoreError, HostNotReached.
+    """
     with Journal(writer.fabric.stores.journal) as journal:
-        stays = list(remove_left_overs(journal, change.managers.files, writer.keystore))
-        give_up_keys(writer, change.begun, "its change was taken back")
+        not_removed = list(remove_left_overs(journal, change.managers.files, writer.keystore))
+        give_up_keys(writer, change.subnet_changes, "its change was taken back")
         journal.set_state(operation, "undone")
-    return stays
+    return not_removed

@@ -1,8 +1,8 @@
 """The OpenSMs of a change of sm_key and sa_key, and the time after which a standby takes over.
 
-An OpenSM that is not reached would keep the former sm_key. It and the others would then ignore each other, and after
-its polling time there would be two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a running OpenSM,
-observed.
+An OpenSM whose host is not reached would keep the former sm_key. That OpenSM and the others would then ignore each
+other, and after its polling time there would be two masters. Source: opensm osm_sminfo_rcv.c, osm_sm_state_mgr.c; a
+running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -34,41 +34,43 @@ _IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former sm_key becomes a secon
 def keys_in(data: bytes) -> dict[SmKeyKind, SMKey]:
     """Return sm_key and sa_key of an OpenSM that starts with the options file *data*."""
     options = read_options(data)
-    found: dict[SmKeyKind, SMKey] = {}
+    keys: dict[SmKeyKind, SMKey] = {}
     for kind in KINDS:
         value = options.value(kind)
         assert isinstance(value, MKey)
-        found[kind] = SMKey(value.reveal())
-    return found
+        keys[kind] = SMKey(value.reveal())
+    return keys
 
 
 def find_sm_key_managers(
-    writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topology, goes_on: bool
+    writer: ChangeWriter, reached: Sequence[ReachedHost], topology: Topology, goes_on: bool
 ) -> OpensmManagers:
-    """Return the OpenSMs of the fabric that a sweep with SMInfo *found*. *goes_on*: an interrupted change is resumed,
-    so there may be several masters now. Raises the errors of `find_opensms`, and Refused (`REFUSAL`, ``file``) for an
-    OpenSM that does not take its keys from its file, or for files that cannot be replaced together.
+    """Return the OpenSMs of the fabric. *topology*: the result of a sweep that read SMInfo.
+
+    *goes_on*: whether an interrupted change is resumed, so that there may be several masters now. Raises the errors of
+    `find_opensms`; UsageError if it cannot be verified that a process is an OpenSM; Refused (`REFUSAL`) for an OpenSM
+    whose command line has its keys, and (``file``) for options files that cannot be replaced together.
     """
-    managers = find_opensms(writer, reached, managers_of(found), _read_options, _IF_ONE_IS_LEFT_OUT, goes_on)
+    managers = find_opensms(writer, reached, managers_of(topology), _read_options, _IF_ONE_IS_LEFT_OUT, goes_on)
     _refuse_one_file_of_several_hosts(managers.files)
     _refuse_several_files_of_another_host(managers.files)
     if managers.standbys and not all(each.is_certain for opensm in managers.all for each in opensm.options.values()):
         managers.notes.append(
-            "the time after which a standby takes over is that in the options files now; it is not known "
-            "whether each OpenSM has read it"
+            "the time after which a standby takes over was taken from the options files; it is not known whether each "
+            "OpenSM has read its file"
         )
     return managers
 
 
 def _read_options(running: Running, file: OpensmFile) -> tuple[Mapping[str, EffectiveOption], list[str]]:
-    """Return the options that decide when a standby takes over, and no notes. Raises Refused, UsageError for an OpenSM
-    whose keys cannot be changed by its options file."""
+    """Return the options that decide when a standby takes over, and no notes. Raises UsageError if it cannot be
+    verified that the process is an OpenSM, Refused (`REFUSAL`) if its command line has one of the keys."""
     instance = running.instance
     if not instance.process.program_known:
         raise UsageError(f"{instance.name}: it cannot be verified that it is an OpenSM; run as root")
-    told = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
-    if told:
-        raise Refused(f"{instance.name} has its {named(told)} from its command line", REFUSAL).unchanged(
+    on_command_line = [kind for kind in KINDS if instance.options.setting(kind).source == "command line"]
+    if on_command_line:
+        raise Refused(f"{instance.name} has its {named(on_command_line)} from its command line", REFUSAL).unchanged(
             "put it into the options file instead and restart that OpenSM",
             "Every user of the host sees a command line.",
         )
@@ -76,12 +78,12 @@ def _read_options(running: Running, file: OpensmFile) -> tuple[Mapping[str, Effe
 
 
 def _refuse_one_file_of_several_hosts(files: Sequence[OpensmFile]) -> None:
-    """Raise Refused (``file``) if several hosts mount one file from a server: it is replaced once, and the other hosts
-    notice that late."""
-    seen: dict[tuple[int, int, bytes], OpensmFile] = {}
+    """Raise Refused (``file``) if several hosts mount one file from a server. That file is replaced only once, and the
+    other hosts would notice it late."""
+    first_with: dict[tuple[int, int, bytes], OpensmFile] = {}
     for file in files:
         found = file.seen.found
-        other = file if found is None else seen.setdefault((found.inode, found.modified_ns, found.data), file)
+        other = file if found is None else first_with.setdefault((found.inode, found.modified_ns, found.data), file)
         if other is not file and other.machine.name != file.machine.name:
             raise Refused(
                 f"{other.name} and {file.name} are the same file, which both hosts share: give "
@@ -91,11 +93,11 @@ def _refuse_one_file_of_several_hosts(files: Sequence[OpensmFile]) -> None:
 
 
 def _refuse_several_files_of_another_host(files: Sequence[OpensmFile]) -> None:
-    """Raise Refused (``file``) if two files of one other host would have to be prepared at the same time: only one can
-    be."""
-    seen: dict[str, OpensmFile] = {}
+    """Raise Refused (``file``) if another host has two of *files*. Both would have to be prepared at the same time, but
+    on another host only one file can be prepared."""
+    first_on_host: dict[str, OpensmFile] = {}
     for file in files:
-        other = seen.setdefault(file.machine.name, file)
+        other = first_on_host.setdefault(file.machine.name, file)
         if file.machine.name and other is not file:
             raise Refused(f"{other.name} and {file.name} belong to two OpenSMs of one host", "file").unchanged(
                 "stop one of them, or run ibkeys on that host",

@@ -1,7 +1,9 @@
-"""Verifying that new keys are in force: the SA answers requests with the new SA_Key, and there is only one master for
-the time after which a standby with another sm_key would take over. OpenSM drops a request with a wrong SM_Key, and
-writes its own sa_key to its log then: the log must be closed to other users first. Source: opensm osm_sa_mad_ctrl.c
-(ERR 1A04), osm_sm_state_mgr.c; a running OpenSM, observed.
+"""Verifying that new keys are in force.
+
+The SA must answer requests with the new SA_Key. Then only one SM may be master throughout the time after which a
+standby with another sm_key would take over. When OpenSM drops a request with a wrong SM_Key, it writes its own sa_key
+to its log, so the log must be closed to other users before the first request. Source: opensm osm_sa_mad_ctrl.c (ERR
+1A04), osm_sm_state_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -30,9 +32,9 @@ _MARGIN: Final = 2 * LONGEST_PAUSE
 
 
 @dataclass(frozen=True, slots=True)
-class SeenKeys:
-    """The result of one look at the new keys. ``wrong``: the SMs or the SA without the new keys, in words, "" for none;
-    ``left``: the number of things that are waited for."""
+class KeyCheck:
+    """The result of one check of the new keys. ``wrong``: the SMs without the new sm_key, or that the SA does not
+    answer to the new sa_key, in words; "" for none; ``left``: the number of SMs, and the SA, that are waited for."""
 
     wrong: str = ""
     left: int = 0
@@ -40,8 +42,10 @@ class SeenKeys:
 
 @dataclass(slots=True)
 class SmKeyProof:
-    """Asks the SA and the SMs until they show the *new* keys. ``managers``: the SMs; ``check``: called often, raises to
-    stop; ``is_read``: no SM shows another sm_key any more.
+    """The proof that the SMs and the SA use the new keys.
+
+    ``managers``: the SMs; ``new``: the new keys; ``runner``: its clock, and its waiting time in seconds; ``check``:
+    called often, raises to stop; ``is_read``: no SM shows another sm_key any more, so only the SA is asked.
     """
 
     writer: ChangeWriter
@@ -53,30 +57,32 @@ class SmKeyProof:
 
     # --- the new keys ------------------------------------------------------------------------------------------------
 
-    def begin_again(self, found: SeenKeys) -> None:
-        """Begin again: ask the SMs, then the SA."""
+    def begin_again(self, found: KeyCheck) -> None:
+        """Let the next `look` ask the SMs again before the SA. *found* is not used."""
         self.is_read = False
 
-    def look(self) -> SeenKeys:
-        """Ask the SMs until none shows another sm_key than the new one in its SMInfo, and from then on the SA. An SM
-        shows its sm_key to a requester that sends its M_Key, and to everybody if its M_Key is 0; an SM_Key of 0 in
-        SMInfo is no information."""
+    def look(self) -> KeyCheck:
+        """Check once: ask the SMs for their sm_key, and, once none has shown another one than the new one, the SA.
+
+        The SMInfo of an SM shows its sm_key to a requester that sends its M_Key, and to everybody if its M_Key is 0. An
+        SM_Key of 0 in SMInfo says nothing about the sm_key.
+        """
         if not self.is_read:
             others = [str(each.port) for each in self.managers if self._shows_another(each, self.new["sm_key"])]
             if others:
                 who = f"the SM at {named(others)}"
                 why = "has not read the new sm_key (was its options file there at its start?)"
-                return SeenKeys(f"{who} {why}", len(others) + 1)
+                return KeyCheck(f"{who} {why}", len(others) + 1)
             self.is_read = True
         if self.is_trusted(self.new["sa_key"]):
-            return SeenKeys()
-        return SeenKeys("the SA does not answer to the new sa_key", 1)
+            return KeyCheck()
+        return KeyCheck("the SA does not answer to the new sa_key", 1)
 
     # --- the SA ------------------------------------------------------------------------------------------------------
 
     def is_trusted(self, key: SMKey) -> bool:
-        """Return whether the SA answers a request with *key*, whatever the answer is: OpenSM does not answer a request
-        with a wrong key."""
+        """Return whether the SA answers a request with the SA_Key *key*, with any status: OpenSM does not answer a
+        request with a wrong key."""
         fabric = self.writer.fabric
         local = fabric.local()
         try:
@@ -88,8 +94,8 @@ class SmKeyProof:
         return True
 
     def _sa_lid(self) -> int | None:
-        """Return the LID of the one master; None, so that the local port's MasterSMLID is used, if several or no SMs
-        say that they are master."""
+        """Return the LID of the master. Return None if several SMs, or none, say that they are master: the request is
+        then sent to the local port's MasterSMLID."""
         masters = [each.port.lid for each in self.managers if self._state(each) == _MASTER]
         return masters[0] if len(masters) == 1 else None
 
@@ -99,22 +105,25 @@ class SmKeyProof:
         info = self._info(manager)
         return info is not None and SMKey(info.sm_key) not in (key, NO_SM_KEY)
 
-    def until_steady(self, seconds: float) -> str:
-        """Watch the SMs, and return "" if in every look one SM was master and all others were standbys for *seconds*;
-        else the last fault, in words."""
+    def watch_until_steady(self, seconds: float) -> str:
+        """Watch the SMs for *seconds*, and a margin, in which one SM must be master and all others standbys.
+
+        Return "" if they were; else the last fault, in words. A fault may pass: the time then begins again, until the
+        runner's waiting time and twice *seconds* are over.
+        """
         seconds = seconds + _MARGIN if seconds else 0.0
         clock, wait = self.runner.clock, self.runner.wait
         end = clock.now() + wait + 2 * seconds
         while True:
-            if wrong := look_until(self._wrong, bool, clock, wait, self.check):
+            if wrong := look_until(self._find_fault, bool, clock, wait, self.check):
                 return wrong
-            wrong = look_while("", self._wrong, not_, clock, seconds, self.check)
+            wrong = look_while("", self._find_fault, not_, clock, seconds, self.check)
             if not wrong:
-                return self._strangers()
+                return self._find_fault_by_sweep()
             if clock.now() >= end:
                 return wrong
 
-    def _wrong(self) -> str:
+    def _find_fault(self) -> str:
         states = [(each, self._state(each)) for each in self.managers]
         masters = [str(each.port) for each, state in states if state == _MASTER]
         if len(masters) > 1:
@@ -124,9 +133,9 @@ class SmKeyProof:
             return "; ".join(others)
         return "" if masters else "no subnet manager says that it is master"
 
-    def _strangers(self) -> str:
-        """Sweep again, and return "" if there is one master, else the fault in words: an SM that was started in the
-        meantime or was not known may be a second master."""
+    def _find_fault_by_sweep(self) -> str:
+        """Sweep again, and return "" if there is one master, else the fault in words. An SM that was not known, or was
+        started in the meantime, may be a second master."""
         found = managers_of(self.writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         masters = [str(each.port) for each in found if each.is_master]
         return "" if len(masters) == 1 else f"{len(masters)} subnet managers say that they are master: {named(masters)}"

@@ -1,8 +1,8 @@
-"""One change of the keys: all new files are written first, then all replace the old ones within seconds.
+"""One change of sm_key and sa_key: all new files are written first, then all replace the old ones within seconds.
 
-A standby with another sm_key than the master takes over after its polling time, so everything slow or fallible is done
-before the first rename. If something fails later, the files with the new keys get the former ones back within that
-time. No OpenSM is stopped.
+A standby with another sm_key than the master takes over after its polling time. So every action that is slow or may
+fail is done before the first rename. If an action fails later, the files with the new keys get the former keys back
+within that time. No OpenSM is stopped.
 """
 
 from __future__ import annotations
@@ -26,10 +26,10 @@ from ibkeys.managers.files.listeners import close
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.site import Running
 from ibkeys.printable import named
-from ibkeys.smkeys.begun import KEPT_KEYS, closes, finishes
+from ibkeys.smkeys.begun import KEPT_KEYS, close_command, finish_command
 from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
-from ibkeys.smkeys.overtaken import keep_found, keys_of_others
-from ibkeys.smkeys.proof import SeenKeys, SmKeyProof
+from ibkeys.smkeys.overtaken import files_with_foreign_keys, store_found_keys
+from ibkeys.smkeys.proof import KeyCheck, SmKeyProof
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.journal import RunningOperation
 from ibkeys.store.keystore.sm_keys import SmKeys
@@ -40,8 +40,8 @@ FORMER: Final = "former SM keys"
 
 @dataclass(slots=True)
 class SmKeySettings:
-    """The settings of a change. ``wait``: seconds without progress after which OpenSM is given up. ``check``: called
-    often, raises to stop. ``say``: called with progress texts."""
+    """The settings of a change. ``wait``: seconds without progress after which the change stops waiting for OpenSM.
+    ``check``: called often, raises to stop. ``say``: called with progress texts."""
 
     wait: float = WAIT
     clock: Clock = REAL_TIME
@@ -52,8 +52,9 @@ class SmKeySettings:
 @dataclass(slots=True)
 class SmKeyRun:
     """One run of a change of sm_key and sa_key. ``keys``: the keys of the key store, without those of other subnets;
-    ``new``: the keys that all files get; ``former``: SA_Keys that must be refused afterwards; ``goes_on``: it resumes
-    an interrupted change, so some files may have the new keys already. ``notes``: notes for the user at the end.
+    ``new``: the keys that all options files get; ``former``: SA_Keys that the SA must refuse afterwards; ``goes_on``:
+    whether the run resumes an interrupted change, so that some files may have the new keys already; ``notes``: notes
+    for the user at the end.
     """
 
     writer: ChangeWriter
@@ -90,8 +91,10 @@ class SmKeyRun:
         self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self._runner, settings.check)
 
     def make(self) -> None:
-        """Make the change and prove it. Raises Incomplete if it was not completed; the original error if that came
-        before the first file; ExplainedInterrupt.
+        """Make the change and prove it.
+
+        Raises Incomplete if the change was not completed; the original error if it came before the first file was
+        replaced; ExplainedInterrupt if the user interrupted it.
         """
         self.settings.check()
         self._store_keys()
@@ -99,20 +102,20 @@ class SmKeyRun:
             course = Course([NEW], () if self.goes_on else [FORMER])  # going back would mix keys that are in force
             forth, *back = self._runner.follow(course, self._step)
         except KeyboardInterrupt as error:
-            raise ExplainedInterrupt(f"{error}; {self._what_stands()}", self._again) from None
+            raise ExplainedInterrupt(f"{error}; {self._describe_files()}", self._how_to_finish) from None
         if forth.error is not None:
-            self._end_in_vain(forth.error, back)
-        self._end_well()
+            self._raise_failure(forth.error, back)
+        self._complete()
 
     # --- before the first rename --------------------------------------------------------------------------------------
 
     def _store_keys(self) -> None:
-        """Store the new keys in the key store, synced, then the operation in the journal, with their names and those of
-        the current ones: both are on disk before any file gets them."""
+        """Put the new keys into the key store, then the operation into the journal, with the names of the new and of
+        the current keys. Both are synced to disk before any file gets the new keys."""
         keys = self.keys
         with self.writer.keystore.in_one_transaction():
             for file in self.managers.files if not self.goes_on else ():
-                keep_found(keys, file)
+                store_found_keys(keys, file)
             known = {(row.kind, row.sm_key): row.ref for row in keys.rows() if row.state == "pending"}
             self._refs = [known.get((kind, key)) or keys.put_pending(kind, key) for kind, key in self.new.items()]
         names = keys.names()
@@ -131,7 +134,7 @@ class SmKeyRun:
             each.running.verify_options()
 
     @property
-    def _longest(self) -> float:
+    def _longest_polling(self) -> float:
         """Seconds after which the last standby takes over from a master with another sm_key, 0 with one SM."""
         return max(self.managers.takeover_seconds, default=0.0)
 
@@ -145,9 +148,9 @@ class SmKeyRun:
 
     # --- the change ---------------------------------------------------------------------------------------------------
 
-    def _step(self, name: str) -> Step[Any, SeenKeys] | None:
-        """Return how a step is made. Every OpenSM is signalled, even where the file had the keys already: it may not
-        have been signalled."""
+    def _step(self, name: str) -> Step[Any, KeyCheck] | None:
+        """Return the step of this *name*; None for the rollback if no file was replaced. Every OpenSM is signalled,
+        even if its file had the new keys already, because an interrupted run may not have signalled it."""
         if name == NEW:
             values: dict[str, NewValue] = {str(kind): key for kind, key in self.new.items()}
             files = self.managers.files
@@ -156,11 +159,12 @@ class SmKeyRun:
         if not self._files.placed:
             return None
         self.settings.say("restoring the former keys")
-        former = FormerStagedFiles(self._files, self._look_back)
+        former = FormerStagedFiles(self._files, self._check_former)
         return Step(name, former, None, former, judge=lambda found: Verdict(not found.wrong))
 
-    def _judge(self, found: SeenKeys) -> Verdict:
-        """Raise Incomplete unless the new keys are in force, and the SMs know each other."""
+    def _judge(self, found: KeyCheck) -> Verdict:
+        """Return the verdict that the step is proven. Raises Incomplete unless the new keys are in force, the SA
+        refuses the former ones, and one SM stays master."""
         proof = self._proof
         if found.wrong:
             raise Incomplete(f"{found.wrong}; OpenSM was signalled twice")
@@ -168,67 +172,71 @@ class SmKeyRun:
             self.settings.say("querying the SA with a former key, which it must ignore")
             if proof.is_trusted(key):
                 raise Incomplete("the SA still answers to a former sa_key")
-        if self._longest:
-            self.settings.say(f"watching for at least {self._longest:g} s whether there is one master")
-        if wrong := proof.until_steady(self._longest):
+        if self._longest_polling:
+            self.settings.say(f"watching for at least {self._longest_polling:g} s whether there is one master")
+        if wrong := proof.watch_until_steady(self._longest_polling):
             raise Incomplete(wrong)
         return Verdict(is_proven=True)
 
-    def _look_back(self) -> SeenKeys:
-        """Check once whether the SMs accept each other again."""
+    def _check_former(self) -> KeyCheck:
+        """Check whether one SM is the only master again after the former keys were restored."""
         try:
-            return SeenKeys(self._proof.until_steady(self._longest))
+            return KeyCheck(self._proof.watch_until_steady(self._longest_polling))
         except IbkeysError as error:
-            return SeenKeys(str(error))
+            return KeyCheck(str(error))
 
     # --- how it ended -------------------------------------------------------------------------------------------------
 
-    def _end_well(self) -> None:
+    def _complete(self) -> None:
+        """Note in the journal that the change is done, then in the key store that its keys are current."""
         journal, operation = self.operation.journal, self.operation.put_on_disk()
         with journal.in_one_transaction():
             for entry in journal.files(operation):  # also those of earlier starts
                 if entry.status != "failed":
                     entry.done()
-        # Before the keys: pending ones of an operation that is done are finished by the next change. An operation is
-        # known as open by its pending keys: after them nothing would say that all is proven.
+        # The journal comes first. If ibkeys is killed between the two, the next change promotes the pending keys of an
+        # operation that is done. In the other order, an open operation without pending keys would be left, and nothing
+        # would show that all of it was proven.
         journal.set_state(operation, "done")
         self.operation.keeps_state = True
-        # Of those that were cut off the keys went with a lost key store, or are replaced now.
+        # Interrupted changes of the same files end too: their keys were lost with a key store, or are replaced now.
         files = {file.key for file in self.managers.files}
         close_cut_off(journal, (self.operation.command,), "undone", but=operation, files=files)
         with self.writer.keystore.in_one_transaction():
             for ref in self._refs:
                 self.keys.promote(ref)
 
-    def _end_in_vain(self, error: IbkeysError, back: Sequence[Ended[str]]) -> NoReturn:
-        """Raise the error, with the state now. *back*: the result of the rollback, if there was one."""
-        if not back:
-            raise Incomplete(f"{error}").going_on(f"{self._what_stands()}: {self._way_on()}") from error
-        if back[0].error is not None:
-            left = f"the former keys could not be restored everywhere: {back[0].error}"
-            raise Incomplete(f"{error}").going_on(f"{left}: {self._way_on()}") from error
+    def _raise_failure(self, error: IbkeysError, rollback: Sequence[Ended[str]]) -> NoReturn:
+        """Raise the error that stopped the change, with the keys that the files have now, and the next command.
+        *rollback*: the result of the rollback, empty if there was none."""
+        if not rollback:
+            raise Incomplete(f"{error}").going_on(f"{self._describe_files()}: {self._advise()}") from error
+        if rollback[0].error is not None:
+            state = f"the former keys could not be restored everywhere: {rollback[0].error}"
+            raise Incomplete(f"{error}").going_on(f"{state}: {self._advise()}") from error
         self._forget_keys()
-        if not isinstance(back[0].found, SeenKeys):
+        if not isinstance(rollback[0].found, KeyCheck):
             raise error  # no file had new keys
-        raise Incomplete(f"{error}").going_on("every file has its former keys again", back[0].found.wrong) from error
+        state = "every file has its former keys again"
+        raise Incomplete(f"{error}").going_on(state, rollback[0].found.wrong) from error
 
-    def _way_on(self) -> str:
-        """Return, in words, the command that goes on. If another program or administrator has set other keys, this
-        change can be neither resumed nor undone, and the command ends its record."""
+    def _advise(self) -> str:
+        """Return, in words, the next command: it finishes the change. If another program or administrator has set other
+        keys, this change can be neither resumed nor undone, and the command ends its record."""
         try:
             rows = self.keys.rows()
         except StoreError:  # the user must see the first error
-            return self._again
-        theirs = [file.name for file, _ in keys_of_others(self.managers.files, rows, self._refs)]
-        if not theirs:
-            return self._again
-        close = closes(self.operation.put_on_disk())
-        return f"another user or program has set keys in {named(theirs)}: `{close}` keeps what is there"
+            return self._how_to_finish
+        foreign = [file.name for file, _ in files_with_foreign_keys(self.managers.files, rows, self._refs)]
+        if not foreign:
+            return self._how_to_finish
+        close = close_command(self.operation.put_on_disk())
+        return f"another user or program has set keys in {named(foreign)}: `{close}` keeps what is there"
 
     @property
-    def _again(self) -> str:
+    def _how_to_finish(self) -> str:
         """The command that finishes the change, in words."""
-        return f"`{finishes(self.operation.put_on_disk())}` finishes it"
+        return f"`{finish_command(self.operation.put_on_disk())}` finishes it"
 
     def _forget_keys(self) -> None:
         """Give the new keys up, because no file has them, and note in the journal that the operation is undone."""
@@ -238,9 +246,10 @@ class SmKeyRun:
         self.operation.journal.set_state(self.operation.put_on_disk(), "undone")
         self.operation.keeps_state = True
 
-    def _what_stands(self) -> str:
-        files = {file.name: keys_in(file.data) == dict(self.new) for file in self.managers.files}
-        has, rest = ([name for name, has_new in files.items() if has_new == wanted] for wanted in (True, False))
-        if not has:
+    def _describe_files(self) -> str:
+        """Return, in words, which options files have the new keys."""
+        is_new = {file.name: keys_in(file.data) == dict(self.new) for file in self.managers.files}
+        new, former = ([name for name, is_one in is_new.items() if is_one == wanted] for wanted in (True, False))
+        if not new:
             return "no file has the new keys yet"
-        return f"the new keys are in {named(has)}" + (f", and not in {named(rest)}" if rest else "")
+        return f"the new keys are in {named(new)}" + (f", and not in {named(former)}" if former else "")

@@ -175,8 +175,8 @@ def test_an_earlier_change_is_of_the_same_subnet_when_its_sms_have_moved(two: Tw
     kill(one, monkeypatch, "put node06")
     with one.journal() as journal:
         journal.set_state(1, "open")  # as where its keys went with a lost key store
-        assert [each.id for each in Changes.beside(journal, 2).here] == [1, 2]
-        assert Changes.beside(journal, 2).others == frozenset()
+        assert [each.id for each in Changes.on_subnet_of(journal, 2).here] == [1, 2]
+        assert Changes.on_subnet_of(journal, 2).foreign_keys == frozenset()
     with writer_of(one) as writer:
         close_overtaken(writer, 2)
     assert states(one) == ["undone", "undone"]

@@ -79,17 +79,17 @@ class SmKeyRequest(FilesRequest):
         """
         from ibkeys.change.interlocks.overtaken import why_overtaken
         from ibkeys.change.interrupts import Interrupts
-        from ibkeys.smkeys.begun import finishes, why_it_stays
+        from ibkeys.smkeys.begun import finish_command, why_not_open
 
         with self.open_writer(COMMAND) as writer:
             close = partial(self._close, writer)
             if self.record.state in ("done", "undone"):
                 raise ended_error(self.record)
-            why = why_it_stays(writer, self.record.id)
+            why = why_not_open(writer, self.record.id)
             if why is not None:
                 exits.warn(str(why), "note")
                 return end_record(self.consent, partial(self._close_only, writer))
-            operation = f"{_NAME}: `{finishes(self.record.id)}` finishes it"
+            operation = f"{_NAME}: `{finish_command(self.record.id)}` finishes it"
             overtaken = why_overtaken(lambda: self._plan(writer, {}, Interrupts()))
             return end_overtaken(self.consent, overtaken, close, operation)
 
