@@ -13,7 +13,7 @@ from ibkeys.change.open_operations import OperationTarget
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
-from ibkeys.harden.enforcement import plan_back, plan_rest, refuse_way_back, writer_command
+from ibkeys.harden.enforcement import command_of_writer, plan_rest, plan_restoring, refuse_undo
 from ibkeys.harden.enforcement_run import EnforcementPlan
 from ibkeys.harden.step import HardenRequest
 from ibkeys.managers.hosts import SmHost
@@ -76,7 +76,7 @@ def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
         plan = plan_rest(writer, _request(asked, target), target.record)
         return _Files(plan, plan.words, Interrupts())
 
-    return make_change(writer_command(target.record), asked, prepare)
+    return make_change(command_of_writer(target.record), asked, prepare)
 
 
 def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
@@ -87,8 +87,8 @@ def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
         return make_change(_SM_KEYS, asked, lambda writer: _keys_given_up(writer, asked, target))
 
     def prepare(writer: ChangeWriter) -> _Files:
-        refuse_way_back(writer, target.id)
-        plan = plan_back(writer, _request(asked, target), target.id)
+        refuse_undo(writer, target.id)
+        plan = plan_restoring(writer, _request(asked, target), target.id)
         return _Files(plan, plan.words, Interrupts())
 
     return make_change("undo", asked, prepare)

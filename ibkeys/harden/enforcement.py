@@ -1,7 +1,8 @@
 """The step for partition enforcement: part_enforce in the options file of every OpenSM, proven at every leaf port.
 
-OpenSM copies the table of each end port to the switch port before it, and then lets that port enforce; so ports with
-exactly the P_Keys of the policy lose no connectivity. Ports with more would lose it, which triggers an interlock.
+OpenSM copies the P_Key table of each end port to its leaf port, and then lets the leaf port enforce. So an end port
+with exactly the P_Keys of the policy loses no connectivity. An end port with more P_Keys than the policy would lose
+some, and an interlock (``drift``) refuses that.
 """
 
 from __future__ import annotations
@@ -34,14 +35,14 @@ from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, EnforcingPort
 from ibkeys.harden.overtaken import (
     files_of,
-    goes_forth,
-    is_left_on,
-    is_of,
-    not_ended,
-    own_values,
+    has_unfinished_change_on,
+    is_hardening,
+    is_of_subnet,
+    journaled_values,
+    part_enforce_in,
     refuse_changed_files,
     refuse_elsewhere,
-    value_in,
+    unfinished_changes,
 )
 from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange, undo_of
 from ibkeys.managers.files.opensm_file import OpensmFile, merged
@@ -70,9 +71,9 @@ class PartEnforceStep(HardeningStep):
     title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether an earlier run of this step, or its undo, was begun on these hosts and this subnet and has not
-        ended."""
-        return is_left_on(writer, {each.name for each in asked.hosts})
+        """Return whether an earlier run of this step, or the undo of one, was begun on these hosts and this subnet and
+        has not ended."""
+        return has_unfinished_change_on(writer, {each.name for each in asked.hosts})
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the change of the options files, None if they have the value already and every leaf port enforces.
@@ -80,7 +81,7 @@ class PartEnforceStep(HardeningStep):
         Raises the errors of `plan_enforcement`; Refused (``overtaken``) if a change was interrupted and a file that it
         wrote was changed since.
         """
-        plan = plan_forth(writer, asked)
+        plan = plan_enforcing(writer, asked)
         if not plan.pending:
             return None
         return StepChange.of(plan, plan.words, undo_of(plan.cut_off), lambda: _make(writer, plan))
@@ -89,18 +90,17 @@ class PartEnforceStep(HardeningStep):
 ENFORCEMENT: Final = PartEnforceStep()
 
 
-def plan_forth(writer: ChangeWriter, asked: HardenRequest) -> EnforcementPlan:
+def plan_enforcing(writer: ChangeWriter, asked: HardenRequest) -> EnforcementPlan:
     """Plan that every OpenSM works with part_enforce both, or the rest of the change that was interrupted.
 
     Raises the errors of `plan_enforcement`; Refused (``overtaken``) if a change was interrupted and a file that it
     wrote was changed since.
     """
     plan = plan_enforcement(writer, asked, lambda file: HARDENED)
-    if left := not_ended(writer, plan.files):
-        own = own_values(writer)
-        refuse_changed_files(
-            [file for file in plan.changing if file.key in own and own[file.key].is_hardened], own, left
-        )
+    if unfinished := unfinished_changes(writer, plan.files):
+        values = journaled_values(writer)
+        hardened = [file for file in plan.changing if file.key in values and values[file.key].is_hardened]
+        refuse_changed_files(hardened, values, unfinished)
     plan.objections += objections_to_layers(plan.changing, "its OpenSM would enforce as before") if plan.pending else []
     return plan
 
@@ -108,13 +108,13 @@ def plan_forth(writer: ChangeWriter, asked: HardenRequest) -> EnforcementPlan:
 def plan_enforcement(
     writer: ChangeWriter, asked: HardenRequest, wanted: Callable[[OpensmFile], str]
 ) -> EnforcementPlan:
-    """Plan that every OpenSM works with part_enforce as *wanted* returns it for its options file.
+    """Plan that every OpenSM works with a part_enforce of ``both``, ``in``, ``out`` or ``off``. *wanted* returns that
+    value for an options file. The leaf ports enforce by the value of the master.
 
-    The values are ``both``, ``in``, ``out`` or ``off``; the leaf ports enforce by the value of the master.
-
-    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused if an OpenSM would not apply it, and
-    (``overtaken``) if the change that *writer* resumes wrote other files than those of this subnet, UsageError if its
-    options are not known, FileFormatError for a file that cannot be edited, and the errors of `find_site`.
+    SMPs: a sweep, and the table of each end port and leaf port. Raises Refused (`_REFUSAL`) if an OpenSM would not
+    apply the value, and (``overtaken``) if the change that *writer* resumes wrote other files than those of this
+    subnet; UsageError if the options of an OpenSM are not known; FileFormatError for a file that cannot be edited; and
+    the errors of `find_site`.
     """
     survey = look_at_all(writer, (), by_port_guid=True)
     assert survey.topology is not None
@@ -124,25 +124,25 @@ def plan_enforcement(
     plan = EnforcementPlan(
         COMMAND, found_sms=found_sms, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
-    plan.files = _files(found_sms, plan.notes)
+    plan.files = _options_files(found_sms, plan.notes)
     if writer.goes_on is not None:
         refuse_elsewhere(writer, writer.goes_on, plan.files)
-    plan.new = {file.key: _edited(file, wanted(file)) for file in plan.files}
-    enforced = wanted(plan.files[-1])
-    plan.leaves = list(_leaves(survey, Enforcement(enforced in ("both", "in"), enforced in ("both", "out"))))
-    left, is_forth = not_ended(writer, plan.files), writer.command == COMMAND
-    plan.cut_off = next((each.id for each in reversed(left) if goes_forth(each) == is_forth), None)
-    others = [each for each in left if goes_forth(each) != is_forth]
-    plan.reverts = next((each.command for each in others), "")
-    plan.ends = [each.id for each in left]
+    plan.new = {file.key: _with_part_enforce(file, wanted(file)) for file in plan.files}
+    of_master = wanted(plan.files[-1])
+    plan.leaves = list(_leaf_ports(survey, Enforcement(of_master in ("both", "in"), of_master in ("both", "out"))))
+    unfinished, hardens = unfinished_changes(writer, plan.files), writer.command == COMMAND
+    plan.cut_off = next((each.id for each in reversed(unfinished) if is_hardening(each) == hardens), None)
+    opposite = [each for each in unfinished if is_hardening(each) != hardens]
+    plan.reverts = next((each.command for each in opposite), "")
+    plan.ends = [each.id for each in unfinished]
     plan.kept = {KEPT_HOSTS: to_json(reached), KEPT_SUBNET: ports_that_stay(writer, survey.topology)}
-    plan.words = _in_words(plan, wanted, enforced)
+    plan.words = _in_words(plan, wanted, of_master)
     if plan.pending:
         plan.objections += [
-            # First: drift from a policy that OpenSM has not read yet ends when it reads it.
+            # An unread policy comes before drift: drift from it ends when OpenSM reads it.
             *objections_to_unread_policy(writer, found_sms.master.instance, survey.topology),
             *objections_to_unread_options(plan.files, partial(is_written_here, writer)),
-            *_of_drift(site, survey, enforced),
+            *_objections_to_drift(site, survey, of_master),
             *objections_to_strangers(found_sms),
             *objections_to_owners(plan.changing),
         ]
@@ -150,51 +150,51 @@ def plan_enforcement(
 
 
 def plan_rest(writer: ChangeWriter, asked: HardenRequest, begun: OperationRecord) -> EnforcementPlan:
-    """Plan the rest of the change that was *begun*, in its own direction; `writer_command` names the command of
-    *writer*.
+    """Plan the rest of the unfinished change *begun*: a hardening, or the undo of one.
 
-    Raises Refused (``stale``) if it has ended meanwhile, and the errors of `plan_enforcement`.
+    *writer*: made for the command that `command_of_writer` returns. Raises Refused (``stale``) if the change has ended
+    in the meantime, and the errors of `plan_enforcing` or `plan_restoring`.
     """
-    plan = (plan_forth if goes_forth(begun) else plan_back)(writer, asked)
-    if plan.cut_off != begun.id:  # it was found before the lock was held
+    plan = (plan_enforcing if is_hardening(begun) else plan_restoring)(writer, asked)
+    if plan.cut_off != begun.id:  # *begun* was read before this process held the lock
         raise Refused(f"operation {begun.id} has ended in the meantime", "stale").unchanged("see `ibkeys journal`")
     return plan
 
 
-def writer_command(begun: OperationRecord) -> str:
-    """Return the command of the writer that finishes the change *begun*."""
-    return COMMAND if goes_forth(begun) else "undo"
+def command_of_writer(begun: OperationRecord) -> str:
+    """Return the command for the `ChangeWriter` that finishes the unfinished change *begun*."""
+    return COMMAND if is_hardening(begun) else "undo"
 
 
-def plan_back(writer: ChangeWriter, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
+def plan_restoring(writer: ChangeWriter, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
     """Plan to restore in each options file the part_enforce that the last hardening found there.
 
-    A file of which the journal has no value is not changed. *undoes*: the operation of that hardening, which this
-    undoes; None where an undoing by an earlier version of ibkeys is finished.
+    A file for which the journal has no value is not changed. *undoes*: the number of the hardening's operation, which
+    is undone; None if an undo that was begun is finished.
 
-    Raises UsageError if the journal has no value at all, the errors of `plan_enforcement`, and Refused (``overtaken``)
-    if another program has changed it since that hardening, or since it was undone.
+    Raises UsageError if the journal has no value for any file; the errors of `plan_enforcement`; Refused
+    (``overtaken``) if another program has changed part_enforce since that hardening, or since the hardening was undone.
     """
-    own = own_values(writer)
-    if not own and not not_ended(writer):
+    values = journaled_values(writer)
+    if not values and not unfinished_changes(writer):
         raise _nothing_to_restore()
 
     def wanted(file: OpensmFile) -> str:
-        value = own.get(file.key)
-        return value.former if value is not None and value.is_hardened else value_in(file.data)
+        value = values.get(file.key)
+        return value.former if value is not None and value.is_hardened else part_enforce_in(file.data)
 
     plan = plan_enforcement(writer, asked, wanted)
-    left = not_ended(writer, plan.files)
-    known = [file for file in plan.files if file.key in own]
-    hardened = [file for file in known if own[file.key].is_hardened]
-    if not known and not left:
+    unfinished = unfinished_changes(writer, plan.files)
+    known = [file for file in plan.files if file.key in values]
+    hardened = [file for file in known if values[file.key].is_hardened]
+    if not known and not unfinished:
         raise _nothing_to_restore()
-    refuse_changed_files(hardened if hardened or left else known, own, left)
+    refuse_changed_files(hardened if hardened or unfinished else known, values, unfinished)
     plan.undoes = undoes
     plan.notes += [
-        f"{file.name}: {ENFORCE} {value_in(file.data)} stays, because the journal knows none from before a hardening"
-        for file in plan.files
-        if file.key not in own or value_in(file.data) not in own[file.key].known
+        f"{file.name}: {ENFORCE} {value} stays, because the journal knows none from before a hardening"
+        for file, value in [(file, part_enforce_in(file.data)) for file in plan.files]
+        if file.key not in values or value not in values[file.key].known
     ]
     return plan
 
@@ -205,41 +205,42 @@ def _nothing_to_restore() -> UsageError:
     ).explained(f"If that journal was lost, `{_HARDEN}` sets {ENFORCE} both; another value is set by hand.")
 
 
-def why_it_may_end(writer: ChangeWriter, asked: HardenRequest) -> str | None:
-    """Return why a change of part_enforce that has not ended can be neither finished nor undone: another program has
-    changed it since.
+def why_not_finishable(writer: ChangeWriter, asked: HardenRequest) -> str | None:
+    """Return why an unfinished change of part_enforce can be neither finished nor undone: another program has changed
+    part_enforce since. Return None if the change can be finished or undone.
 
-    None if it can. Raises UsageError if all have ended, and other errors of the two.
+    Raises UsageError if every change has ended, and the other errors of `plan_enforcing` and `plan_restoring`.
     """
-    if not not_ended(writer):
+    if not unfinished_changes(writer):
         raise UsageError(f"every change of {ENFORCE} in the journal has ended")
-    return why_overtaken(partial(plan_forth, writer, asked), partial(plan_back, writer, asked))
+    return why_overtaken(partial(plan_enforcing, writer, asked), partial(plan_restoring, writer, asked))
 
 
-def refuse_way_back(writer: ChangeWriter, operation: int) -> None:
-    """Raise UsageError for a change of part_enforce that is an undoing itself, or not the last hardening, StoreError
-    for one that was undone already. *operation*: its number."""
+def refuse_undo(writer: ChangeWriter, operation: int) -> None:
+    """Raise UsageError for a change of part_enforce that is an undo itself, or not the last hardening of its subnet;
+    StoreError for a hardening that was undone already. *operation*: the number of the change."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         record = journal.find(operation)
         files = files_of(journal, operation)
-        forth = [each.id for each in journal.list_operations() if goes_forth(each) and each.state != "undone"]
-        stands = [each for each in forth if is_of(journal, each, files)]
+        in_force = [each.id for each in journal.list_operations() if is_hardening(each) and each.state != "undone"]
+        on_subnet = [each for each in in_force if is_of_subnet(journal, each, files)]
     name = f"operation {record.id} ({record.command})"
-    if not goes_forth(record):
+    if not is_hardening(record):
         raise UsageError(
             f"{name} gave the former {ENFORCE} back, and that is not undone: `ibkeys resume` finishes it where it is "
             f"open; `{_HARDEN}` sets {ENFORCE} both again"
         )
     if record.state == "undone":
         raise already_undone(record)
-    if stands[-1] != record.id:
+    if on_subnet[-1] != record.id:
         raise UsageError(
-            f"{name} is not the last change of {ENFORCE} that stands on its subnet: `ibkeys undo {stands[-1]}` "
-            "restores in each options file what was there before"
+            f"{name} is not the last hardening of {ENFORCE} on its subnet that was not undone: `ibkeys undo "
+            f"{on_subnet[-1]}` restores in each options file the value from before"
         )
 
 
 def _make(writer: ChangeWriter, plan: EnforcementPlan) -> Sequence[str]:
+    """Make the change, and return the leaf ports that did not answer."""
     writer.apply(plan)
     return plan.silent
 
@@ -247,8 +248,9 @@ def _make(writer: ChangeWriter, plan: EnforcementPlan) -> Sequence[str]:
 # --- the options files ------------------------------------------------------------------------------------------------
 
 
-def _files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
-    """Return the options files of the OpenSMs that are reached, that of the master last."""
+def _options_files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
+    """Return the options files of the OpenSMs that are reached, that of the master last. Add to *notes* what is not
+    certain about them."""
     files = []
     for running in found_sms.opensms:
         settings, uncertain = running.settings(_OPTIONS, "which ports enforce partitions")
@@ -260,6 +262,7 @@ def _files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
 
 
 def _refuse_command_line(running: Running, settings: Mapping[str, EffectiveOption]) -> None:
+    """Raise Refused (`_REFUSAL`) if the command line of an OpenSM sets partition enforcement."""
     if any(setting.source == "command line" for setting in settings.values()):
         raise Refused(
             f"{running.instance.name}: enforcement of leaf ports is set on its command line, which may override its "
@@ -268,8 +271,9 @@ def _refuse_command_line(running: Running, settings: Mapping[str, EffectiveOptio
         ).unchanged()
 
 
-def _edited(file: OpensmFile, wanted: str) -> bytes:
-    """Return the options file with part_enforce *wanted*, and FALSE in an older option that has precedence over it."""
+def _with_part_enforce(file: OpensmFile, wanted: str) -> bytes:
+    """Return the contents of the options file with part_enforce *wanted*, and FALSE in an older option that has
+    precedence over part_enforce."""
     options = read_options(file.data)
     if options.value(ENFORCE) == wanted:
         return file.data
@@ -277,40 +281,40 @@ def _edited(file: OpensmFile, wanted: str) -> bytes:
     return file.with_options({**older, ENFORCE: wanted})
 
 
-def _in_words(plan: EnforcementPlan, wanted: Callable[[OpensmFile], str], enforced: str) -> list[str]:
-    words = [f"{file.name}: {ENFORCE} {value_in(file.data)} -> {wanted(file)}" for file in plan.changing]
+def _in_words(plan: EnforcementPlan, wanted: Callable[[OpensmFile], str], of_master: str) -> list[str]:
+    words = [f"{file.name}: {ENFORCE} {part_enforce_in(file.data)} -> {wanted(file)}" for file in plan.changing]
     changing = sum(leaf.difference() != "" for leaf in plan.leaves)
     ends = [f"the {plan.reverts} that did not end is closed in the journal"] if plan.reverts else []
-    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {enforced}", *ends]
+    return [*words, f"{counted(changing, 'leaf port')} of {len(plan.leaves)} will enforce {of_master}", *ends]
 
 
 # --- the leaf ports ---------------------------------------------------------------------------------------------------
 
 
-def _leaves(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
-    """Yield the leaf ports that can enforce, each with its end port.
+def _leaf_ports(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
+    """Yield the leaf ports that can enforce, each with its end port and the enforcement that it should have.
 
-    A port whose table the P_Keys of the end port fill is left out: OpenSM lets it enforce nothing.
+    A leaf port whose table has no room for all P_Keys of its end port is left out: OpenSM lets it enforce nothing.
     """
     targets: Mapping[tuple[int, int], PortTarget] = survey.targets
     for target in targets.values():
-        leaf = leaf_of(target.port) if not target.port.is_external else None
-        before = targets.get((leaf.node.guid, leaf.num)) if leaf is not None else None
-        switch = leaf.node.switch_info if leaf is not None else None
-        if before is None or switch is None or not switch.partition_enforcement_cap:
+        port = leaf_of(target.port) if not target.port.is_external else None
+        leaf = targets.get((port.node.guid, port.num)) if port is not None else None
+        switch = port.node.switch_info if port is not None else None
+        if leaf is None or switch is None or not switch.partition_enforcement_cap:
             continue
-        if place_leaf(before.table, target.table, before.port.capacity or 0).enforces:
+        if place_leaf(leaf.table, target.table, leaf.port.capacity or 0).enforces:
             inbound = wanted.inbound and bool(switch.inbound_enforcement_cap)
             outbound = wanted.outbound and bool(switch.outbound_enforcement_cap)
-            yield EnforcingPort(before, target, Enforcement(inbound, outbound))
+            yield EnforcingPort(leaf, target, Enforcement(inbound, outbound))
 
 
 # --- interlocks -------------------------------------------------------------------------------------------------------
 
 
-def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objection]:
-    """Yield ``drift``: end ports have P_Keys that OpenSM did not give them. It copies those it remembers to the leaf
-    port."""
+def _objections_to_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objection]:
+    """Yield ``drift`` if end ports have P_Keys that OpenSM did not give them: OpenSM copies only the P_Keys that it
+    gave to the leaf port. *wanted*: the new part_enforce of the master; with ``off`` no port loses connectivity."""
     if wanted == "off":
         return
     options = replace(site.options, part_enforce="off")
@@ -325,7 +329,8 @@ def _of_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objecti
 
 
 def objections_to_strangers(found_sms: FoundSms) -> Iterator[Objection]:
-    """Yield ``standby-differs``: an SM that would take over works with its own part_enforce."""
+    """Yield ``standby-differs`` if the host of a standby was not reached: when it takes over, it works with its own
+    part_enforce."""
     strangers = [str(manager.port) for manager, running in found_sms.non_masters() if running is None]
     if strangers:
         why = where_it_may_be([each.name for each in found_sms.report.instances() if each.port_guid is None])

@@ -32,9 +32,9 @@ from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId
 
 ABORT: Final = "harden --abort"
-"""The command of an undoing that an earlier version of ibkeys made; now that is an undo."""
+"""The command in the journal for an undo by an earlier version of ibkeys."""
 COMMANDS: Final = (COMMAND, ABORT)
-"""The commands in the journal that begin such operations: hardening and undoing."""
+"""The commands in the journal that begin a change of part_enforce: a hardening, and its undo by an earlier version."""
 ENFORCE: Final = "part_enforce"
 HARDENED: Final = "both"
 """The value that a hardening sets."""
@@ -42,14 +42,16 @@ HARDENED: Final = "both"
 
 @dataclass(slots=True)
 class EnforcingPort:
-    """A switch port and the end port behind it; ``wanted``: its enforcement afterwards. Both are read repeatedly."""
+    """A leaf port and its end port, which are read repeatedly. ``wanted``: the enforcement of the leaf port after the
+    change."""
 
     leaf: PortTarget
     end: PortTarget
     wanted: Enforcement
 
     def difference(self) -> str:
-        """Return how the switch port differs from ``wanted``, in words; "" if it does not."""
+        """Return how the leaf port differs from ``wanted``, or its table from that of the end port, in words; "" if
+        there is no difference."""
         if self.leaf.enforcement != self.wanted:
             return f"enforcement is {self.leaf.enforcement} instead of {self.wanted}"
         enforces = self.wanted.inbound or self.wanted.outbound
@@ -59,15 +61,15 @@ class EnforcingPort:
 
 
 @dataclass(frozen=True, slots=True)
-class LeavesProof(Proof[PortsLook[PortId]]):
-    """Reads leaf ports and the end ports behind them. ``progress``: called with the number of correct ones."""
+class LeafPortsProof(Proof[PortsLook[PortId]]):
+    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of correct leaf ports."""
 
     writer: ChangeWriter
     leaves: Sequence[EnforcingPort]
     progress: OnStep
 
     def look(self) -> PortsLook[PortId]:
-        """Read all ports once."""
+        """Read all leaf ports and their end ports once, and compare them."""
         failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
         seen = PortsLook[PortId]()
         for leaf in self.leaves:
@@ -84,13 +86,16 @@ class LeavesProof(Proof[PortsLook[PortId]]):
 class EnforcementPlan(Plan):
     """A change of part_enforce.
 
-    ``files``: the options files of all OpenSMs, that of the master last; ``new``: the contents of each afterwards;
-    ``leaves``: the switch ports; ``wait``: seconds without progress after which OpenSM is signalled again, and then
-    given up; ``say``: called with files that another program left beside these; ``silent``: leaf ports that did not
-    answer at the end; ``cut_off``: the operation of the journal that this one continues; ``undoes``: the operation that
-    it undoes; ``reverts``: the command of an unfinished change in the other direction, which ends with this one, or "";
-    ``ends``: all changes that end with this one; ``kept``: the data of a new one in the journal, the other hosts and
-    the ports that identify its subnet.
+    ``files``: the options files of all OpenSMs, that of the master last; ``new``: the contents of each file after the
+    change; ``leaves``: the leaf ports; ``words``: the changes, in words; ``wait``: seconds without progress after which
+    OpenSM is signalled again, and after which the change then stops waiting; ``say``: called with each file that
+    another program left beside the options files; ``silent``: the leaf ports that did not answer at the end, with the
+    error.
+
+    ``cut_off``: the number of the unfinished operation that this change continues, None for a new one; ``undoes``: the
+    number of the operation that this change undoes; ``reverts``: the command of an unfinished change in the other
+    direction, which ends with this one, or ""; ``ends``: the numbers of all operations that end with this one;
+    ``kept``: the options of a new operation in the journal: the other hosts, and the ports that identify its subnet.
     """
 
     found_sms: FoundSms
@@ -116,12 +121,13 @@ class EnforcementPlan(Plan):
 
     @property
     def pending(self) -> bool:
-        """Whether a file has to be written, a switch port differs, or an earlier change has not ended."""
+        """Whether a file has to be written, a leaf port differs, or an earlier change has not ended."""
         is_open = self.cut_off is not None or self.reverts != ""
         return is_open or bool(self.changing) or any(leaf.difference() for leaf in self.leaves)
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
-        """Return the operation of the change: an undo, the interrupted operation, reopened, or a new one."""
+        """Return the operation of the change: an undo if ``undoes`` is set, else the interrupted operation, reopened,
+        or a new one."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.cut_off is not None:
@@ -129,16 +135,16 @@ class EnforcementPlan(Plan):
         return journal.operation(COMMAND, origin, self.kept)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Replace the files, signal every OpenSM, and wait.
+        """Replace the files, signal every OpenSM, and wait until the leaf ports enforce as wanted.
 
-        Raises NotStored if leaf ports do not have the value; Refused (``stale``), FileChanged, FileError,
-        HostNotReached, StoreError.
+        Raises NotStored if leaf ports do not within ``wait`` seconds; Refused (``stale``) if the master or its file has
+        changed; FileChanged, FileError, HostNotReached, StoreError.
         """
         with Interrupts() as interrupts:
             interrupts.check()
             kind = self._opensms(writer, operation, interrupts.check)
             contents = [(file, self.new[file.key]) for file in self.files]
-            proof = LeavesProof(writer, self.leaves, self.progress)
+            proof = LeafPortsProof(writer, self.leaves, self.progress)
             runner = Runner(operation, self.clock, self.wait)
             runner.run(Course([ENFORCE]), lambda name: Step(name, kind, contents, proof, judge=self._judge))
         for other in self.ends:

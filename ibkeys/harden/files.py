@@ -1,9 +1,9 @@
 """The steps for files: remove other users' access to files with keys, for every reachable OpenSM.
 
-OpenSM recreates guid2mkey at each key change with the permissions of its umask. So its folder and log are closed before
-the first key, and files that it created in the meantime are closed at the end. An options file gets its permissions
-together with its first key. Permissions are only removed; the rollback is chmod. Source: opensm osm_db_files.c,
-osm_log.c; a running OpenSM, observed.
+"Closed" means that no other user has access. OpenSM recreates guid2mkey at each key change with the permissions of its
+umask. So its folder and log are closed before the first key is written, and the files that it created in the meantime
+are closed at the end. An options file gets its permissions together with its first key. Permissions are only removed;
+the rollback is chmod. Source: opensm osm_db_files.c, osm_log.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ _UMASK: Final = 0o077
 
 @dataclass(frozen=True)
 class FileStep(HardeningStep):
-    """The step that closes files of these ``roles``. ``words``: the files it closes that do not exist yet."""
+    """A step that closes the files of these ``roles``. ``words``: the change in words if no such file exists yet; only
+    the last of the steps for files has it."""
 
     name: StepName
     title: str
@@ -50,7 +51,8 @@ class FileStep(HardeningStep):
         return bool(self.words) and is_any_cut_off(writer.fabric.stores.journal, [self.command])
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the files that would be closed. Raises the errors of `sms_for`."""
+        """Return the change that closes the files; None if there is none to close, unless this is the last of the steps
+        for files. Raises the errors of `sms_for` and `open_files`."""
         managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         runnings = sms_for(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
         found = [each for running in runnings for each in self.open_files(running)]
@@ -58,13 +60,14 @@ class FileStep(HardeningStep):
             return None
         return StepChange(
             [each.words for each in found] or self.words,
-            "; ".join(each.way_back for each in found) or "chmod restores the rights",
+            "; ".join(each.rollback for each in found) or "chmod restores the rights",
             lambda: self.close_all(writer, [each for running in runnings for each in self.open_files(running)]),
-            [note for running in runnings for note in _of_umask(running)] if "keys" in self.roles else (),
+            [note for running in runnings for note in _notes_on_umask(running)] if "keys" in self.roles else (),
         )
 
     def open_files(self, running: Running) -> Iterator[_OpenFile]:
-        """Yield the files, or their folders, that give more permissions than they should, with the rollback of each."""
+        """Yield the files and folders of an OpenSM to which other users have access, with the rollback of each. Raises
+        FileError for a file that cannot be examined, Refused (`REFUSAL`) for a folder that cannot be closed."""
         for role in self.roles:
             file = running.instance.files[role]
             if file.path is None or file.place is None:
@@ -85,19 +88,21 @@ class FileStep(HardeningStep):
                 image = FileImage(str(path), None, None, fact.mode, fact.uid, fact.gid, host=host)
                 yield _OpenFile(running, role, file.place, words, f"chmod {fact.mode:04o} {name}", image)
 
-    def close_all(self, writer: ChangeWriter, found: Sequence[_OpenFile]) -> Sequence[str]:
-        """Record each of the files that were *found* in the journal and close it; then signal the OpenSM of each
-        options file among them. The last step also ends the records of interrupted ones. Returns no problems. Raises
-        FileError, FileChanged, HostRefused, HostNotReached, StoreError."""
+    def close_all(self, writer: ChangeWriter, files: Sequence[_OpenFile]) -> Sequence[str]:
+        """Record each of *files* in the journal and close it; then signal the OpenSM of each options file among them.
+
+        The last of the steps for files also ends the records of interrupted steps for files. Returns an empty tuple:
+        nothing is left undone. Raises FileError, FileChanged, HostRefused, HostNotReached, StoreError.
+        """
         with writer.journaled() as operation:
-            for each in found:
+            for each in files:
                 entry = operation.record_file(each.image)
                 close(each.running.machine, each.place)
                 entry.done()
-            for each in found:
+            for each in files:
                 if each.role == "options":  # a new mode looks like an edit that OpenSM has not read
                     each.running.machine.signal(each.running.instance.process)
-            if self.words:  # the last step: this completes an interrupted one
+            if self.words:  # this is the last of the steps for files, so an interrupted one is complete too
                 close_cut_off(operation.journal, [self.command], "done", but=operation.id)
         return ()
 
@@ -106,16 +111,16 @@ class FileStep(HardeningStep):
 class _OpenFile:
     """A file to which other users have access.
 
-    ``place``: its path on its host, which is no longer valid when the process of its OpenSM ends, if that has mounts of
-    its own; ``words``: the change; ``way_back``: the command that restores the permissions; ``image``: its data in the
-    journal.
+    ``place``: the path by which ibkeys reaches it on its host; if OpenSM has mounts of its own, this path is valid only
+    as long as OpenSM's process runs; ``words``: the change; ``rollback``: the command that restores the permissions;
+    ``image``: the file's data in the journal.
     """
 
     running: Running
     role: Role
     place: Path
     words: str
-    way_back: str
+    rollback: str
     image: FileImage
 
 
@@ -133,11 +138,12 @@ def _has_key(running: Running, fact: FileFact) -> bool:
     return seen.data is not None and opensm_config(fact, seen.data).holds_key
 
 
-def _of_umask(running: Running) -> Iterator[str]:
+def _notes_on_umask(running: Running) -> Iterator[str]:
+    """Yield a note if the umask of an OpenSM lets other users read the files that it creates."""
     umask = running.instance.process.umask
     if umask is None or umask & _UMASK != _UMASK:
         yield (
-            f"{running.instance.name} re-creates guid2mkey readable for others at each later change of a key; its "
-            "folder is closed to others, which protects the file; UMask=0077 in its unit protects it too, after the "
-            "next start"
+            f"{running.instance.name} re-creates guid2mkey readable for others at each later change of a key; the "
+            "file's folder is closed to others, which protects the file; UMask=0077 in the unit of this OpenSM "
+            "protects it too, after the next start"
         )

@@ -10,7 +10,7 @@ from ibkeys.audit.findings import SEVERITIES, Report, RuleResult, Severity
 
 StepName = Literal["folders", "sm-keys", "enforcement", "partitions", "new-m-key", "m-keys", "key-files"]
 
-MENDED_BY: Final[Mapping[str, StepName]] = {
+STEP_OF_RULE: Final[Mapping[str, StepName]] = {
     "KF001": "key-files",
     "SE001": "enforcement",
     "SM002": "sm-keys",
@@ -28,60 +28,59 @@ MENDED_BY: Final[Mapping[str, StepName]] = {
 }
 """Rule → the step that fixes it. A hardening cannot fix findings of other rules."""
 
-_WITHOUT: Final[Mapping[StepName, str]] = {
+_WHY_NOT_MADE: Final[Mapping[StepName, str]] = {
     "partitions": "P_Keys change only with a policy",
 }
-"""Step → why it is not made, if it was not requested."""
+"""Step → why it is not made unless the user requests it."""
 
 
 @dataclass(frozen=True, slots=True)
 class RemainingFinding:
-    """A finding that remains.
+    """A finding that remains after a hardening.
 
-    ``finding``: a rule that fails, or that cannot be judged without an input of a step; ``in_power``: whether a step of
-    this hardening fixes it; ``why``: the remedy.
+    ``finding``: a rule that fails, or that is unknown because a step was not requested; ``is_fixable``: whether a step
+    of this hardening can fix it; ``remedy``: how to fix it, or why its result is not known.
     """
 
     finding: RuleResult
-    in_power: bool
-    why: str
+    is_fixable: bool
+    remedy: str
 
     def to_json(self) -> dict[str, Any]:
-        """Return the finding as the JSON document has it."""
-        found = self.finding
+        """Return the finding for the JSON document of `ibkeys harden`."""
         return {
-            "rule": found.rule,
-            "title": found.title,
-            "severity": found.severity,
-            "result": found.result,
-            "in_power": self.in_power,
-            "to_do": self.why,
+            "rule": self.finding.rule,
+            "title": self.finding.title,
+            "severity": self.finding.severity,
+            "result": self.finding.result,
+            "in_power": self.is_fixable,
+            "to_do": self.remedy,
         }
 
 
-def failing(report: Report, severity: Severity) -> list[RuleResult]:
+def failing_rules(report: Report, severity: Severity) -> list[RuleResult]:
     """Return the rules that fail with *severity* or worse, in the order of the catalogue."""
     return [each for each in _severe(report, severity) if each.result == "fail"]
 
 
-def by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]:
-    """Return for each step the rules whose findings it fixes."""
-    found: dict[StepName, tuple[str, ...]] = {}
+def rules_by_step(findings: Collection[RuleResult]) -> dict[StepName, tuple[str, ...]]:
+    """Return a mapping from each step to those rules of *findings* that it fixes."""
+    rules: dict[StepName, tuple[str, ...]] = {}
     for each in findings:
-        step = MENDED_BY.get(each.rule)
+        step = STEP_OF_RULE.get(each.rule)
         if step is not None:
-            found[step] = (*found.get(step, ()), each.rule)
-    return found
+            rules[step] = (*rules.get(step, ()), each.rule)
+    return rules
 
 
 def remaining_findings(report: Report, severity: Severity, steps: Collection[StepName]) -> list[RemainingFinding]:
-    """Return the findings that remain: of rules that fail, and of rules that are unknown because a step was not
-    requested.
+    """Return the findings with *severity* or worse that remain: of rules that fail, and of rules that are unknown
+    because a step was not requested.
 
-    *steps*: those that the user's options allow.
+    *steps*: the steps that the user's options allow.
     """
     return [
-        _left(each, steps)
+        _remaining_finding(each, steps)
         for each in _severe(report, severity)
         if each.result == "fail" or (each.result == "unknown" and _why_not_made(each, steps))
     ]
@@ -93,15 +92,15 @@ def _severe(report: Report, severity: Severity) -> list[RuleResult]:
 
 
 def _why_not_made(finding: RuleResult, steps: Collection[StepName]) -> str | None:
-    """Return why the step for a finding is not among *steps*, None if no option of the user would change that."""
-    step = MENDED_BY.get(finding.rule)
-    return None if step is None or step in steps else _WITHOUT.get(step)
+    """Return why the step for a finding is not among *steps*; None if it is, or if no option would add it."""
+    step = STEP_OF_RULE.get(finding.rule)
+    return None if step is None or step in steps else _WHY_NOT_MADE.get(step)
 
 
-def _left(finding: RuleResult, steps: Collection[StepName]) -> RemainingFinding:
-    without = _why_not_made(finding, steps)
-    if without is None:
-        return RemainingFinding(finding, MENDED_BY.get(finding.rule) in steps, finding.remedy)
-    return RemainingFinding(
-        finding, False, f"{without}. {finding.remedy}" if finding.result == "fail" else f"not known: {without}"
-    )
+def _remaining_finding(finding: RuleResult, steps: Collection[StepName]) -> RemainingFinding:
+    why_not_made = _why_not_made(finding, steps)
+    if why_not_made is None:
+        return RemainingFinding(finding, STEP_OF_RULE.get(finding.rule) in steps, finding.remedy)
+    is_failed = finding.result == "fail"
+    remedy = f"{why_not_made}. {finding.remedy}" if is_failed else f"not known: {why_not_made}"
+    return RemainingFinding(finding, False, remedy)

@@ -1,8 +1,8 @@
 """A hardening: audit findings become one plan, which is carried out step by step.
 
-The order of the steps is such that none exposes data that a later one writes: folders before the first key, the SA_Key
-before the first M_Key, tables before M_Keys close the ports. A hardening stores no state: after a failed step, running
-it again repeats the audit and continues with the remaining steps.
+The order of the steps protects the keys that later steps write: folders are closed before the first key, and the SA_Key
+is changed before the first M_Key. P_Key tables are changed before M_Keys close the ports. A hardening stores no state:
+after a failed step, running it again repeats the audit and continues with the remaining steps.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ibkeys.errors import IbkeysError, Refused
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.harden.enforcement import ENFORCEMENT
 from ibkeys.harden.files import FOLDERS, KEY_FILES
-from ibkeys.harden.findings import StepName, by_step, failing
+from ibkeys.harden.findings import StepName, failing_rules, rules_by_step
 from ibkeys.harden.m_keys import M_KEYS, NEW_M_KEY
 from ibkeys.harden.partitions import PARTITIONS
 from ibkeys.harden.sm_keys import SM_KEYS
@@ -33,8 +33,8 @@ STEPS: Final[tuple[HardeningStep, ...]] = (FOLDERS, SM_KEYS, ENFORCEMENT, PARTIT
 class PlannedStep:
     """One step of a plan.
 
-    ``rules``: those whose findings it fixes; ``change``: its planned change, None if that is not known; ``refusals``:
-    the reasons for a refusal, besides interlocks.
+    ``rules``: the audit rules whose findings it fixes; ``change``: its planned change, None if the planning failed;
+    ``refusals``: the reasons for a refusal, besides interlocks.
     """
 
     step: HardeningStep
@@ -43,7 +43,7 @@ class PlannedStep:
     refusals: Sequence[IbkeysError]
 
     def to_json(self) -> dict[str, Any]:
-        """Return the step as the JSON document has it. No key is in it."""
+        """Return the step for the JSON document of `ibkeys harden`, without keys."""
         change = self.change
         return {
             "step": self.step.name,
@@ -51,14 +51,15 @@ class PlannedStep:
             "command": self.step.command,
             "rules": list(self.rules),
             "changes": list(change.words) if change is not None else [],
-            "way_back": change.way_back if change is not None else None,
+            "way_back": change.rollback if change is not None else None,
             "refusals": [str(each) for each in self.refusals],
         }
 
 
 @dataclass(slots=True)
 class Hardening(Plan):
-    """A plan of steps: its notes, interlocks and questions are those of all of them. ``unmade``: the parts not done."""
+    """A plan of steps. Its notes, interlocks and questions are those of all steps. ``unmade``: the parts that were not
+    done, in words."""
 
     steps: list[PlannedStep] = field(default_factory=list)
     unmade: list[str] = field(default_factory=list)
@@ -77,15 +78,16 @@ def plan_hardening(
     severity: Severity,
     steps: Sequence[HardeningStep] = STEPS,
 ) -> Hardening:
-    """Plan the steps for the findings of *report* with *severity* or worse, and those that are due without a finding.
+    """Plan the steps for the findings of *report* with *severity* or worse, and the steps that are due without a
+    finding.
 
-    Nothing is written or locked. A step that is refused is in the plan with its reason: nothing is made then. Raises
+    Nothing is written or locked. A step that is refused is in the plan with the reason; then no step is made. Raises
     StoreError.
     """
     plan = Hardening(COMMAND)
-    calls = by_step(failing(report, severity))
+    rules = rules_by_step(failing_rules(report, severity))
     lifted: set[str] = set()
-    for step in _needed(fabric, asked, calls, steps):
+    for step in _needed_steps(fabric, asked, rules, steps):
         with ChangeWriter(fabric, step.command, consent, dry_run=True) as writer:
             try:
                 change = step.plan_change(writer, asked)
@@ -94,30 +96,31 @@ def plan_hardening(
                 change, refusals = None, (error,)
         if change is None and not refusals:
             continue
-        plan.steps.append(PlannedStep(step, calls.get(step.name, ()), change, refusals))
+        plan.steps.append(PlannedStep(step, rules.get(step.name, ()), change, refusals))
         plan.refusals += refusals
         if change is not None:
             plan.notes += [each for each in change.notes if each not in plan.notes]
-            plan.objections += _new_ones(plan.objections, change.objections, lifted)
+            plan.objections += _new_objections(plan.objections, change.objections, lifted)
             plan.questions += change.questions
         lifted |= step.lifts
     return plan
 
 
-def _needed(
-    fabric: LiveFabric, asked: HardenRequest, calls: Mapping[StepName, tuple[str, ...]], steps: Sequence[HardeningStep]
+def _needed_steps(
+    fabric: LiveFabric, asked: HardenRequest, rules: Mapping[StepName, tuple[str, ...]], steps: Sequence[HardeningStep]
 ) -> list[HardeningStep]:
-    """Return the steps that fix findings, that are due without a finding, or that another of these needs."""
+    """Return the steps that fix findings, the steps that are due without a finding, and the steps that these need."""
     wanted = set()
     for step in steps:
         with ChangeWriter(fabric, step.command, dry_run=True) as writer:
-            if step.is_asked_for(asked) and (step.name in calls or step.is_due(writer, asked)):
+            if step.is_asked_for(asked) and (step.name in rules or step.is_due(writer, asked)):
                 wanted.add(step.name)
     return [step for step in steps if step.name in wanted or step.serves & wanted]
 
 
-def _new_ones(known: Sequence[Objection], more: Sequence[Objection], lifted: set[str]) -> list[Objection]:
-    """Return the objections of a step that are new, and that no earlier step removes."""
+def _new_objections(known: Sequence[Objection], more: Sequence[Objection], lifted: set[str]) -> list[Objection]:
+    """Return those of *more* that are not *known* yet. *lifted*: interlocks that earlier steps remove; objections with
+    these are left out."""
     named_before = {(each.interlock, each.message) for each in known}
     return [
         each for each in more if each.interlock not in lifted and (each.interlock, each.message) not in named_before
@@ -132,10 +135,11 @@ def make(
     options: Sequence[str],
     say: Callable[[str], None],
 ) -> None:
-    """Make the steps one after the other; each is planned again for the fabric as it then is.
+    """Make the steps one after the other. Each is planned again right before it is made.
 
-    *options*: the user's options, for the journal; *say*: called with each step before it. A step that leaves something
-    undone is the last. Raises the errors of a step, with the step's number and how to continue.
+    *options*: the user's options, for the journal; *say*: called with the title of each step before the step. If parts
+    of a step were not done (``hardening.unmade``), no further step is made. Raises the errors of a step, with the
+    step's number and how to continue.
     """
     count = len(hardening.steps)
     for number, planned in enumerate(hardening.steps, 1):
@@ -146,16 +150,17 @@ def make(
                 change = step.plan_change(writer, asked)
                 if change is None:
                     continue  # an earlier step has done it
-                _refuse(consent, change)
+                _refuse_objections(consent, change)
                 hardening.unmade += change.make()
         except IbkeysError as error:
-            raise _explained(error, number, count, planned) from None
+            raise _add_advice(error, number, count, planned) from None
         if hardening.unmade:
             return
 
 
-def _refuse(consent: Consent, change: StepChange) -> None:
-    """Raise Refused for the first interlock of a step that was not overridden, or the step's other refusals."""
+def _refuse_objections(consent: Consent, change: StepChange) -> None:
+    """Raise Refused for the interlocks of a step that were not overridden, or else the first other refusal of the
+    step."""
     objections = [each for each in change.objections if not consent.covers(each.interlock)]
     if objections:
         raise objections[0].refusal(objections[1:])
@@ -163,12 +168,12 @@ def _refuse(consent: Consent, change: StepChange) -> None:
         raise refusal
 
 
-def _explained(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
-    """Add to an error its step, the steps that are done, and the commands that continue. A refused step has nothing to
-    roll back."""
+def _add_advice(error: IbkeysError, number: int, count: int, planned: PlannedStep) -> IbkeysError:
+    """Add to an error its step, the steps that are done, and the commands that roll back or continue, and return it. A
+    refused step has nothing to roll back."""
     done = f"the {number - 1} steps before it are done and verified" if number > 2 else ""
     done = done or ("the step before it is done and verified" if number == 2 else "no step was done before it")
-    back = [planned.change.way_back] if planned.change and not isinstance(error, Refused) else []
+    back = [planned.change.rollback] if planned.change and not isinstance(error, Refused) else []
     error.step = f"step {number} of {count} ({planned.step.title})"
     return error.after("this step changed nothing").going_on(
         done, *(f"to roll this step back: {each}" for each in back), "`ibkeys harden --via opensm` continues"

@@ -28,37 +28,40 @@ LEVEL: Final = 2
 
 @dataclass(frozen=True)
 class MKeyStep(HardeningStep):
-    """The step of one run of M_Keys through OpenSM."""
+    """A step that makes one run of M_Keys through OpenSM."""
 
     name: StepName
     title: str
     command: Literal["mkey-deploy", "mkey-rotate"]
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether the last run of the key store is an unfinished one of this command through OpenSM."""
+        """Return whether the last run of M_Keys on this subnet is unfinished, and is one of this step's command through
+        OpenSM."""
         last = _open_run(writer)
         return last is not None and last.command == self.command
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return a new run, or the rest of an unfinished one, whichever step began it: no other run can begin before.
+        """Return the change of a new run, or of the rest of an unfinished run, which has to end before a new one begins
+        (an unfinished run of the other step too); None if no port has to be changed.
 
-        Raises the errors of `plan_keys`; Refused (``open-run``) for a run that removes keys or sends Sets.
+        Raises the errors of `plan_keys`; Refused (``open-run``) if the unfinished run removes keys, or sends Sets of
+        ibkeys.
         """
-        through = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
-        begun = _open_run(writer)
-        if begun is not None:
-            writer.goes_on = begun.id
-            run = plan_rest(writer, through)
+        via = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
+        unfinished = _open_run(writer)
+        if unfinished is not None:
+            writer.goes_on = unfinished.id
+            run = plan_rest(writer, via)
         else:
             options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)
-            key = _key_of_all(writer) if self.command == "mkey-deploy" else None
-            run = plan_keys(writer, self.command, options, through, key)
+            key = _common_key(writer) if self.command == "mkey-deploy" else None
+            run = plan_keys(writer, self.command, options, via, key)
         if not run.pending:
             return None
-        back = undo_of(None if begun is None else begun.id)
+        rollback = undo_of(None if unfinished is None else unfinished.id)
         if self.command == "mkey-deploy":
-            back += " (once it has ended: `ibkeys undo --leave-open`); later `ibkeys mkey-remove --via opensm`"
-        return StepChange.of(run.plan, list(_in_words(run, asked)), back, lambda: _make(writer, run))
+            rollback += " (once it has ended: `ibkeys undo --leave-open`); later `ibkeys mkey-remove --via opensm`"
+        return StepChange.of(run.plan, list(_in_words(run, asked)), rollback, lambda: _make(writer, run))
 
 
 M_KEYS: Final = MKeyStep("m-keys", f"M_Keys at level {LEVEL} with a lease", "mkey-deploy")
@@ -66,16 +69,16 @@ NEW_M_KEY: Final = MKeyStep("new-m-key", "a new M_Key to replace one that is eas
 
 
 def _open_run(writer: ChangeWriter) -> MKeyRun | None:
-    """Return the last run on this subnet, if it goes through OpenSM, gives keys, and is not finished."""
+    """Return the last run on this subnet if it goes through OpenSM, sets keys, and is not finished; else None."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = Runs(journal).last({writer.fabric.own_guid})
-    is_ours = last is not None and last.is_open and last.via is not None and last.command != REMOVAL
-    return last if is_ours else None
+    is_wanted = last is not None and last.is_open and last.via is not None and last.command != REMOVAL
+    return last if is_wanted else None
 
 
-def _key_of_all(writer: ChangeWriter) -> MKey | None:
-    """Return the one M_Key of all ports, which stays; None if they have none, or several: several are refused as for
-    any run through OpenSM."""
+def _common_key(writer: ChangeWriter) -> MKey | None:
+    """Return the M_Key that all ports have, and that stays. Return None if the ports have no M_Key, or different ones:
+    every run through OpenSM refuses different ones."""
     found = writer.fabric.sweep()
     keys = {has_now(port.port_info).key for port in found.end_ports() if port.port_info is not None}
     only = next(iter(keys)) if len(keys) == 1 else None
@@ -89,8 +92,8 @@ def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
         what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
     if isinstance(run.method, OpensmMethod):
-        left = run.method.record.steps[run.method.record.at :]
-        yield f"intermediate steps, each verified: {', then '.join(in_words(step) for step in left)}"
+        remaining = run.method.record.steps[run.method.record.at :]
+        yield f"intermediate steps, each verified: {', then '.join(in_words(step) for step in remaining)}"
 
 
 def _make(writer: ChangeWriter, run: PlannedRun) -> Sequence[str]:

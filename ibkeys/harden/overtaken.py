@@ -1,11 +1,13 @@
-"""Changes of part_enforce that did not end: refusing them if others have changed it since, and closing them.
+"""Unfinished changes of part_enforce: refusing them if another program has changed part_enforce since, and closing
+them.
 
-The journal has each options file before and after each change. While a hardening is in force, the file has its value or
-the one before it; after it was undone, the one before it. Any other value was set by another program.
+The journal has each options file before and after each change. While a hardening is in force, the file has the value of
+the hardening or the value from before; after the undo, it has the value from before. Any other value was set by another
+program.
 
-A change that did not end becomes ``undone`` in two cases. A change in the other direction ended it, and found and wrote
-the values that count now. Or --overtaken ended it, and is its last start then: later values of the files are from other
-programs.
+An unfinished change becomes ``undone`` in two cases. A change in the other direction ended it; then the values that
+this change found and wrote count. Or --overtaken ended it, which the journal records as its last start; then later
+values of the files are from other programs.
 """
 
 from __future__ import annotations
@@ -25,14 +27,14 @@ from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.printable import named
 from ibkeys.store.journal import Journal, OperationRecord
 
-_OPTION: Final = "--overtaken"
+_OVERTAKEN_OPTION: Final = "--overtaken"
 
 
 @dataclass(frozen=True, slots=True)
-class OwnValue:
+class JournaledValue:
     """The journal's data about part_enforce in one options file.
 
-    ``former``: its value before the hardening; ``is_hardened``: the hardening was not undone.
+    ``former``: the value before the hardening; ``is_hardened``: whether the hardening was not undone.
     """
 
     former: str
@@ -44,114 +46,119 @@ class OwnValue:
         return (self.former, HARDENED) if self.is_hardened else (self.former,)
 
 
-def not_ended(writer: ChangeWriter, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
-    """Return the hardenings and undoings of part_enforce that were interrupted or failed.
+def unfinished_changes(writer: ChangeWriter, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
+    """Return the changes of part_enforce, hardenings and undos, that were interrupted or failed, the oldest first.
 
-    *files*: only those on the subnet that has these options files, None for all. Raises StoreError.
+    *files*: the options files of a subnet, to return only the changes on that subnet; None for all. Raises StoreError.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return _not_ended(journal, None if files is None else {file.key for file in files})
+        return _unfinished_changes(journal, None if files is None else {file.key for file in files})
 
 
-def _not_ended(journal: Journal, files: Collection[FileKey] | None) -> list[OperationRecord]:
+def _unfinished_changes(journal: Journal, files: Collection[FileKey] | None) -> list[OperationRecord]:
     found = [each for each in journal.list_operations() if each.state in ("open", "failed") and each.began in COMMANDS]
-    return [each for each in found if files is None or is_of(journal, each.id, files)]
+    return [each for each in found if files is None or is_of_subnet(journal, each.id, files)]
 
 
-def is_of(journal: Journal, operation: int, files: Collection[FileKey]) -> bool:
-    """Return whether a change of part_enforce is of the subnet with these options *files*.
+def is_of_subnet(journal: Journal, operation: int, files: Collection[FileKey]) -> bool:
+    """Return whether a change of part_enforce belongs to the subnet with these options *files*. *operation*: its
+    number.
 
-    It is if it, its undoing, or the change that it undid wrote one of them; or if none was written yet. Raises
-    StoreError.
+    A change belongs to the subnet if the change, its undo, or the change that it undoes wrote one of the files, or if
+    none of them wrote any file. Raises StoreError.
     """
     wrote = files_of(journal, operation)
     return not wrote or not wrote.isdisjoint(files)
 
 
 def files_of(journal: Journal, operation: int) -> set[FileKey]:
-    """Return the options files that a change, its undoing, or the change that it undid wrote. Raises StoreError."""
+    """Return the options files that a change, its undo, or the change that it undoes wrote. *operation*: the number of
+    the change. Raises StoreError."""
     numbers = [operation, *journal.relatives(operation)]
     return {entry.image.key for number in numbers for entry in journal.files(number)}
 
 
-def is_left_on(writer: ChangeWriter, hosts: Collection[str]) -> bool:
-    """Return whether an unfinished change wrote a file on one of *hosts*, or none yet, and may be of this subnet.
+def has_unfinished_change_on(writer: ChangeWriter, hosts: Collection[str]) -> bool:
+    """Return whether an unfinished change may belong to this subnet, and wrote a file on one of *hosts* (host names),
+    or no file yet.
 
-    The subnet is swept if it was not. A change by an earlier version of ibkeys may be of any subnet. Raises StoreError.
+    The subnet is swept unless it was swept before. A change by an earlier version of ibkeys may belong to any subnet.
+    Raises StoreError.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
-        left = _not_ended(journal, None)
-        here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()} if left else set()
-        wrote = [files_of(journal, each.id) for each in left if not is_elsewhere(journal, each.id, here)]
+        unfinished = _unfinished_changes(journal, None)
+        swept = (writer.fabric.swept or writer.fabric.sweep()) if unfinished else None
+        here = {port.guid for port in swept.end_ports()} if swept is not None else set()
+        wrote = [files_of(journal, each.id) for each in unfinished if not is_elsewhere(journal, each.id, here)]
     return any(not files or any(host in hosts for host, _ in files) for files in wrote)
 
 
 def refuse_elsewhere(writer: ChangeWriter, operation: int, files: Sequence[OpensmFile]) -> None:
-    """Raise Refused (``overtaken``) if a change wrote none of these options *files*: this is another subnet, or other
-    OpenSMs have replaced those of the change. Raises StoreError."""
+    """Raise Refused (``overtaken``) if a change wrote options files, but none of these *files*. Then this is another
+    subnet, or other OpenSMs have replaced the OpenSMs of the change. *operation*: its number. Raises StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         found = other_files(files_of(journal, operation), files)
     if found:
         raise Refused(f"operation {operation} changed {found}", OVERTAKEN).unchanged(
             "name the port of its own subnet, and its hosts",
-            f"If other OpenSMs have replaced those: `ibkeys resume {operation} {_OPTION}` only ends the record of a "
-            "change that is open.",
+            f"If other OpenSMs have replaced those of that change: `ibkeys resume {operation} {_OVERTAKEN_OPTION}` "
+            "only ends the record of a change that is open.",
         )
 
 
-def goes_forth(record: OperationRecord) -> bool:
-    """Return whether a change of part_enforce is a hardening, and no undoing."""
+def is_hardening(record: OperationRecord) -> bool:
+    """Return whether a change of part_enforce is a hardening, not the undo of one."""
     return record.command == COMMAND
 
 
-def close_command(left: Sequence[OperationRecord]) -> str:
-    """Return the command that ends the record of the unfinished changes *left*; it names the last of them."""
-    return f"ibkeys resume {left[-1].undoes or left[-1].id} {_OPTION}"
+def close_command(unfinished: Sequence[OperationRecord]) -> str:
+    """Return the command that ends the records of all *unfinished* changes. It names the last of them."""
+    return f"ibkeys resume {unfinished[-1].undoes or unfinished[-1].id} {_OVERTAKEN_OPTION}"
 
 
-def value_in(data: bytes) -> str:
+def part_enforce_in(data: bytes) -> str:
     """Return the part_enforce of an OpenSM that starts with the options file *data*."""
     return str(read_options(data).value(ENFORCE))
 
 
-def own_values(writer: ChangeWriter) -> dict[FileKey, OwnValue]:
-    """Return the journal's data about part_enforce in each options file that a hardening changed.
+def journaled_values(writer: ChangeWriter) -> dict[FileKey, JournaledValue]:
+    """Return the journal's data about part_enforce, by options file, for each file that a hardening changed.
 
-    If --overtaken ended the last change, another program may have changed the file since, so there is no entry for it.
+    A file is missing if --overtaken ended its last change, because another program may have changed the file since.
     Raises StoreError.
     """
-    found: dict[FileKey, OwnValue] = {}
+    values: dict[FileKey, JournaledValue] = {}
     with Journal.read(writer.fabric.stores.journal) as journal:
         records = [each for each in journal.list_operations() if each.began in COMMANDS]
-        # An interrupted operation may have continued after later ones.
+        # By the last start: an interrupted operation may have been resumed after later operations had begun.
         for record in sorted(records, key=lambda each: each.starts[-1].started if each.starts else each.started):
             for image in [entry.image for entry in journal.files(record.id)]:
-                before, after = value_in(image.before or b""), value_in(image.after or b"")
+                before, after = part_enforce_in(image.before or b""), part_enforce_in(image.after or b"")
                 if record.state == "undone":
-                    if record.starts and _OPTION in record.starts[-1].origin.options:
-                        found.pop(image.key, None)
-                elif goes_forth(record) and before != HARDENED == after:
-                    found[image.key] = OwnValue(before, is_hardened=True)
-                elif not goes_forth(record) and record.state == "done" and before == HARDENED != after:
-                    found[image.key] = OwnValue(after, is_hardened=False)
-    return found
+                    if record.starts and _OVERTAKEN_OPTION in record.starts[-1].origin.options:
+                        values.pop(image.key, None)
+                elif is_hardening(record) and before != HARDENED == after:
+                    values[image.key] = JournaledValue(before, is_hardened=True)
+                elif not is_hardening(record) and record.state == "done" and before == HARDENED != after:
+                    values[image.key] = JournaledValue(after, is_hardened=False)
+    return values
 
 
 def refuse_changed_files(
-    files: Sequence[OpensmFile], own: Mapping[FileKey, OwnValue], left: Sequence[OperationRecord]
+    files: Sequence[OpensmFile], values: Mapping[FileKey, JournaledValue], unfinished: Sequence[OperationRecord]
 ) -> None:
-    """Raise Refused (``overtaken``) if one of *files*, which are in *own*, has a part_enforce of another program.
+    """Raise Refused (``overtaken``) if one of *files* has a part_enforce that another program set.
 
-    *left*: the changes that have not ended.
+    *values*: the journal's data, which has every one of *files*; *unfinished*: the changes that have not ended.
     """
     found = [
         changed_file(file, f"{ENFORCE} {value}")
         for file in files
-        if (value := value_in(file.data)) not in own[file.key].known
+        if (value := part_enforce_in(file.data)) not in values[file.key].known
     ]
-    if found and left:
-        what = f"the change of {ENFORCE} begun {left[-1].started} by {left[-1].command}"
-        raise overtaken(what, found, close_command(left))
+    if found and unfinished:
+        what = f"the change of {ENFORCE} begun {unfinished[-1].started} by {unfinished[-1].command}"
+        raise overtaken(what, found, close_command(unfinished))
     if found:
         raise Refused(
             f"harden does not restore {ENFORCE}, because another user or program has changed it since: {named(found)}; "
@@ -164,14 +171,15 @@ def refuse_changed_files(
 
 
 def close_overtaken(writer: ChangeWriter, operation: int) -> str:
-    """End the record of the unfinished changes on the subnet of *operation*, and return their name.
+    """Set the unfinished changes on the subnet of the change with the number *operation* to undone in the journal, and
+    return their name, in words.
 
-    The journal records the user. No file is written. Raises StoreError.
+    The journal records the user. No options file is written. Raises StoreError.
     """
-    options = [each for each in writer.origin.options if each != _OPTION]
-    origin = replace(writer.origin, options=(*options, _OPTION))
+    options = [each for each in writer.origin.options if each != _OVERTAKEN_OPTION]
+    origin = replace(writer.origin, options=(*options, _OVERTAKEN_OPTION))
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
-        for record in _not_ended(journal, files_of(journal, operation)):
+        for record in _unfinished_changes(journal, files_of(journal, operation)):
             journal.reopen(record.id, origin)
             journal.set_state(record.id, "undone")
     return f"the interrupted change of {ENFORCE}"

@@ -27,7 +27,7 @@ from ibkeys.topology.model import Topology
 
 
 class PartitionStep(HardeningStep):
-    """The step of one apply through OpenSM."""
+    """The step that applies the user's policy through OpenSM."""
 
     name = "partitions"
     title = "P_Keys as the policy says"
@@ -38,62 +38,64 @@ class PartitionStep(HardeningStep):
         return asked.policy is not None
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether the user gave a policy, which the fabric is then made to match."""
+        """Return whether the user gave a policy: the step is then made without a finding too."""
         return asked.policy is not None
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the changes by the policy, or the rest of an interrupted apply. Raises the errors of `plan_apply` and
-        `plan_resume`."""
+        """Return the changes to the P_Keys of the policy, or the rest of an interrupted apply; None if nothing has to
+        be changed. Raises the errors of `plan_apply` and `plan_resume`."""
         interrupts = Interrupts()
         hooks = ApplyHooks(interrupts.check, asked.listener.progress)
         settings = CarrierSettings(asked.wait, asked.permissions.breaks)
         via = CarrierChoice(OpensmCarrier.name, settings, asked.hosts)
-        cut_off = _cut_off(writer)
-        if cut_off is not None:
-            plan = plan_resume(writer, asked.permissions, hooks, via=via, operation=cut_off)
+        unfinished = _unfinished_apply(writer)
+        if unfinished is not None:
+            plan = plan_resume(writer, asked.permissions, hooks, via=via, operation=unfinished)
         else:
-            plan = self._new(writer, asked, hooks, via)
+            plan = self._plan_new(writer, asked, hooks, via)
         if not plan.pending:
             return None
         words = [plan.carrier.way, *_in_words(plan)]
-        return StepChange.of(plan, words, undo_of(cut_off), lambda: _make(writer, plan, interrupts))
+        return StepChange.of(plan, words, undo_of(unfinished), lambda: _make(writer, plan, interrupts))
 
-    def _new(self, writer: ChangeWriter, asked: HardenRequest, hooks: ApplyHooks, via: CarrierChoice) -> ApplyPlan:
-        """Plan for the options that the master works with: its enforcement is changed by another step."""
+    def _plan_new(self, writer: ChangeWriter, asked: HardenRequest, hooks: ApplyHooks, via: CarrierChoice) -> ApplyPlan:
+        """Plan a new apply with the master's present options for enforcement, because another step changes these.
+        Raises UsageError without a policy."""
         if asked.policy is None:
             raise UsageError("P_Keys change only with a policy")
-        found = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
-        writer.fabric.read_alias_guids(found, asked.policy.named_guids)
-        site = _site(writer, asked, found)
+        topology = writer.fabric.sweep(wanted=Wanted(p_keys=True, sm_info=True))
+        writer.fabric.read_alias_guids(topology, asked.policy.named_guids)
+        site = _wait_for_site(writer, asked, topology)
         options = PlanOptions(site.options.enforce, site.options.allow_both_pkeys)
-        made = make_plan(asked.policy, found, options)
-        return plan_apply(writer, made, asked.permissions, hooks, carrier_of(writer, via))
+        plan = make_plan(asked.policy, topology, options)
+        return plan_apply(writer, plan, asked.permissions, hooks, carrier_of(writer, via))
 
 
 PARTITIONS: Final = PartitionStep()
 
 
-def _site(writer: ChangeWriter, asked: HardenRequest, found: Topology) -> OpensmSite:
-    """Return the master OpenSM, after the sweep in which it read the options that an earlier step wrote."""
+def _wait_for_site(writer: ChangeWriter, asked: HardenRequest, topology: Topology) -> OpensmSite:
+    """Return the master OpenSM and its files. Unless this is a dry run, wait up to ``asked.wait`` seconds until it has
+    read the options that an earlier step wrote."""
     reached = reach(writer.enter, asked.hosts)
     return look_until(
-        lambda: find_site(writer, reached, found),
+        lambda: find_site(writer, reached, topology),
         lambda site: not writer.dry_run and bool(site.unread_edit("options")),
         REAL_TIME,
         asked.wait,
     )
 
 
-def _cut_off(writer: ChangeWriter) -> int | None:
-    """Return the unfinished operation of an apply through OpenSM on this subnet, None if there is none.
+def _unfinished_apply(writer: ChangeWriter) -> int | None:
+    """Return the number of the last unfinished apply on this subnet if it goes through OpenSM, else None.
 
-    An operation by an earlier version of ibkeys may be of any subnet.
+    An apply by an earlier version of ibkeys may belong to any subnet.
     """
     here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = [each for each in unfinished(journal) if not is_elsewhere(journal, each.id, here)]
-        kept = journal.options_of(found[-1].id) if found else {}
-    return found[-1].id if kept.get("carrier") == OpensmCarrier.name else None
+        on_subnet = [each for each in unfinished(journal) if not is_elsewhere(journal, each.id, here)]
+        options = journal.options_of(on_subnet[-1].id) if on_subnet else {}
+    return on_subnet[-1].id if options.get("carrier") == OpensmCarrier.name else None
 
 
 def _in_words(plan: ApplyPlan) -> list[str]:
@@ -104,6 +106,7 @@ def _in_words(plan: ApplyPlan) -> list[str]:
 
 
 def _make(writer: ChangeWriter, plan: ApplyPlan, interrupts: Interrupts) -> Sequence[str]:
+    """Apply the plan, and return the ports that were not changed, with the error."""
     with interrupts:
         writer.apply(plan)
     return [f"{port}: {error}" if port is not None else error for port, error in plan.failed]

@@ -21,7 +21,7 @@ from ibkeys.smkeys.run import SmKeySettings
 
 
 class SmKeyStep(HardeningStep):
-    """The step that changes both keys."""
+    """The step that changes sm_key and sa_key."""
 
     name = "sm-keys"
     title = "a new SM_Key and SA_Key"
@@ -31,7 +31,8 @@ class SmKeyStep(HardeningStep):
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Return whether a change was interrupted on this subnet, so that its keys are pending in the key store.
 
-        In a dry run also whether an options file has the default sa_key: a dry run does not query the SA about it.
+        In a dry run, return also whether an options file has the default sa_key: the audit of a dry run does not query
+        the SA with the default key.
         """
         found = writer.fabric.swept or writer.fabric.sweep()
         changes = changes_on(writer, {port.guid for port in found.end_ports()})
@@ -42,13 +43,14 @@ class SmKeyStep(HardeningStep):
         return has_default or bool(changes.with_files(writer.keystore, files).pending(writer.keystore))
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the change, or the rest of an interrupted one. Raises the errors of `plan_change`."""
+        """Return the change of both keys, or the rest of an interrupted one. Raises the errors of
+        `ibkeys.smkeys.planning.plan_change`."""
         interrupts = Interrupts()
         settings = SmKeySettings(asked.wait, check=interrupts.check, say=asked.say)
         plan = plan_change(writer, reach(writer.enter, asked.hosts), {}, settings)
         words = [_in_words(plan, file) for file in plan.managers.files]
-        back = "former keys are not restored; `ibkeys smkey-rotate --via opensm` gives new ones"
-        return StepChange.of(plan, words, back, lambda: _make(writer, plan, interrupts))
+        rollback = "former keys are not restored; `ibkeys smkey-rotate --via opensm` gives new ones"
+        return StepChange.of(plan, words, rollback, lambda: _make(writer, plan, interrupts))
 
 
 SM_KEYS: Final = SmKeyStep()

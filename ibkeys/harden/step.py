@@ -1,7 +1,7 @@
 """One step of a hardening: it plans its change, makes it, and names its rollback command.
 
-A step stores nothing for the next run. A change that it began and did not finish is in the key store or the journal,
-where its own command stores it, so that command and a later hardening continue it alike.
+A step stores nothing of its own for the next run. An unfinished change of a step is in the key store or the journal, as
+the command that makes the same change stores it. So that command, or a later hardening, can continue the change.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from ibkeys.mkeys.opensm.through import RunListener
 from ibkeys.partitions.model import Policy
 
 COMMAND: Final = "harden"
-"""The command of the journal for the steps that no other command makes."""
+"""The command in the journal for the steps that no other command makes."""
 
 
 @dataclass(frozen=True, slots=True)
 class HardenRequest:
     """The user's request for a hardening.
 
-    ``hosts``: those with OpenSMs, this one first; ``wait``: seconds without progress after which an OpenSM is given up;
-    ``lease``: of the M_Keys, in seconds; ``policy``: None if P_Keys are not changed; ``permissions``: what the policy
-    may change; ``listener``: called with the progress; ``say``: called with each action that cannot be counted.
+    ``hosts``: the hosts of the OpenSMs, this host first; ``wait``: seconds without progress after which a step stops
+    waiting for OpenSM; ``lease``: the lease of the M_Keys, in seconds; ``policy``: the policy to apply, None if P_Keys
+    are not changed; ``permissions``: the changes that the policy may make; ``listener``: called with the progress;
+    ``say``: called with each action that cannot be counted.
     """
 
     hosts: Sequence[SmHost]
@@ -43,20 +44,20 @@ class HardenRequest:
     listener: RunListener = field(default_factory=RunListener)
     say: Callable[[str], None] = lambda text: None
     is_dry: bool = False
-    """The audit of a dry run has not tested whether the SA accepts the default SA_Key."""
+    """Whether this is a dry run. Its audit has not tested whether the SA accepts the default SA_Key."""
 
 
 @dataclass(slots=True)
 class StepChange:
-    """A step as planned now.
+    """The planned change of a step.
 
-    ``words``: the changes, line by line; ``way_back``: how to undo them; ``make``: makes them, and returns the parts
-    that were not done, in words; ``refusals``: reasons for a refusal, besides interlocks; the others are those of a
-    `Plan`.
+    ``words``: the changes, line by line; ``rollback``: how to undo them, in words; ``make``: makes them, and returns
+    the parts that were not done, in words; ``refusals``: reasons for a refusal, besides interlocks; ``notes``,
+    ``objections`` and ``questions``: as in `Plan`.
     """
 
     words: Sequence[str]
-    way_back: str
+    rollback: str
     make: Callable[[], Sequence[str]]
     notes: Sequence[str] = ()
     objections: Sequence[Objection] = ()
@@ -64,23 +65,23 @@ class StepChange:
     refusals: Sequence[IbkeysError] = ()
 
     @classmethod
-    def of(cls, plan: Plan, words: Sequence[str], way_back: str, make: Callable[[], Sequence[str]]) -> Self:
+    def of(cls, plan: Plan, words: Sequence[str], rollback: str, make: Callable[[], Sequence[str]]) -> Self:
         """Return the change that *plan* makes. Its notes on single steps are left out, because they are in *words*."""
         notes = [note for note in plan.notes if not isinstance(note, StepNote)]
-        return cls(words, way_back, make, notes, plan.objections, plan.questions, plan.refusals)
+        return cls(words, rollback, make, notes, plan.objections, plan.questions, plan.refusals)
 
 
 def undo_of(operation: int | None) -> str:
-    """Return the rollback of a step that `ibkeys undo` undoes. *operation*: its number, None before it is begun."""
+    """Return the command that undoes a step. *operation*: the number of the step's operation, None before it begins."""
     return f"ibkeys undo {'with the number that `ibkeys journal` shows' if operation is None else operation}"
 
 
 class HardeningStep(ABC):
-    """One step.
+    """One step of a hardening.
 
-    ``name``: its name in findings. ``title``: its description. ``command``: the command of its operation in the
-    journal. ``serves``: steps that are never made without this one. ``lifts``: interlocks that it removes for the steps
-    after it.
+    ``name``: its name in JSON documents. ``title``: its description. ``command``: the command of its operation in the
+    journal. ``serves``: steps that are never made without this one. ``lifts``: interlocks that this step removes for
+    the steps after it.
     """
 
     name: StepName
@@ -90,7 +91,7 @@ class HardeningStep(ABC):
     lifts: frozenset[str] = frozenset()
 
     def is_asked_for(self, asked: HardenRequest) -> bool:
-        """Return whether the user's options allow it."""
+        """Return whether the user's options allow this step."""
         return True
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
@@ -100,7 +101,7 @@ class HardeningStep(ABC):
 
     @abstractmethod
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the change that it would make now, None for none. Sends only Gets.
+        """Return the change that the step would make now, None if it would change nothing. Sends only Gets.
 
-        Raises the errors of its own command if it cannot be done.
+        Raises the errors of the command that makes the same change, if the change cannot be planned.
         """

@@ -47,7 +47,7 @@ def with_file(opensm: Instance, role: Role, path: Path, place: Path) -> Running:
 
 
 def open_files(running: Running) -> list[tuple[str, str]]:
-    return [(each.words, each.way_back) for each in cast(Any, FOLDERS).open_files(running)]
+    return [(each.words, each.rollback) for each in cast(Any, FOLDERS).open_files(running)]
 
 
 @contextmanager

@@ -16,9 +16,9 @@ from ibkeys.change.subnets import KEPT_SUBNET
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, Refused, StoreError, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import ENFORCEMENT, plan_back, plan_forth, refuse_way_back, why_it_may_end
+from ibkeys.harden.enforcement import ENFORCEMENT, plan_enforcing, plan_restoring, refuse_undo, why_not_finishable
 from ibkeys.harden.enforcement_run import ABORT
-from ibkeys.harden.overtaken import close_overtaken, goes_forth, not_ended, value_in
+from ibkeys.harden.overtaken import close_overtaken, is_hardening, part_enforce_in, unfinished_changes
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.host.replacing import new_file
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -77,9 +77,9 @@ class Site:
         """Take back the last change."""
         with self.writer(UNDO) as writer:
             with Journal.read(self._stores["journal"]) as journal:
-                last = [each for each in journal.list_operations() if goes_forth(each)][-1]
-            refuse_way_back(writer, last.id)
-            writer.apply(plan_back(writer, ASKED, last.id))
+                last = [each for each in journal.list_operations() if is_hardening(each)][-1]
+            refuse_undo(writer, last.id)
+            writer.apply(plan_restoring(writer, ASKED, last.id))
 
     def file(self) -> OpensmFile:
         found = OpensmFile.at(THIS, self.conf)
@@ -91,13 +91,13 @@ class Site:
         """Return the interlocks that refuse a command now."""
         with self.writer(command) as writer:
             if command == UNDO:
-                return [each.interlock for each in plan_back(writer, ASKED).objections]
+                return [each.interlock for each in plan_restoring(writer, ASKED).objections]
             change = ENFORCEMENT.plan_change(writer, ASKED)
             return [each.interlock for each in change.objections] if change is not None else []
 
     @property
     def value(self) -> str:
-        return value_in(self.conf.read_bytes())
+        return part_enforce_in(self.conf.read_bytes())
 
     @property
     def states(self) -> list[str]:
@@ -109,7 +109,7 @@ class Site:
     def left(self) -> list[str]:
         """The commands whose change has not ended."""
         with self.writer(COMMAND) as writer:
-            return [each.command for each in not_ended(writer)]
+            return [each.command for each in unfinished_changes(writer)]
 
 
 @pytest.fixture
@@ -134,8 +134,8 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
         "managers_of": lambda found: [],
         "sms_for": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],
-        "_of_drift": lambda *given: [],
-        "_files": lambda *given: [made.file()],
+        "_objections_to_drift": lambda *given: [],
+        "_options_files": lambda *given: [made.file()],
     }.items():
         monkeypatch.setattr(enforcement, name, value)
     return made
@@ -178,15 +178,15 @@ def test_only_the_last_hardening_that_stands_goes_back(site: Site) -> None:
     site.harden()
     site.conf.write_text("part_enforce off\n")
     site.harden()
-    not_last = r"operation 1 \(harden\) is not the last change .* `ibkeys undo 2`"
+    not_last = r"operation 1 .* is not the last hardening .*ibkeys undo 2`"
     with site.writer(UNDO) as writer:
         with pytest.raises(UsageError, match=not_last):
-            refuse_way_back(writer, 1)
-        refuse_way_back(writer, 2)
+            refuse_undo(writer, 1)
+        refuse_undo(writer, 2)
     site.undo()
     given_back = r"operation 3 .* gave the former part_enforce back, and that is not undone"
     with site.writer(UNDO) as writer, pytest.raises(UsageError, match=given_back):
-        refuse_way_back(writer, 3)
+        refuse_undo(writer, 3)
 
 
 def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -198,14 +198,14 @@ def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatc
     assert site.harden()
     assert (site.value, site.states) == ("both", ["1 harden open", "2 harden done"])
     with site.writer(COMMAND, goes_on=1) as writer:
-        for plan in (plan_forth, plan_back):
+        for plan in (plan_enforcing, plan_restoring):
             with pytest.raises(Refused, match="operation 1 changed other options files") as refused:
                 plan(writer, ASKED)
             assert refused.value.interlock == "overtaken"
             assert "`ibkeys resume 1 --overtaken` only ends the record" in refused.value.more
         # Nor does the record of 1 end for a reason of this subnet.
         site.conf.write_text("part_enforce in\n")
-        why = why_it_may_end(writer, ASKED)
+        why = why_not_finishable(writer, ASKED)
         assert why is not None
         assert "operation 1 changed other options files" in why
         site.conf.write_text("part_enforce both\n")
@@ -216,8 +216,8 @@ def test_one_that_is_open_on_another_subnet_is_left_alone(site: Site, monkeypatc
     assert site.harden()
     assert (site.value, site.states[0]) == ("both", "1 harden done")
     with site.writer(UNDO) as writer:
-        refuse_way_back(writer, 1)
-        writer.apply(plan_back(writer, ASKED, 1))
+        refuse_undo(writer, 1)
+        writer.apply(plan_restoring(writer, ASKED, 1))
     assert site.value == "off"
     assert site.states[:4] == ["1 harden undone", "2 harden undone", "3 undo done", "4 harden done"]
 
@@ -264,7 +264,7 @@ def test_one_whose_options_file_was_replaced_can_be_ended(site: Site, monkeypatc
     site.conf = site.folder / "of-the-new-opensm.conf"
     site.conf.write_text("part_enforce off\n")
     with site.writer(COMMAND, goes_on=1) as writer:
-        assert why_it_may_end(writer, ASKED) is not None
+        assert why_not_finishable(writer, ASKED) is not None
         close_overtaken(writer, 1)
     assert (site.states, site.left) == (["1 harden undone"], [])
 
@@ -284,7 +284,7 @@ def test_a_way_back_of_an_earlier_version_is_finished_as_it_was_begun(site: Site
         operation.outcome = "open"
     assert site.left == [ABORT]
     with site.writer(UNDO) as writer:
-        writer.apply(plan_back(writer, ASKED))
+        writer.apply(plan_restoring(writer, ASKED))
     assert (site.value, site.states) == ("off", ["1 harden done", "2 harden --abort done"])
 
 
@@ -319,7 +319,7 @@ def test_an_undo_after_a_hardening_that_wrote_nothing_leaves_nothing_to_restore(
     site.undo()
     assert (site.value, site.left) == ("off", [])
     with site.writer(UNDO) as writer, pytest.raises(UsageError, match="nothing to restore"):
-        plan_back(writer, ASKED)
+        plan_restoring(writer, ASKED)
 
 
 def test_an_edit_of_the_options_file_that_nobody_has_read_is_an_interlock(site: Site) -> None:

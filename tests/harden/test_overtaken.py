@@ -13,9 +13,15 @@ import pytest
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden import enforcement
-from ibkeys.harden.enforcement import plan_back, why_it_may_end
+from ibkeys.harden.enforcement import plan_restoring, why_not_finishable
 from ibkeys.harden.enforcement_run import ABORT, EnforcementPlan
-from ibkeys.harden.overtaken import OwnValue, close_overtaken, not_ended, own_values, refuse_changed_files
+from ibkeys.harden.overtaken import (
+    JournaledValue,
+    close_overtaken,
+    journaled_values,
+    refuse_changed_files,
+    unfinished_changes,
+)
 from ibkeys.harden.step import COMMAND, HardenRequest
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.store.journal import FileImage, Journal, OperationRecord, OperationState
@@ -23,8 +29,8 @@ from ibkeys.store.origin import this_process
 from tests.fabricsim import subnet, tool
 
 PATH, STANDBY = "/etc/opensm/opensm.conf", "/etc/opensm/standby.conf"
-HARDENED = {("", PATH): OwnValue("off", is_hardened=True)}
-TAKEN_BACK = {("", PATH): OwnValue("off", is_hardened=False)}
+HARDENED = {("", PATH): JournaledValue("off", is_hardened=True)}
+TAKEN_BACK = {("", PATH): JournaledValue("off", is_hardened=False)}
 LEFT = cast(list[OperationRecord], [SimpleNamespace(id=9, undoes=7, started="2026-01-01T00:00:00Z", command="undo")])
 Row = tuple[str, OperationState, Sequence[tuple[str, str, str]]]
 """An operation of the journal: command, state, and path and value of each file, before and after."""
@@ -44,7 +50,7 @@ def file_with(value: str, path: str = PATH) -> OpensmFile:
 
 
 @pytest.mark.parametrize(("own", "value"), [(HARDENED, "both"), (HARDENED, "off"), (TAKEN_BACK, "off")])
-def test_what_a_change_found_or_wrote_is_its_own(own: Mapping[FileKey, OwnValue], value: str) -> None:
+def test_what_a_change_found_or_wrote_is_its_own(own: Mapping[FileKey, JournaledValue], value: str) -> None:
     refuse_changed_files([file_with(value)], own, LEFT)
 
 
@@ -55,7 +61,7 @@ def test_what_a_change_found_or_wrote_is_its_own(own: Mapping[FileKey, OwnValue]
 )
 @pytest.mark.parametrize(("own", "value"), [(HARDENED, "out"), (TAKEN_BACK, "both")])
 def test_another_value_is_refused_with_a_command_that_leads_on(
-    own: Mapping[FileKey, OwnValue], value: str, left: list[OperationRecord], way_on: str
+    own: Mapping[FileKey, JournaledValue], value: str, left: list[OperationRecord], way_on: str
 ) -> None:
     with pytest.raises(Refused, match="another user or program has changed") as caught:
         refuse_changed_files([file_with(value)], own, left)
@@ -100,7 +106,7 @@ def add(path: Path, row: Row) -> None:
         pytest.param([FORTH, (ABORT, "open", BACK[2]), ENDED], {}, id="the record of the abort was ended"),
         pytest.param(
             [FORTH, (ABORT, "open", BACK[2]), ENDED, (COMMAND, "done", [(PATH, "in", "both")])],
-            {("", PATH): OwnValue("in", is_hardened=True)},
+            {("", PATH): JournaledValue("in", is_hardened=True)},
             id="hardened after the record of the abort was ended",
         ),
         pytest.param([FORTH, (ABORT, "open", BACK[2]), ENDED, (COMMAND, "done", [])], {}, id="and nothing was written"),
@@ -118,10 +124,10 @@ def add(path: Path, row: Row) -> None:
     ],
 )
 def test_which_value_a_file_had_and_whether_a_hardening_stands(
-    tmp_path: Path, rows: Sequence[Row], own: Mapping[FileKey, OwnValue]
+    tmp_path: Path, rows: Sequence[Row], own: Mapping[FileKey, JournaledValue]
 ) -> None:
     with journal_of(tmp_path, rows) as writer:
-        assert own_values(writer) == own
+        assert journaled_values(writer) == own
 
 
 def test_a_hardening_that_went_on_after_an_abort_stands(tmp_path: Path) -> None:
@@ -132,7 +138,7 @@ def test_a_hardening_that_went_on_after_an_abort_stands(tmp_path: Path) -> None:
             journal.reopen(1, this_process()).record_file(FileImage(PATH, text_with("off"), text_with("both")))
             journal.set_state(1, "done")
             journal.set_state(2, "undone")
-        assert own_values(writer) == HARDENED
+        assert journaled_values(writer) == HARDENED
 
 
 # --- --abort ----------------------------------------------------------------------------------------------------------
@@ -150,7 +156,7 @@ def abort(
 
     monkeypatch.setattr(enforcement, "plan_enforcement", plan_enforcement)
     with journal_of(folder, rows) as writer:
-        return values, plan_back(writer, HardenRequest(())).notes
+        return values, plan_restoring(writer, HardenRequest(())).notes
 
 
 def test_each_file_gets_its_own_former_value(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -196,9 +202,9 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
         for command in (COMMAND, ABORT, "smkey-rotate"):
             journal.operation(command).record_file(FileImage(PATH, text_with("off"), text_with("both")))
     with tool(subnet("two-switch"), **stores) as fabric, ChangeWriter(fabric, COMMAND) as writer:
-        assert [each.command for each in not_ended(writer)] == [COMMAND, ABORT]
+        assert [each.command for each in unfinished_changes(writer)] == [COMMAND, ABORT]
         close_overtaken(writer, 2)
-        assert not_ended(writer) == []
+        assert unfinished_changes(writer) == []
     with Journal(stores["journal"]) as journal:
         found = journal.list_operations()
         assert [each.state for each in found] == ["undone", "undone", "open"]
@@ -208,9 +214,9 @@ def test_the_record_of_both_ways_ends(tmp_path: Path) -> None:
 def test_without_a_record_there_is_nothing_to_restore_and_a_command_leads_on() -> None:
     with tool(subnet("two-switch")) as fabric, ChangeWriter(fabric, ABORT, dry_run=True) as writer:
         with pytest.raises(UsageError, match="nothing to restore") as caught:
-            plan_back(writer, HardenRequest(()))
+            plan_restoring(writer, HardenRequest(()))
         with pytest.raises(UsageError, match="has ended"):
-            why_it_may_end(writer, HardenRequest(()))
+            why_not_finishable(writer, HardenRequest(()))
     assert "`ibkeys harden --via opensm`" in caught.value.more
 
 

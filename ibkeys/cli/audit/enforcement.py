@@ -34,18 +34,18 @@ class EnforcementRequest(FilesRequest):
         Raises UsageError for a simulated subnet, Refused for an interlock or without confirmation, and the errors of
         the writer.
         """
-        from ibkeys.harden.enforcement import plan_rest, writer_command
+        from ibkeys.harden.enforcement import command_of_writer, plan_rest
 
-        with self._writer(writer_command(self.record)) as writer:
+        with self._writer(command_of_writer(self.record)) as writer:
             return self._carry_out(writer, plan_rest(writer, self._asked(), self.record))
 
     def take_back(self) -> int:
         """Restore the part_enforce from before the change, or finish an undo that was begun. Return the exit code."""
-        from ibkeys.harden.enforcement import plan_back, refuse_way_back
+        from ibkeys.harden.enforcement import plan_restoring, refuse_undo
 
         with self._writer(_UNDO) as writer:
-            refuse_way_back(writer, self.record.id)
-            return self._carry_out(writer, plan_back(writer, self._asked(), self.record.id))
+            refuse_undo(writer, self.record.id)
+            return self._carry_out(writer, plan_restoring(writer, self._asked(), self.record.id))
 
     def end_record(self) -> int:
         """Close the operation, and return the exit code.
@@ -54,7 +54,7 @@ class EnforcementRequest(FilesRequest):
         for any other change, and for an operation that has ended; Refused without
         confirmation.
         """
-        from ibkeys.harden.enforcement import why_it_may_end
+        from ibkeys.harden.enforcement import why_not_finishable
         from ibkeys.harden.step import COMMAND
 
         if self.record.state in ("done", "undone") and not self.record.being_undone:
@@ -62,7 +62,7 @@ class EnforcementRequest(FilesRequest):
         with self._writer(COMMAND) as writer:
             number = self.record.id
             operation = f"operation {number}: `ibkeys resume {number}` finishes it"
-            why = why_it_may_end(writer, self._asked())
+            why = why_not_finishable(writer, self._asked())
             return end_overtaken(self.consent, why, partial(self._close, writer), operation)
 
     def _close(self, writer: ChangeWriter) -> str:

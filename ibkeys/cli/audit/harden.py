@@ -114,7 +114,7 @@ class _ShownHardening(ShownChange):
             put("nothing to do: no finding that this command can fix")
         for number, each in enumerate(self.plan.steps, 1):
             _show_step(number, each, put)
-        remaining = [each for each in self._remaining() if not each.in_power]
+        remaining = [each for each in self._remaining() if not each.is_fixable]
         if remaining:
             put("this command cannot fix:")
             _show_remaining(remaining, put)
@@ -181,10 +181,10 @@ def _show_step(number: int, each: PlannedStep, put: Callable[[str], None]) -> No
         return
     for words in change.words:
         put(clean(f"  {words}"))
-    put(clean(f"  to roll back: {change.way_back}"))
+    put(clean(f"  to roll back: {change.rollback}"))
 
 
 def _show_remaining(remaining: list[RemainingFinding], put: Callable[[str], None]) -> None:
     for each in remaining:
         finding = each.finding
-        put(f"  {finding.rule}  {paint(finding.severity, finding.severity)}  {finding.title}: {each.why}")
+        put(f"  {finding.rule}  {paint(finding.severity, finding.severity)}  {finding.title}: {each.remedy}")

@@ -32,12 +32,12 @@ def next_step(report: Report, data: AuditInput, policy: str | None, recorded: st
 
 
 def _command_words(result: RuleResult, report: Report, data: AuditInput, policy: str | None) -> list[str]:
-    from ibkeys.harden.findings import MENDED_BY
+    from ibkeys.harden.findings import STEP_OF_RULE
 
     pair = _pair(result) if result.rule == "PK005" else None
     if pair is not None:
         return ["why", "-G", *pair]
-    step = MENDED_BY.get(result.rule)
+    step = STEP_OF_RULE.get(result.rule)
     if step == "partitions" and policy is not None:
         return ["plan", "--policy", policy]
     if step not in (None, "partitions") and result.severity in _HARDEN_FIXES and _sm_may_run(data):
