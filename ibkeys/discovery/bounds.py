@@ -1,4 +1,4 @@
-"""The limits of one sweep: its counts compared with them, and notes about limits that it reached."""
+"""Checking the limits of one sweep, and the notes about limits that it reached."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.topology.model import Topology, Trouble
 
 
 class Bounds:
-    """The numbers of nodes and ports that one sweep found, with their limits."""
+    """Compares the numbers of nodes and ports that one sweep found with their limits."""
 
     def __init__(self, limits: Limits) -> None:
         self.limits = limits
@@ -19,21 +19,23 @@ class Bounds:
         self._texts: dict[tuple[str, str], str] = {}
 
     def refuses_node(self, nodes: int, twins: int) -> str:
-        """Return the limit that another node would exceed, "" for none. *nodes*: how many nodes were found so far.
-        *twins*: how many of these have the GUID of the new node.
+        """Return the name of the limit that another node would exceed, "" for none.
+
+        *nodes*: how many nodes were found so far. *twins*: how many of them have the NodeGUID of the new node.
         """
         if nodes >= self.limits.nodes:
             return "nodes"
         return "same_guid" if twins >= self.limits.same_guid else ""
 
     def refuses_port(self) -> str:
-        """Count one more switch port to be read; return the limit that it exceeds, "" for none."""
+        """Count one more switch port to be read; return the name of the limit that it exceeds, "" for none."""
         self._ports += 1
         return "ports" if self._ports > self.limits.ports else ""
 
     def left_out(self, what: str, limit: str) -> str:
-        """Return why *what* was not read. Calls with equal arguments return the same string object, because very many
-        ports may hold it.
+        """Return the message *what* (that something was not read) with the reason, that *limit* was reached.
+
+        Calls with equal arguments return the same string object, because very many ports may hold it.
         """
         key = what, limit
         if key not in self._texts:
@@ -42,9 +44,11 @@ class Bounds:
 
 
 def limit_notes(fabric: Topology, limits: Limits) -> list[str]:
-    """Return a note for each limit that a sweep reached: how much was left out because of it, and of which nodes."""
-    struck = gathered((trouble.limit, trouble) for trouble in fabric.troubles if trouble.limit)
-    return [f"a limit was reached, {_left_out(them)}: {limits.describe_reached(name)}" for name, them in struck.items()]
+    """Return a note for each limit that a sweep reached: how much was not read because of it, and at which nodes."""
+    by_limit = gathered((trouble.limit, trouble) for trouble in fabric.troubles if trouble.limit)
+    return [
+        f"a limit was reached, {_left_out(them)}: {limits.describe_reached(name)}" for name, them in by_limit.items()
+    ]
 
 
 def _left_out(troubles: Sequence[Trouble]) -> str:

@@ -1,4 +1,4 @@
-"""The cost of a sweep: SMPs sent by attribute, and the least number with which its result could have been read."""
+"""The cost of a sweep: the SMPs that it sent, and the fewest SMPs that could have read the same, by attribute."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ from ibkeys.topology.model import Topology
 class SweepCost:
     """The SMPs of one sweep.
 
-    ``sent``: SMPs by the attribute's name. ``least``: the least number of SMPs by attribute. Attributes that are not in
-    ``least`` (GUIDInfo, SMInfo, forwarding tables that prove a link) are counted apart.
+    ``sent``: name of the attribute → the number of SMPs sent. ``least``: name of the attribute → the fewest SMPs that
+    could have read the same. Attributes that are not in ``least`` (GUIDInfo, SMInfo, forwarding tables that prove a
+    link) are left out of the totals.
     """
 
     sent: Mapping[str, int]
@@ -29,27 +30,28 @@ class SweepCost:
 
     @property
     def least_total(self) -> int:
-        """The least number of SMPs with which the result can be read."""
+        """The fewest SMPs with which the result can be read."""
         return sum(self.least.values())
 
     def __str__(self) -> str:
         over = 100 * (self.total - self.least_total) / self.least_total if self.least_total else 0.0
         parts = ", ".join(f"{name} {self.sent.get(name, 0)}/{least}" for name, least in self.least.items())
-        apart = ", ".join(f"{name} {count}" for name, count in self.sent.items() if name not in self.least)
+        others = ", ".join(f"{name} {count}" for name, count in self.sent.items() if name not in self.least)
         text = f"{self.total} SMPs sent, the minimum is {self.least_total} ({over:+.1f} %): {parts}"
-        return text + (f"; apart from these {apart}" if apart else "")
+        return text + (f"; apart from these {others}" if others else "")
 
 
 def cost_of(fabric: Topology, p_keys: bool, before: Mapping[int, int], after: Mapping[int, int]) -> SweepCost:
-    """Return the cost of the sweep that found *fabric*. *before*, *after*: SMPs by AttributeID, as the client counts.
+    """Return the cost of the sweep that found *fabric*.
 
-    The least: NodeInfo of the own node and once for each link, NodeDescription for each node, SwitchInfo for each
-    switch, PortInfo for each port, and with *p_keys* ``ceil(capacity / 32)`` blocks for each port.
+    *before*, *after*: `Statistics.by_attribute` of the client before and after the sweep. *p_keys*: it read P_Key
+    tables. The fewest SMPs are: NodeInfo of the own node and once for each link, NodeDescription for each node,
+    SwitchInfo for each switch, PortInfo for each port, and with *p_keys* ``ceil(capacity / 32)`` blocks for each port.
     """
     sent: dict[str, int] = {}
     for attribute, count in after.items():
         if count > before.get(attribute, 0):
-            mgmt_class, number = divmod(attribute, 1 << 16)  # as Statistics.by_attribute has them
+            mgmt_class, number = divmod(attribute, 1 << 16)  # as the keys of Statistics.by_attribute are made
             name = attribute_name(number, mgmt_class) if mgmt_class else attribute_name(number)
             sent[name or f"attribute 0x{number:04x}"] = count - before.get(attribute, 0)
     ports = list(fabric.ports())

@@ -7,7 +7,7 @@ from ibkeys.collecting import few_collections
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.moved import describe_moves, describe_swaps
-from ibkeys.discovery.own_port import about_own_key
+from ibkeys.discovery.own_port import explain_own_error
 from ibkeys.discovery.sweep import Sweep
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import NoReply, SendRefused
@@ -23,10 +23,13 @@ def discover(
 ) -> Topology:
     """Return the whole fabric as seen from the local port.
 
-    SMPs: NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
-    port, and ``ceil(capacity / 32)`` P_KeyTable blocks where wanted. Raises TransportError, and the error of the local
-    port when it cannot be read at all; every other failure is in ``Topology.troubles``, and each limit of the client
-    that was reached is in ``Topology.notes`` too.
+    *wanted*: None for nodes and links only. *progress*: called from time to time. *node_names*: NodeGUID → the name
+    that replaces the NodeDescription.
+
+    It sends NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
+    port, and, if P_Keys are wanted, ``ceil(capacity / 32)`` P_KeyTable blocks for each port. Raises TransportError;
+    NoReply, SendRefused or MKeyNeeded for the local port. Every other failure is in ``Topology.troubles``; each limit
+    of the client that was reached is also in ``Topology.notes``.
     """
     return run_sweep(Sweep(client, ring, wanted or Wanted(), progress, node_names or {}))
 
@@ -38,8 +41,8 @@ def run_sweep(sweep: Sweep) -> Topology:
         try:
             client.run([sweep.root()])
         except (NoReply, SendRefused) as error:
-            raise about_own_key(error, ring, client.port.attributes().port_guid) from error
-        sweep.ask_waiting()
+            raise explain_own_error(error, ring, client.port.attributes().port_guid) from error
+        sweep.query_unproven()
     if ring.neighbors:
         sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
     sweep.found.put_in_order()

@@ -1,8 +1,8 @@
 """A sweep of a subnet whose ports may have one of several keys: each port is queried once with each of its keys.
 
-A port at level 2 or 3 counts a violation for each wrong key, and its lease starts. So no query is repeated. The kind of
-key that most ports answered to is tried first. A switch that several links lead to is queried over one link, while the
-other links wait for the result.
+A port at level 2 or 3 counts a violation for each wrong key, and its lease starts. So no query is repeated, and the
+kind of key that most ports answered to is tried first. A switch with several links is queried over one of them, while
+the other links wait for the result.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ _ProvenLink = tuple[Port, LinkEnd, LinkProof]
 class FrugalSweep(Sweep):
     """One pass over the subnet with few queries.
 
-    ``answered``: the key that a port answered to, by port GUID (at level 0 and 1 any key is answered). ``silent``:
-    ports that answered to none of their keys.
+    ``answered``: port GUID → the key that the port answered to (at level 0 and 1 any key is answered). ``silent``: the
+    GUIDs of ports that answered to none of their keys.
 
-    ``kinds``: the kind of each key of a port, by port GUID; the former key is one kind. An answer of another port to a
-    key is evidence only if the key is of the same kind at both ports. For example, many ports that have A as their
-    current key are no evidence for a port whose former key is A.
+    ``kinds``: port GUID → each key of the port → the kind of the key, such as current or former. Two ports are compared
+    only by keys of the same kind: many ports that have A as their current key are no evidence for a port whose former
+    key is A.
 
     `ibkeys.discovery.discover.run_sweep` runs it to its end.
     """
@@ -41,19 +41,21 @@ class FrugalSweep(Sweep):
     probe_retries: int | None = field(default=0, init=False)
     answered: dict[int, MKey] = field(default_factory=dict, init=False)
     silent: set[int] = field(default_factory=set, init=False)
-    _seen: Counter[tuple[MKey, str]] = field(default_factory=Counter, init=False)
-    _asking: dict[int, list[_ProvenLink]] = field(default_factory=dict, init=False)
+    _kinds_answered: Counter[tuple[MKey, str]] = field(default_factory=Counter, init=False)
+    _queued_links: dict[int, list[_ProvenLink]] = field(default_factory=dict, init=False)
 
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
-        """Task: get NodeInfo with each key that the port *guid* may have, once; return it and the key.
+        """Task: get NodeInfo with the keys that the port *guid* may have, each once; return it and the key that was
+        answered.
 
-        A port that answered before is sent only the key that it answered to. Raises the error of the last attempt.
+        A port that answered before is sent only the key that it answered to. *retries* is ignored. Raises the error of
+        the last attempt if none is answered.
         """
         keys = [key, *self.ring.others_for(guid, key)]
         if guid in self.answered:
             keys = [self.answered[guid]]
         last: IbkeysError = NoReply("")
-        for candidate in sorted(keys, key=lambda each: -self._seen[self._kind(guid, each)]):
+        for candidate in sorted(keys, key=lambda each: -self._kinds_answered[self._kind(guid, each)]):
             try:
                 info: bytes = yield self._ask_once(path, candidate)
             except (NoReply, SendRefused) as error:
@@ -70,24 +72,24 @@ class FrugalSweep(Sweep):
         guid = far[0]
         if near.peer is not None:
             return
-        if guid in self._asking:
-            self._asking[guid].append((near, far, proof))
+        if guid in self._queued_links:
+            self._queued_links[guid].append((near, far, proof))
             return
         if guid in self.silent:
             text = f"what is behind it, port GUID 0x{guid:016x}, was queried over another link and did not answer"
             self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             return
-        self._asking[guid] = []
+        self._queued_links[guid] = []
         yield from super()._ask_proven(near, far, proof)
-        for link in self._asking.pop(guid):
+        for link in self._queued_links.pop(guid):
             self.client.start(self._ask_proven(*link))
 
     def read_port(self, port: Port) -> Task:
-        """Task: read a port as every sweep does, and record the key that an end port shows, for the order of later
-        queries."""
+        """Task: read a port as every sweep does. The key that an end port shows is counted: it decides the order of the
+        keys in later queries."""
         yield from super().read_port(port)
         if port.is_end_port and port.info is not None and port.m_key_state == "set":
-            self._seen[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1
+            self._kinds_answered[self._kind(port.guid, MKey(PortInfo(port.info).m_key))] += 1
 
     def _kind(self, guid: int, key: MKey) -> tuple[MKey, str]:
         return key, self.kinds.get(guid, {}).get(key, "")

@@ -1,6 +1,6 @@
-"""The identity of the node that sent an answer.
+"""Determining which node sent an answer.
 
-Nodes are distinguished even where their GUIDs are equal, and a GUID that is known at another place is not trusted.
+Nodes are distinguished even if their GUIDs are equal, and a GUID that is known at another place is not trusted.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _OF_A_CA: Final = (
 class FoundNodes:
     """The nodes that one sweep found, by their GUIDs.
 
-    ``found``: the topology they are added to. ``proven``: GUIDs of the ports that answered at their known place.
+    ``found``: the topology that they are added to. ``proven``: GUIDs of the ports that answered at their known place.
     """
 
     def __init__(self, found: Topology, ring: KeyRing) -> None:
@@ -40,11 +40,11 @@ class FoundNodes:
         self._by_guid: dict[int, list[Node]] = {}
 
     def with_guid(self, guid: int) -> Sequence[Node]:
-        """Return the nodes with that NodeGUID: several where a GUID is used more than once."""
+        """Return the nodes with this NodeGUID: several if it is used more than once."""
         return self._by_guid.get(guid, ())
 
     def was_reached(self, info: bytes) -> bool:
-        """Return whether the port that sent this NodeInfo was reached before, by whatever route."""
+        """Return whether the port that sent the NodeInfo *info* was reached before, on any route."""
         arrival = NodeInfo(info)
         return any(
             _same_node(node.info, info) and (node.is_switch or node.port(arrival.local_port_num).path is not None)
@@ -52,10 +52,11 @@ class FoundNodes:
         )
 
     def known(self, info: bytes, num: int, near: Port | None) -> Node | None:
-        """Return the node that *info* belongs to, if it was found before.
+        """Return the node that sent the NodeInfo *info*, if it was found before, else None.
 
-        *num* is the port that answered, *near* the port before it. Two nodes with one GUID are distinguished by a
-        different NodeInfo, or by a port that is already linked elsewhere, or has no link at all.
+        *num*: the number of the port that answered; *near*: its neighbour, None if not known. It is another node with
+        the same GUID if its NodeInfo differs, or if port *num* of the node that was found is linked elsewhere or has no
+        link.
         """
         for node in self.with_guid(int.from_bytes(info[_NODE_GUID])):
             if not _same_node(node.info, info):
@@ -69,7 +70,8 @@ class FoundNodes:
         return None
 
     def add(self, info: bytes, path: tuple[int, ...]) -> Node:
-        """Add a node to those found, and a note if another node has its GUID."""
+        """Add the node with NodeInfo *info* to the topology, and a note if another node has its GUID. Return the
+        node."""
         guid = int.from_bytes(info[_NODE_GUID])
         twins = self._by_guid.setdefault(guid, [])
         node = Node(info, path, len(twins))
@@ -79,15 +81,15 @@ class FoundNodes:
                 f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
             )
         twins.append(node)
-        # The own node comes first, also when it answers last.
+        # The local node is always the first, even if it answers last.
         self.found.nodes.insert(len(self.found.nodes) if path else 0, node)
         return node
 
     def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: LinkProof | None) -> str:
-        """Return why the GUIDs of *arrival*, the port that answered behind *near*, are not trusted; "" if nothing
-        contradicts them.
+        """Return why the GUIDs of *arrival*, the port that answered behind *near*, are not trusted; "" if they are.
 
-        *far*: the end that is proven to be there; *proof*: the evidence that names it.
+        *far*: the port that is proven to be there; *proof*: the evidence that names it. If a port that was found before
+        has the same GUID and neither is proven, that port becomes doubtful in the topology too.
         """
         ring = self._ring
         guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
@@ -99,14 +101,14 @@ class FoundNodes:
             return ""
         rivals = [port for port in self._end_ports_with(claimed) if port not in self.found.doubtful]
         if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
-            return ""  # no place is known for it, and no other node claims the same
+            return ""  # No place is known for the GUID, and no other node claims it.
         if arrival.node_type == NodeType.SWITCH and rivals and not self.proven & claimed:
-            return ""  # another link of a switch that got no key before
+            return ""  # Another link of a switch that was queried without a key before.
         for rival in rivals:
-            if rival.guid not in self.proven:  # neither of the two is proven
+            if rival.guid not in self.proven:  # Then neither of the two ports is proven.
                 self.found.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
         if proof is not None and proof.found is not None and proof.found[0] == guid and self.switch_named(proof):
-            return ""  # the SM has this switch behind this port too: another of its links
+            return ""  # The SM has the switch behind this port too, so this is another of its links.
         there = f"; GUID 0x{far[0]:016x} is known there, and its M_Key was answered" if far else ""
         return (
             f"it reports port GUID 0x{arrival.port_guid:016x} of node GUID 0x{arrival.node_guid:016x}, "
@@ -115,9 +117,10 @@ class FoundNodes:
         )
 
     def switch_named(self, proof: LinkProof) -> Node | None:
-        """Return the switch that the SA names, if it was found with that GUID and with the LID that the SA has for it.
+        """Return the proven switch that *proof* names, if it was found with the GUID and the LID that the SA has for
+        it.
 
-        The GUID alone could be that of an impostor, whose LID is its own.
+        Another node could claim the GUID, but it would have another LID.
         """
         if proof.found is None or not proof.lid or proof.found[0] not in self.proven:
             return None
@@ -134,7 +137,7 @@ class FoundNodes:
                     yield port
 
     def _where_known(self, guid: int, found: Sequence[Port]) -> str:
-        """Return in words the place where the port *guid* was found or, if it was not found, its known place."""
+        """Return in words the route to the first of the ports *found*; if there are none, the known place of *guid*."""
         for port in found:
             route = ",".join(map(str, (0, *port.agent_path)))
             return f"which was found at route {route} ({port})"
@@ -143,7 +146,8 @@ class FoundNodes:
 
 
 def _same_node(a: bytes, b: bytes) -> bool:
-    """Compare two NodeInfo without PortGUID and LocalPortNum, which on a CA or router differ from port to port."""
+    """Return whether two NodeInfo are equal except for the fields that differ from port to port: LocalPortNum, and on a
+    CA or router PortGUID."""
     if a[_NODE_TYPE] == NodeType.SWITCH:
         return all(a[part] == b[part] for part in _OF_A_SWITCH)
     return all(a[part] == b[part] for part in _OF_A_CA)

@@ -1,6 +1,6 @@
-"""Known ports that are not at their place: links that lead elsewhere, and neighbours that may have changed places.
+"""Finding ports that are not at their known place: links that lead elsewhere, and ports that may have been swapped.
 
-Computed from the result of a sweep and the known links. Nothing is sent.
+They are computed from the result of a sweep and the known links. Nothing is sent.
 """
 
 from __future__ import annotations
@@ -16,16 +16,15 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
 _MOST_TOLD: Final = 20
-"""More moved links than this are only counted: then the known topology is out of date."""
+"""The most moved links that are listed; further ones are only counted, because so many mean outdated known links."""
 _MOST_PLACES: Final = 256
-"""With more places than this no swap is reported: the known links are out of date."""
+"""The most missing ports among which swaps are searched: more of them mean that the known links are outdated."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place where a known port is expected, which was found nowhere. ``named``: the GUID that the SM has at this
-    place.
-    """
+    """A place behind ``near`` where the port ``known`` is expected, which was found nowhere. ``named``: the GUID that
+    the SM has at this place, None if it has none."""
 
     near: Port
     known: LinkEnd
@@ -33,11 +32,11 @@ class _Place:
 
 
 def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
-    """Return a line for each link whose far end is not that of the known links."""
+    """Return a line for each link whose far end is another port than by the known links of *ring*."""
     moved = list(_moved_links(found, ring))
     lines = []
-    told = moved if names_all() else moved[:_MOST_TOLD]
-    for port, known in told:
+    shown = moved if names_all() else moved[:_MOST_TOLD]
+    for port, known in shown:
         peer = port.peer
         assert peer is not None
         what = "switch" if peer.node.is_switch else "port"
@@ -45,15 +44,15 @@ def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
             f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); before, GUID "
             f"0x{known[0]:016x} port {known[1]} was there"
         )
-    if len(moved) > len(told):
-        lines.append(f"and {counted(len(moved) - len(told), 'more link')} elsewhere than known (all of them: -v)")
+    if len(moved) > len(shown):
+        lines.append(f"and {counted(len(moved) - len(shown), 'more link')} elsewhere than known (all of them: -v)")
     return lines
 
 
 def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
-    """Yield the ports whose link leads elsewhere than the known links, and the end that was known there.
+    """Yield each port whose link leads elsewhere than the known link, and the far end of the known link.
 
-    A link is yielded once, by the switch at its end where there is one.
+    A link between a switch and an end port is yielded for the switch only.
     """
     for port in found.ports():
         known = ring.neighbors.get(port.link_end)
@@ -69,9 +68,9 @@ def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd
 def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
     """Return a line for each pair of known ports that may have been swapped. Neither port was found anywhere.
 
-    If the SA or a forwarding table has one port at the other's place, and does not contradict the reverse, the line
-    reports this. Without such evidence two ports are paired only if no others are missing. More than 256 missing ports:
-    no line. Nothing is sent.
+    Two ports are a pair if the SA or a forwarding table has one of them at the other's place, and does not contradict
+    the reverse. Without such evidence they are a pair only if no other port is missing. Returns [] if more than
+    `_MOST_PLACES` ports are missing.
     """
     places = _places(found, ring)
     if len(places) > _MOST_PLACES:
@@ -79,32 +78,32 @@ def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
     lines: list[str] = []
     paired: set[Port] = set()
     for one, other in itertools.combinations(places, 2):
-        if one.near not in paired and other.near not in paired and _cross(one, other):
+        if one.near not in paired and other.near not in paired and _are_swapped(one, other):
             paired |= {one.near, other.near}
             lines.append(_line(one, other, "were swapped according to the SM"))
-    left = [place for place in places if place.near not in paired]
-    if len(left) == 2 and not any(place.named for place in left):
-        lines.append(_line(left[0], left[1], "may have been swapped"))
+    unpaired = [place for place in places if place.near not in paired]
+    if len(unpaired) == 2 and not any(place.named for place in unpaired):
+        lines.append(_line(unpaired[0], unpaired[1], "may have been swapped"))
     return lines
 
 
 def _places(found: Topology, ring: KeyRing) -> list[_Place]:
-    there = {port.link_end[0] for port in found.end_ports() if port not in found.doubtful}
+    found_guids = {port.link_end[0] for port in found.end_ports() if port not in found.doubtful}
     named = {place.near: place.named for place in found.unasked}
     places: dict[Port, _Place] = {}
     for trouble in found.troubles:
         near = trouble.port
         known = ring.expected_behind(near.link_end)
-        if trouble.is_behind and near.peer is None and known is not None and known[0] not in there:
-            at = named.get(near)
-            places[near] = _Place(near, known, at[0] if at else None)
+        if trouble.is_behind and near.peer is None and known is not None and known[0] not in found_guids:
+            end = named.get(near)
+            places[near] = _Place(near, known, end[0] if end else None)
     return list(places.values())
 
 
-def _cross(one: _Place, other: _Place) -> bool:
-    """Return whether the SM has one of the two ports at the place of the other, and does not contradict the reverse."""
-    ways = ((one.named, other.known[0]), (other.named, one.known[0]))
-    return any(named is not None for named, _ in ways) and all(named in (None, known) for named, known in ways)
+def _are_swapped(one: _Place, other: _Place) -> bool:
+    """Return whether the SM has the known port of one place at the other place, and does not contradict the reverse."""
+    pairs = ((one.named, other.known[0]), (other.named, one.known[0]))
+    return any(named is not None for named, _ in pairs) and all(named in (None, known) for named, known in pairs)
 
 
 def _line(one: _Place, other: _Place, what: str) -> str:

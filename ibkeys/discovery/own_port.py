@@ -1,5 +1,5 @@
-"""Judging the local port by a query without a key: whether it shows that the subnet is protected. The error of a failed
-query says what to do."""
+"""Whether the local port, queried without a key, shows that the subnet is protected; and what to do if the query
+failed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.printable import counted
 from ibkeys.umad.port import LocalPort
 
 
-def _about_keys() -> str:
+def _keys_advice() -> str:
     sources = given(
         "--security-keys DIR (OpenSM's files), --keystore or -y",
         "Keys(security_keys=DIR) (OpenSM's files), Stores(keystore=) or Keys(m_key=)",
@@ -26,7 +26,8 @@ def check_own_port(local: LocalPort, own: PortInfo) -> None:
     """Raise MKeyNeeded if *own*, the PortInfo of the local port read without a key, shows that this subnet is
     protected.
 
-    At level 0 with a lease and violations its lease may have run out: that is the result of queries without a key.
+    A port at level 0 with a lease and M_Key violations counts as protected: its lease may have run out because of
+    queries without a key.
     """
     if not own.m_key:
         return
@@ -39,16 +40,19 @@ def check_own_port(local: LocalPort, own: PortInfo) -> None:
         )
     else:
         return
-    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {_about_keys()}")
+    raise MKeyNeeded(f"{local.ca_name} port {local.port}: {reason}; {_keys_advice()}")
 
 
-def about_own_key(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
-    """Return *error* of a query to the local port with the remedy, which depends on the key that was sent."""
+def explain_own_error(error: NoReply | SendRefused, ring: KeyRing, own_guid: int) -> NoReply | SendRefused:
+    """Return *error* of a query to the local port, with the remedy in its message if there is one.
+
+    *own_guid*: the GUID of the local port. The remedy depends on the key that the ring has for it.
+    """
     key = ring.key_of(own_guid)
     if ring.for_all is not None:
         return error
     if key.is_zero:
-        text = f"{error}; the local port may have an M_Key that is not known here, {_about_keys()}"
+        text = f"{error}; the local port may have an M_Key that is not known here, {_keys_advice()}"
     elif key == ring.by_guid.get(own_guid):
         text = (
             f"{error}; it was queried with its known M_Key (key store, key files): if it is alive it has a different "

@@ -1,4 +1,4 @@
-"""PortCounters of many ports, from their performance management agents (IBA 16.1)."""
+"""Reading PortCounters of many ports from their performance management agents (IBA 16.1)."""
 
 from __future__ import annotations
 
@@ -20,9 +20,10 @@ CountersOrError = PortCounters | IbkeysError
 
 @dataclass(frozen=True, slots=True)
 class ConstraintErrors:
-    """The constraint errors of a switch port, which count packets that partition enforcement dropped, among others.
+    """The constraint errors of a switch port (IBA 16.1.3.5). Partition enforcement is one of the reasons to count them.
 
-    Received packets that were refused, and packets that were not sent (IBA 16.1.3.5). None and ``error``: not readable.
+    ``received``: received packets that were dropped; ``transmitted``: packets that were not sent. Both are None if they
+    could not be read, for the reason in ``error``.
     """
 
     received: int | None
@@ -31,14 +32,14 @@ class ConstraintErrors:
 
     @classmethod
     def of(cls, reading: CountersOrError) -> Self:
-        """Return the counters from PortCounters, or the error of reading them."""
+        """Return the constraint errors in *reading*, or the error of reading them."""
         if isinstance(reading, IbkeysError):
             return cls(None, None, str(reading))
         return cls(reading.port_rcv_constraint_errors, reading.port_xmit_constraint_errors)
 
 
 def enforcing_ports(ports: Iterable[Port]) -> list[Port]:
-    """Return those of *ports* that are switch ports with an enforcement bit set."""
+    """Return the external switch ports among *ports* whose PortInfo has an enforcement bit set."""
     return [
         port
         for port in ports
@@ -47,28 +48,29 @@ def enforcing_ports(ports: Iterable[Port]) -> list[Port]:
 
 
 def read_port_counters(client: SmpClient, path: GmpPath, ports: Iterable[Port]) -> list[tuple[Port, CountersOrError]]:
-    """Get PortCounters of each of *ports*, many at a time; return them in the order of *ports*, an error for each that
-    failed.
+    """Get PortCounters of each of *ports*, many at a time. Return each port, in the order of *ports*, with its counters
+    or the error.
 
-    The agent is addressed by LID: a port without a LID (PortInfo not read, or none assigned yet) is Unreachable. An
-    external port of a switch is queried through port 0. The agent for class 0x04 must be registered.
+    The agent is addressed by LID: the error of a port without a LID (PortInfo not read, or no LID assigned yet) is
+    Unreachable. An external port of a switch is queried through port 0. The caller must have registered the agent for
+    class 0x04.
     """
-    wanted = list(ports)
+    port_list = list(ports)
     readings: dict[int, CountersOrError] = {}
 
     def task(place: int, port: Port) -> Task:
         readings[place] = yield from ask_port_counters(path, client.timing, port, ("PMA", port.lid))
 
     with client.bounded():
-        client.run([task(place, port) for place, port in enumerate(wanted)])
-    return [(port, readings[place]) for place, port in enumerate(wanted)]
+        client.run([task(place, port) for place, port in enumerate(port_list)])
+    return [(port, readings[place]) for place, port in enumerate(port_list)]
 
 
 def ask_port_counters(path: GmpPath, timing: Timing, port: Port, node: Hashable) -> Task:
     """Task: get PortCounters of *port*, through port 0 if it is an external port of a switch; return them, or the
-    error.
+    error. No error is raised.
 
-    *node*: the node to which the scheduler counts the request. A port without a LID is Unreachable.
+    *node*: the node for which the scheduler counts the request. The error of a port without a LID is Unreachable.
     """
     lid = port.lid
     if not lid:

@@ -28,16 +28,16 @@ from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.plausible import Problem, port_problems
 
-_OFTEN: Final = 64
-"""Ports that are read from one call of the sweep's progress to the next."""
+_PROGRESS_EVERY: Final = 64
+"""The number of ports that are read between two calls of the sweep's ``progress``."""
 
 
 @dataclass(eq=False, repr=False)
 class PortReader:
     """Reads nodes and ports for one sweep, into its topology ``found``.
 
-    ``go_on``: called with each port whose PortInfo was read, before its other attributes are: it shows whether there is
-    a link. ``own_info``: PortInfo of the local port if it was read already, else empty.
+    ``go_on``: called with each port as soon as its PortInfo was read, which shows whether there is a link; the other
+    attributes are read after that. ``own_info``: PortInfo of the local port if it was read already, else b"".
     """
 
     client: SmpClient
@@ -51,19 +51,19 @@ class PortReader:
     _ports_read: int = 0
     _gets_to: dict[Port, tuple[MKey, Envelope]] = field(default_factory=dict)
 
-    def name(self, port: Port, problems: Sequence[Problem]) -> None:
-        """Add a trouble for each impossible value of *port*."""
+    def add_problems(self, port: Port, problems: Sequence[Problem]) -> None:
+        """Add a trouble of *port* for each of *problems*, its impossible values."""
         for wrong, text in problems:
             self.found.troubles.append(Trouble(port, text, wrong))
 
     def read_node(self, own: Port) -> Task:
-        """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*, the end port whose agent is
-        queried."""
+        """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*. *own*: the end port whose agent
+        is queried."""
         node = own.node
-        asked: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
+        attributes: list[type[Attribute]] = [NodeDescription, SwitchInfo] if node.is_switch else [NodeDescription]
         gets = self._gets(own)
-        answers: list[SmpOutcome] = yield [gets.ask(attribute) for attribute in asked]
-        for attribute, answer in zip(asked, answers, strict=True):
+        answers: list[SmpOutcome] = yield [gets.ask(attribute) for attribute in attributes]
+        for attribute, answer in zip(attributes, answers, strict=True):
             if isinstance(answer, IbkeysError):
                 self.found.troubles.append(Trouble.of(own, attribute.name, answer))
             elif attribute is NodeDescription:
@@ -106,24 +106,25 @@ class PortReader:
         """Process the PortInfo of *port*, which was just read."""
         problems = port_problems(port)
         if problems:
-            self.name(port, problems)
+            self.add_problems(port, problems)
         self.go_on(port)
 
     def _read_p_keys(self, ports: Sequence[Port], gets: Envelope) -> Task:
-        """Task: read the P_Key tables of *ports*, as `read_p_key_tables` takes them, where they are wanted."""
+        """Task: read the P_Key tables of *ports* by `read_p_key_tables`, if they are wanted."""
         if self.wanted.p_keys:
             for port, problem in (yield from read_p_key_tables(ports, gets)):
                 self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
 
     def _count(self, ports: int) -> None:
-        """Add *ports* to the number of ports that were read, and report progress now and then."""
+        """Add *ports* to the number of ports that were read, and call ``progress`` after every `_PROGRESS_EVERY`
+        ports."""
         before, self._ports_read = self._ports_read, self._ports_read + ports
-        if self.progress and before // _OFTEN != self._ports_read // _OFTEN:
+        if self.progress and before // _PROGRESS_EVERY != self._ports_read // _PROGRESS_EVERY:
             self.progress(len(self.found.nodes), self._ports_read)
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
-        """Task: read PortInfo of an end port; if it hides its key, with its other possible keys too."""
-        if port.agent_path == ():  # the local port: it may have been read already
+        """Task: read PortInfo of an end port. If the port hides its key, read it again with the other possible keys."""
+        if port.agent_path == ():  # the local port, which may have been read already
             known, self.own_info = self.own_info, b""
             port.info = known or (yield gets.ask(PortInfo, port.num))
             self.gmps.start(port)
@@ -133,9 +134,10 @@ class PortReader:
             yield from self._uncover(port)
 
     def _uncover(self, port: Port) -> Task:
-        """Task: try the other keys of a port at level 1 that hides its key, which shows that the key sent was wrong.
+        """Task: read PortInfo of a port that hides its key with its other possible keys, until one makes it show the
+        key.
 
-        A Get with a wrong key counts nothing at level 1.
+        A port hides its key at level 1 if the key in the Get was wrong. It counts no violation for that.
         """
         for other in self.ring.others_for(port.guid, port.m_key):
             info: bytes = yield self.client.get_along(port.agent_path, PortInfo, port.num, port.node, other)
@@ -162,7 +164,7 @@ class PortReader:
     def _gets(self, port: Port) -> Envelope:
         """Return the envelope for Gets to the agent of *port*.
 
-        It is made once for the ports of a switch, and again if its key turns out to be another one.
+        The ports of a switch share one envelope. It is made again when the key of the agent has changed.
         """
         own = port.end_port
         known = self._gets_to.get(own)

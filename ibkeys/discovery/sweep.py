@@ -1,4 +1,4 @@
-"""Discovery: the whole fabric by directed routes, in one pass, with the other wanted attributes of each port.
+"""Discovery: reading the whole fabric by directed routes in one pass, with the wanted attributes of each port.
 
 One task queries one node or one port; tasks start others as answers arrive, so the scheduler's window is always full.
 The sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent
@@ -39,20 +39,20 @@ from ibkeys.topology.nodes import LinkEnd, Node, Port
 from ibkeys.topology.plausible import arrival_problems, node_problems
 
 _READERS: Final = 2
-"""Tasks that read the ports of one switch."""
+"""The number of tasks that read the ports of one switch."""
 _PORTS_AT_ONCE: Final = 16
-"""Ports of a switch that one of them reads at a time."""
+"""The number of ports of a switch that one task reads at a time."""
 
 
 @dataclass(eq=False, repr=False)
 class Sweep:
-    """One pass over the subnet, and its result so far, ``found``. `discover` runs it to its end.
+    """One pass over the subnet. ``found``: its result so far. `discover` runs it to its end.
 
     A caller that finds nodes by other queries (`ibkeys.mkeys.recovery`) passes their NodeInfo to `arrive`, and the
-    sweep continues from there. ``probe_retries``: attempts after the first for the query of the far end of a link, by
-    default as the client has it. ``provokes``: query once, without a key, also where a protected port may be; by
-    default as the ring has it. ``unanswered``: directed routes whose end did not answer → the port at which the last
-    link begins.
+    sweep continues from there. ``node_names``: NodeGUID → the name that replaces the NodeDescription.
+    ``probe_retries``: attempts after the first for the query of the far end of a link; None: those of the client.
+    ``provokes``: query a far end once, without a key, even if it may be a protected port; None: the ring's
+    ``ask_unproven``. ``unanswered``: directed routes whose end did not answer → the near port of the last link.
     """
 
     client: SmpClient
@@ -74,17 +74,18 @@ class Sweep:
         self._gmps = LinkGmps(client)
         self._prover = LinkProver(client, ring, self._gmps)
         self._unproven = UnprovenPlaces(
-            client, ring, self._nodes, self._prover, self._gmps, self._ask_stranger, provokes
+            client, ring, self._nodes, self._prover, self._gmps, self._ask_unidentified, provokes
         )
         self._reader = PortReader(client, ring, self.found, self._gmps, self.wanted, self._go_on_behind, self.progress)
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
     def root(self) -> Task:
-        """Task: query the local port, and continue from there. Raises NoReply or SendRefused when it does not answer.
+        """Task: query the local port, and continue from there.
 
-        Without a key for it, it is queried once: a local port that is protected counts each query as a violation.
-        Raises MKeyNeeded if it answers and shows that it is protected (`check_own_port`).
+        If the ring has no key for it, it is queried only once: a protected port counts each query as a violation.
+        Raises NoReply or SendRefused if it does not answer; MKeyNeeded if it answers and shows that the subnet is
+        protected (`check_own_port`).
         """
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
@@ -103,8 +104,8 @@ class Sweep:
     def arrive(self, info: bytes, path: tuple[int, ...], near: Port | None, key: MKey) -> None:
         """Process a NodeInfo that was read on the route *path* with *key*, and continue from there.
 
-        *near* is the port at the other end of the last link, None when the route leads through a node that does not
-        answer. Nodes that were read already are not read again. Call it from a task.
+        *near*: the near port of the last link, None if the route leads through a node that does not answer. A node that
+        was found before is not read again. Call it from a task.
         """
         if near is None and self._nodes.was_reached(info):
             return
@@ -112,10 +113,10 @@ class Sweep:
             self._arrive(info, path, near, key)
 
     def ask_again(self, near: Port) -> Task:
-        """Task: query the far end of *near* with the ring's keys for the port that is proven there.
+        """Task: prove which port is the far end of *near*, and query it with the ring's keys for that port.
 
-        If no port is proven, nothing is sent to the far end. Returns None if the far end was queried. Otherwise returns
-        why the port that is known there was not proven; "" if no port is known there.
+        Returns None if it was queried. Otherwise nothing was sent to it, and the task returns why the port by the known
+        links was not proven; "" if no port is known there.
         """
         far = self.ring.expected_behind(near.link_end)
         if far is None:
@@ -127,9 +128,11 @@ class Sweep:
         return None
 
     def _ask(self, path: tuple[int, ...], guid: int, key: MKey, retries: int | None = None) -> Task:
-        """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key.
+        """Task: get NodeInfo with *key*, or with the further keys that the port *guid* may have; return it and the key
+        that was answered.
 
-        `KeyRing.attempts` gives their order. Raises the error of the last attempt if none is answered.
+        The attempts are those of `KeyRing.attempts`. *retries*: None for ``probe_retries``. Raises the error of the
+        last attempt if none is answered.
         """
         if retries is None:
             retries = self.client.timing.retries if self.probe_retries is None else self.probe_retries
@@ -159,7 +162,7 @@ class Sweep:
         raise last
 
     def _note_wrong_keys(self, guid: int, attempts: Sequence[MKey], turn: int) -> None:
-        """Record how many of *attempts* were made with another key than the key that was answered at *turn*."""
+        """Add a note about the attempts before *turn* that had another key than the one that was answered at *turn*."""
         answered = attempts[turn]
         wrong = sum(each != answered for each in attempts[:turn])
         if not wrong:
@@ -180,22 +183,22 @@ class Sweep:
     def _probe(self, near: Port) -> Task:
         """Return the task that queries the far end of *near*.
 
-        If the ring has keys of single ports, it is queried only over a link that is known
-        (`ibkeys.discovery.links.proof`), and with the key of the port that is known there. A place that is not known
-        waits for the end of the sweep.
+        If the ring has keys of single ports, the far end is queried only if the link is proven to be the known one
+        (`ibkeys.discovery.links.proof`), and with the key of the port that is known there. All other far ends wait for
+        the end of the sweep.
         """
         if not self._proves:
             return self._ask_far_end(near, self.ring.for_unknown_port)
         return self._probe_known(near)
 
     def _probe_known(self, near: Port) -> Task:
-        """Task: query the far end of *near* if the link is proven to be the known one; put it off otherwise."""
+        """Task: query the far end of *near* if the link is proven to be the known one; otherwise postpone the query."""
         doubt = yield from self.ask_again(near)
         if doubt is not None:
-            self._unproven.put_off(near, doubt)
+            self._unproven.postpone(near, doubt)
 
     def _ask_proven(self, near: Port, far: LinkEnd, proof: LinkProof) -> Task:
-        """Task: ask the far end of a link that is proven to lead to *far*, with the key of the port that is there."""
+        """Task: query the far end of *near*, which is proven to be *far*, with the key of that port."""
         yield from self._ask_far_end(near, self.ring.key_of(far[0]), far, proof)
 
     def _ask_far_end(
@@ -206,8 +209,11 @@ class Sweep:
         proof: LinkProof | None = None,
         retries: int | None = None,
     ) -> Task:
-        """Task: query the far end of *near*. *far*: the end that is proven to be there; *proof*: the evidence that
-        names it."""
+        """Task: query the far end of *near* with *key*, and process its answer.
+
+        *far*: the port that is proven to be there; *proof*: the evidence that names it. *retries*: None for
+        ``probe_retries``.
+        """
         path = (*(near.node.path if near.node.is_switch else ()), near.num)
         if self.wanted.link_downed and near.link_downed is None:
             yield from self._gmps.read_counter(near)
@@ -219,18 +225,21 @@ class Sweep:
         if near.peer is None:
             self._arrive(info, path, near, key, far, proof)
 
-    def ask_waiting(self) -> None:
-        """Query the places that could not be proven, as far as no protected port can be there (`UnprovenPlaces`)."""
-        self._unproven.ask()
+    def query_unproven(self) -> None:
+        """Query the far ends that were postponed, except those that may be a protected port (`UnprovenPlaces`)."""
+        self._unproven.query_waiting()
 
-    def _ask_stranger(self, near: Port, proof: LinkProof | None, retries: int | None) -> Task:
+    def _ask_unidentified(self, near: Port, proof: LinkProof | None, retries: int | None) -> Task:
         """Task: query the node behind *near* with the key for unidentified nodes. *proof*: the evidence that names it,
         if any."""
         yield from self._ask_far_end(near, self.ring.for_unknown_port, None, proof, retries)
 
     def _note_silence(self, near: Port, path: tuple[int, ...], key: MKey, error: IbkeysError) -> None:
-        """Record that no node answered behind *near* on the route *path*, and how many violations a protected port
-        there counted."""
+        """Add a trouble that no node answered behind *near*, on the route *path*, to a query with *key*.
+
+        If a port with an M_Key is known there and the query had no key, the trouble says how many violations the port
+        may have counted.
+        """
         if isinstance(error, LimitReached):
             self.found.troubles.append(Trouble.of(near, NodeInfo.name, error))
             return
@@ -261,10 +270,11 @@ class Sweep:
         far: LinkEnd | None = None,
         proof: LinkProof | None = None,
     ) -> None:
-        """Process a NodeInfo that was read through *near* with *key*: join the link, and start reading a new node.
+        """Process a NodeInfo that was read through *near* with *key*: record the link, and start reading a new node.
 
-        *far*: the end that is proven to be there. A GUID that has a key and is known at another place is not trusted:
-        the node that claims it keeps the key that it answered to, and gets no other.
+        *far*: the port that is proven to be there; *proof*: the evidence that names it. A GUID that has a key and is
+        known at another place is not trusted: the node that claims it keeps the key that it answered to, and gets no
+        other key.
         """
         arrival = NodeInfo(info)
         num = arrival.local_port_num
@@ -273,7 +283,8 @@ class Sweep:
             self._nodes.proven.add(far[0])
         on_switch = arrival.node_type == NodeType.SWITCH
         if doubt and near is not None and on_switch and self._nodes.with_guid(arrival.node_guid):
-            # Taken for a link of that switch it would hide the node at the true end, or lend that switch its own route.
+            # If it counted as a link of that switch, the node at the true end would be missing, or the switch would get
+            # a wrong route.
             self.found.troubles.append(
                 Trouble(near, f"the node that answers behind it was not read: {doubt}", NodeInfo.name)
             )
@@ -287,7 +298,7 @@ class Sweep:
         port = node.port(num)
         if near is not None:
             near.peer, port.peer = port, near
-        self._reader.name(
+        self._reader.add_problems(
             port, arrival_problems(arrival, near is not None) + (node_problems(arrival) if is_new else [])
         )
         if not node.is_switch and port.path is None:
@@ -307,7 +318,7 @@ class Sweep:
             self.found.notes.append(f"{port}: {doubt}")
 
     def _add_node(self, info: bytes, guid: int, path: tuple[int, ...], near: Port | None) -> Node | None:
-        """Return a new node; None if it would exceed a limit: then *near* gets a trouble that it was left out."""
+        """Add a new node and return it. If it exceeds a limit, return None and add a trouble to *near*."""
         limit = self.bounds.refuses_node(len(self.found.nodes), len(self._nodes.with_guid(guid)))
         if limit:
             self._leave_out(near or self.found.nodes[0].port(0), limit)
@@ -315,14 +326,15 @@ class Sweep:
         return self._nodes.add(info, path)
 
     def _leave_out(self, near: Port, limit: str) -> None:
-        """Record that nothing behind *near* was read, because *limit* was reached."""
+        """Add a trouble that nothing behind *near* was read, because *limit* was reached."""
         text = self.bounds.left_out("what is behind it was not read", limit)
         self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
 
     # --- the attributes of a node and its ports -----------------------------------------------------------------------
 
     def _read_node(self, node: Node, arrival: int) -> Task:
-        """Task: read a new node, which was reached by its port *arrival*, and start reading its ports."""
+        """Task: read a new node, and start reading its ports. *arrival*: the number of the port by which it was
+        reached."""
         own = node.port(0 if node.is_switch else arrival)
         yield from self._reader.read_node(own)
         if node.guid in self.node_names:
@@ -332,7 +344,7 @@ class Sweep:
             return
         nums = iter(range(node.num_ports + 1))
         if self._proves or self.wanted.link_downed:
-            yield from self.read_port(own)  # its LID is needed for the queries about the links of the others
+            yield from self.read_port(own)  # The queries about links of other ports need the LID of port 0.
             next(nums)
         else:
             for first in self._next_ports(node, nums, 1):
@@ -341,17 +353,18 @@ class Sweep:
             self.client.start(self._read_ports(node, nums))
 
     def _read_ports(self, node: Node, nums: Iterator[int]) -> Task:
-        """Task: read the ports *nums* of a switch, some at a time.
+        """Task: read the ports of a switch whose numbers *nums* yields, `_PORTS_AT_ONCE` at a time.
 
-        Several tasks share *nums*, so that waiting ports take no memory, and a lost SMP delays only the ports that are
-        read with it.
+        Several tasks share *nums*. So waiting ports take no memory, and a lost SMP delays only the ports of one task.
         """
         while ports := self._next_ports(node, nums, _PORTS_AT_ONCE):
             yield from self._reader.read_ports(ports)
 
     def _next_ports(self, node: Node, nums: Iterator[int], most: int) -> list[Port]:
-        """Return the ports of the first *most* numbers of *nums*; fewer where a limit is reached, which becomes a
-        trouble."""
+        """Return the ports with the next *most* numbers of *nums*.
+
+        If a limit is reached, return fewer ports, use up *nums*, and add a trouble for each port that exists already.
+        """
         ports: list[Port] = []
         for num in islice(nums, most):
             limit = self.client.ended or self.bounds.refuses_port()
@@ -359,25 +372,27 @@ class Sweep:
                 text = self.bounds.left_out("it was not read, nor were the ports after it", limit)
                 node.port(num)
                 for rest in (num, *nums):
-                    if rest in node.ports:  # the others are not made: they would be too many
+                    if rest in node.ports:  # Other ports are not created: they may be too many.
                         self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked", limit))
                 break
             ports.append(node.port(num))
         return ports
 
     def read_port(self, port: Port) -> Task:
-        """Task: get PortInfo of a port, even if it was found and could not be read, and continue behind it."""
+        """Task: read PortInfo and the wanted attributes of *port*, and continue behind it. A failed read may be
+        repeated so."""
         return self._reader.read_port(port)
 
     def _go_on_behind(self, port: Port) -> None:
-        """Query the far end of *port*, whose PortInfo was read, if it has a link and the far end was not queried
-        yet."""
+        """Start the query of the far end of *port*, if the port has a link and its far end was not found yet."""
         if port.peer is None and port.num and port.is_linked and self._may_go_on(port):
             self.client.start(self._probe(port))
 
     def _may_go_on(self, port: Port) -> bool:
-        """Return whether a directed route can leave by *port*: a CA forwards nothing, except that routes begin at the
-        local port."""
+        """Return whether a directed route can leave by *port*: an external port of a switch, or the local port.
+
+        A route with too many hops adds a trouble.
+        """
         node = port.node
         if not node.is_switch:
             return port.path == ()
@@ -387,7 +402,7 @@ class Sweep:
         return False
 
     def _ask_once(self, path: tuple[int, ...], key: MKey) -> Request:
-        """Return a Get(NodeInfo) that is sent in one attempt."""
-        # A new object as node in each request: the scheduler sends nothing more to a node that was silent once.
+        """Return a Get(NodeInfo) without retries."""
+        # A new object as *node* of each request: the scheduler sends nothing more to a node that was silent once.
         route = DirectedAddress(path)
         return self.client.request(Method.GET, NodeInfo, 0, route, node=object(), m_key=key, retries=0)

@@ -1,4 +1,4 @@
-"""Tables that are read in blocks: P_KeyTable of a port, GUIDInfo of an end port; and whether it has virtual ports."""
+"""Reading P_KeyTable and GUIDInfo of ports, which have many blocks, and VirtualizationInfo."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
 
 AT_ONCE: Final = 64
-"""The most blocks of tables in one request. A table may have 2,048 blocks, and very many ports may claim that: waiting
-requests would only take memory."""
+"""The most blocks in one request. Very many ports may claim tables of 2,048 blocks, and longer requests would take much
+memory while they wait."""
 
 
 def read_p_key_table(port: Port, gets: Envelope) -> Task:
@@ -40,14 +40,14 @@ def read_p_key_tables(ports: Sequence[Port], gets: Envelope) -> Task:
         text = "P_KeyTable of {}: its size is not known, SwitchInfo could not be read"
         return [(port, NoReply(text.format(port))) for port in ports]
     blocks = -(-capacity // P_KEYS_PER_BLOCK)
-    at_once = max(1, AT_ONCE // max(1, blocks))
+    group_size = max(1, AT_ONCE // max(1, blocks))
     problems: list[tuple[Port, IbkeysError]] = []
-    for start in range(0, len(ports), at_once):
-        some = ports[start : start + at_once]
+    for start in range(0, len(ports), group_size):
+        group = ports[start : start + group_size]
         tables: list[SmpOutcome] = yield from _read_tables(
-            gets, PKeyTable, [p_key_modifier(port, 0) for port in some], blocks
+            gets, PKeyTable, [p_key_modifier(port, 0) for port in group], blocks
         )
-        for port, table in zip(some, tables, strict=True):
+        for port, table in zip(group, tables, strict=True):
             if isinstance(table, IbkeysError):
                 problems.append((port, table))
             else:
@@ -85,7 +85,7 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
 def unread_aliases(found: Topology, named: Iterable[int]) -> list[Port]:
     """Return the end ports of *found* that may have alias GUIDs (GUIDCap above 1) and whose GUIDInfo was not read.
 
-    None are returned if all GUIDs of *named* are port GUIDs.
+    *named*: the GUIDs to be recognized. Returns [] if all of them are port GUIDs.
     """
     ends = list(found.end_ports())
     if not set(named) - {port.guid for port in ends}:
@@ -96,9 +96,9 @@ def unread_aliases(found: Topology, named: Iterable[int]) -> list[Port]:
 
 
 def read_alias_guids(client: SmpClient, found: Topology, named: Iterable[int]) -> None:
-    """Read GUIDInfo of the ports that `unread_aliases` returns. Those that cannot be read are in ``found.troubles``.
+    """Read GUIDInfo of the ports that `unread_aliases` returns, and add a trouble to *found* for each that fails.
 
-    Sends ceil(GUIDCap / 8) Gets for each of them.
+    Sends ceil(GUIDCap / 8) Gets for each port.
     """
     client.run(_read_aliases(client, port, found) for port in unread_aliases(found, named))
 
@@ -114,7 +114,8 @@ def _read_aliases(client: SmpClient, port: Port, found: Topology) -> Task:
 def read_virtualization(port: Port, gets: Envelope) -> Task:
     """Task: read VirtualizationInfo of a port that may have virtual ports into ``port.virtualization_raw``.
 
-    Returns None, or the error. An agent that does not know the attribute has no virtual ports: then it is left empty.
+    Returns None, or the error. If the agent does not know the attribute, the port has no virtual ports, and the value
+    is b"".
     """
     try:
         port.virtualization_raw = yield gets.ask(VirtualizationInfo)
@@ -128,15 +129,16 @@ def read_virtualization(port: Port, gets: Envelope) -> Task:
 
 
 NOT_VIRTUALIZED = (MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, MadStatus.INVALID_FIELD)
-"""The status with which an agent without virtual ports answers a Get of VirtualizationInfo."""
+"""The statuses with which an agent without virtual ports may answer a Get of VirtualizationInfo."""
 
 
 def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[int], blocks: int) -> Task:
-    """Task: get tables of *blocks* blocks each; return the result of each as `_read_table` does.
+    """Task: get tables of *blocks* blocks each; return a list of what `_read_table` returns for each.
 
-    *firsts*: the AttributeModifiers of their first blocks. Tables of together at most `AT_ONCE` blocks are one request.
+    *firsts*: the AttributeModifiers of their first blocks. All of them are one request if they have at most `AT_ONCE`
+    blocks together.
     """
-    if 0 < len(firsts) * blocks <= AT_ONCE:  # nearly all
+    if 0 < len(firsts) * blocks <= AT_ONCE:  # True for nearly all calls.
         outcomes = yield gets.ask_each(attribute, [first + block for first in firsts for block in range(blocks)])
         return [_table(outcomes[at : at + blocks]) for at in range(0, len(outcomes), blocks)]
     tables: list[SmpOutcome] = []
@@ -146,9 +148,10 @@ def _read_tables(gets: Envelope, attribute: type[Attribute], firsts: Sequence[in
 
 
 def _read_table(gets: Envelope, attribute: type[Attribute], first: int, blocks: int) -> Task:
-    """Task: get a table of so many *blocks*. *first*: the AttributeModifier of its first block.
+    """Task: get one table; return its bytes, or the first error. *first*: the AttributeModifier of its first block;
+    *blocks*: their number.
 
-    Returns its bytes, or the first error; after an error at most the rest of `AT_ONCE` blocks is still queried.
+    After an error no further request is sent. A request has at most `AT_ONCE` blocks.
     """
     whole: list[bytes] = []
     for start in range(first, first + blocks, AT_ONCE):

@@ -1,7 +1,8 @@
-"""Places where a protected port may be and no evidence names the port: which of them are queried, and which are not.
+"""The choice which places are queried where a protected port may be and no evidence names the port.
 
-A port that is protected counts each query without its key, and its lease starts. So such a place waits until all others
-were queried; then it is identified without SMPs to it, or left alone and reported with the reason.
+A protected port counts each query without its key as a violation, and its lease starts. So such a place waits until all
+other places were queried. Then it is identified without SMPs to it. A place that cannot be identified is not queried,
+but reported with the reason.
 """
 
 from __future__ import annotations
@@ -22,18 +23,19 @@ from ibkeys.topology.model import Trouble, Unasked
 from ibkeys.topology.nodes import LinkEnd, Port
 
 AskFarEnd = Callable[[Port, LinkProof | None, int | None], Task]
-"""Task: query the port behind a port, with the key for unidentified nodes.
+"""A function that returns a task, which queries the far end of a link with the key for unidentified nodes.
 
-Arguments: the near port, the evidence that names its neighbour, and the attempts after the first (None: as for any
-other query).
+Arguments: the near port of the link, the evidence that names the far end, and the attempts after the first (None: as
+for any other query).
 """
 
 
 @dataclass(eq=False, repr=False)
 class UnprovenPlaces:
-    """The ports of one sweep whose far end was not queried yet. ``doubts``: why the known end was not proven there.
+    """The ports of one sweep whose far end was not queried yet.
 
-    ``provokes``: query once, without a key, also where a protected port may be.
+    ``provokes``: query a far end once, without a key, even if it may be a protected port. ``doubts``: near port → why
+    the far end by the known links was not proven.
     """
 
     client: SmpClient
@@ -45,24 +47,26 @@ class UnprovenPlaces:
     provokes: bool
     doubts: dict[Port, str] = field(default_factory=dict)
     _waiting: list[Port] = field(default_factory=list)
-    _left: dict[Port, LinkProof] = field(default_factory=dict)
+    _unasked: dict[Port, LinkProof] = field(default_factory=dict)
     _open_ends: set[Port] = field(default_factory=set)
 
     def __post_init__(self) -> None:
         self._protected = self.ring.protected() if self.ring.has_keys else set()
 
-    def put_off(self, near: Port, doubt: str = "") -> None:
-        """Delay the query of the far end of *near*. *doubt*: why the port that is known there was not proven."""
+    def postpone(self, near: Port, doubt: str = "") -> None:
+        """Delay the query of the far end of *near*. *doubt*: why the port by the known links was not proven there, ""
+        if no port is known there."""
         if doubt:
             self.doubts[near] = doubt
         self._waiting.append(near)
 
-    def ask(self) -> None:
-        """Query the waiting places, after all that could be proven. Most were joined from their other side.
+    def query_waiting(self) -> None:
+        """Query the waiting places, after all places that could be proven. Most are linked from their other end by
+        then.
 
-        A protected port that has not been found may be at any of these, and so may another link of a protected switch
-        that was found. While there is such a port, a place is first identified without SMPs to it: a protected port, or
-        a place that cannot be identified, is not queried; another port is queried once.
+        Any of these places may be a protected port that was not found yet, or another link of a protected switch that
+        was found. As long as that is possible, a place is first identified without SMPs to it. A protected port, or a
+        place that cannot be identified, is not queried; another port is queried once.
         """
         before = None
         while True:
@@ -72,37 +76,37 @@ class UnprovenPlaces:
             if waiting and self.provokes and not self._all_found():
                 self.client.run([self.ask_far_end(near, None, 0) for near in waiting])
             elif waiting:
-                self.client.run([self._ask_or_identify(near) for near in waiting])
-            elif self._left and before != (before := self._progress()):
-                self._waiting, self._left = list(self._left), {}
+                self.client.run([self._query_or_identify(near) for near in waiting])
+            elif self._unasked and before != (before := self._progress()):
+                self._waiting, self._unasked = list(self._unasked), {}
             else:
                 break
-        self._name_left()
+        self._report_unasked()
 
     def _all_found(self) -> bool:
-        """Return whether each protected port was found at its known place."""
+        """Return whether every protected port has answered at its known place."""
         return self._protected <= self.nodes.proven
 
     def _progress(self) -> tuple[int, int]:
-        """Return a value that changes when places that were not queried are worth another look."""
-        return len(self.nodes.proven), sum(port.peer is None for port in self._left)
+        """Return a value that changes when it may be possible to query more of the places that were left unqueried."""
+        return len(self.nodes.proven), sum(port.peer is None for port in self._unasked)
 
-    def _ask_or_identify(self, near: Port) -> Task:
+    def _query_or_identify(self, near: Port) -> Task:
         if self._all_found() and (self.provokes or not self._may_be_found_switch(near)):
             yield from self.ask_far_end(near, None, 0 if self.provokes else None)
         else:
             yield from self._identify(near)
 
     def _may_be_found_switch(self, near: Port) -> bool:
-        """Return whether the link of *near* may end at a protected switch that was found, at another of its open
-        ends."""
+        """Return whether *near* may be linked with a protected switch that was found: whether another port than *near*
+        is an open end."""
         return len(self._open_ends) > (near in self._open_ends)
 
     def _find_open_ends(self) -> set[Port]:
-        """Return the ports of protected switches where another link may end: they have a link or could not be read, and
-        no known far end.
+        """Return the open ends: ports of protected switches whose far end was not found, although they have a link or
+        could not be read.
 
-        Port 0 stands for ports that were left out.
+        Port 0 stands for the ports of a switch that were not read because of a limit.
         """
         ends = set()
         for node in self.nodes.found.nodes:
@@ -119,26 +123,27 @@ class UnprovenPlaces:
         try:
             near.info = yield self.client.get_along(path, PortInfo, near.num, near.node, near.end_port.m_key)
         except IbkeysError as error:
-            self._left[near] = LinkProof(False, None, f"the port before it could not be read again: {error}")
+            self._unasked[near] = LinkProof(False, None, f"the port before it could not be read again: {error}")
             return
-        yield from self.gmps.read_counter(near)  # before the node is named: --settle keeps both
+        # Before the far end is identified: --settle stores both, and the counter must not be the later value.
+        yield from self.gmps.read_counter(near)
         proof: LinkProof = yield from self.prover.identify(near)
         if near.peer is not None or self._join(near, proof):
             return
         if proof.found is None:
             proven = self.nodes.proven
-            may_ask = self._protected <= proven | self.ring.settled and not self._may_be_found_switch(near)
+            may_query = self._protected <= proven | self.ring.settled and not self._may_be_found_switch(near)
         else:
-            may_ask = not self.ring.is_protected(proof.found[0])
-        if may_ask:
+            may_query = not self.ring.is_protected(proof.found[0])
+        if may_query:
             yield from self.ask_far_end(near, proof, 0)
         else:
-            self._left[near] = proof
+            self._unasked[near] = proof
 
     def _join(self, near: Port, proof: LinkProof) -> bool:
-        """Join *near* with the port of a protected switch that was found, if the SA has that port behind *near*.
+        """Link *near* with the port of a switch that was found, if the SA names this port as its far end.
 
-        Then no query is needed. Returns whether they were joined.
+        Then no query is needed. Returns whether they were linked.
         """
         switch = self.nodes.switch_named(proof)
         port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
@@ -147,12 +152,13 @@ class UnprovenPlaces:
         near.peer, port.peer = port, near
         return True
 
-    def _name_left(self) -> None:
-        """Add a trouble for each place that was not queried, with the reason and the remedy."""
+    def _report_unasked(self) -> None:
+        """Add the places that were not queried to the topology: a trouble with the reason and the remedy, and an
+        `Unasked` for each. Also set ``missing``: the protected ports that were not found."""
         found, proven = self.nodes.found, self.nodes.proven
         found.missing = frozenset(self._protected - proven)
         missing = len(found.missing - self.ring.settled)
-        for near, proof in self._left.items():
+        for near, proof in self._unasked.items():
             if near.peer is not None:
                 continue
             known = self.ring.expected_behind(near.link_end)
@@ -160,14 +166,15 @@ class UnprovenPlaces:
             text = _why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
             found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             found.unasked.append(Unasked(near, known, proof.found))
-        self._left = {}
+        self._unasked = {}
 
 
 def _why_not_asked(known: LinkEnd | None, proof: LinkProof, doubt: str, missing: int, is_found: bool) -> str:
     """Return why a sweep did not query a place, and the remedy.
 
-    *known*: the end that the known links have there; *doubt*: why it was not proven; *missing*: ports known as
-    protected that were not found and not settled; *is_found*: the port that *proof* names was found, at another place.
+    *known*: the port there by the known links; *doubt*: why it was not proven. *proof*: the evidence that names the
+    port. *missing*: the number of ports known as protected that were neither found nor settled. *is_found*: the port
+    that *proof* names was found at another place.
     """
     expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
     if proof.found is not None:

@@ -22,10 +22,10 @@ class Wanted:
 
 
 EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
-"""The attributes of a snapshot."""
+"""What a snapshot reads: all of them but LinkDownedCounter."""
 LINKS = Wanted(link_downed=True)
-"""The attributes that the key store records of links: each with its LinkDownedCounter when it was proven."""
+"""What is read for the links in the key store, which are stored with their LinkDownedCounter."""
 
 
 OnFound = Callable[[int, int], None]
-"""Called now and then with (nodes found, ports read)."""
+"""A function that is called from time to time during a sweep, with the number of nodes found and of ports read."""

@@ -19,7 +19,7 @@ from ibkeys.client.address import (
 from ibkeys.client.limits import Limits
 from ibkeys.client.smp import Route, SmpClient, Task, Timing
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.own_port import about_own_key, check_own_port
+from ibkeys.discovery.own_port import check_own_port, explain_own_error
 from ibkeys.errors import AddressError, IbkeysError, NoReply, SendRefused, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.open_port import OpenPort
@@ -251,7 +251,7 @@ class LiveFabric(OpenPort):
         """
         if self._link_check is None or self.ring.trust_topology:
             return ""
-        return (yield from self._link_check.at_way(port))
+        return (yield from self._link_check.check_route(port))
 
     def swept_port(self, lid: int) -> PortHandle | None:
         """Return a handle on the end port with *lid* by the last sweep of this run, or None without one."""
@@ -290,7 +290,7 @@ class LiveFabric(OpenPort):
         try:
             return self._ask(LOCAL, key, 0 if is_keyless else retries)
         except (NoReply, SendRefused) as error:
-            raise about_own_key(error, self.ring, self.own_guid) from error
+            raise explain_own_error(error, self.ring, self.own_guid) from error
 
     def _ask_own_port_first(self) -> None:
         """Query the local port, once in a run and before any other, if no key is known for it: it shows whether this
@@ -307,7 +307,7 @@ class LiveFabric(OpenPort):
         try:
             own = PortInfo(self.get(PortInfo, local.port, LOCAL, retries=0))
         except (NoReply, SendRefused) as error:
-            raise about_own_key(error, ring, local.port_guid) from error
+            raise explain_own_error(error, ring, local.port_guid) from error
         check_own_port(local, own)
         self._own_was_asked = True
 

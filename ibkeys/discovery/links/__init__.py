@@ -1,2 +1,1 @@
-"""Links: the evidence for a link from the port before it and from the SA, and whether the link is still as it was
-proven."""
+"""Proving links by their near port and the SA, and checking that a proven link has not changed since."""

@@ -26,10 +26,9 @@ class LinkGmps:
         self._ends: dict[int, LinkEnd | None] = {}
 
     def start(self, own: Port) -> None:
-        """Determine whether GMPs can be sent: only over an Active local port that has an entry of the default
-        partition.
+        """Prepare the GMP queries if the local port *own* can send GMPs: if it is Active and in the default partition.
 
-        Without them neither the SA nor a counter can be queried.
+        Otherwise the queries return None without sending anything.
         """
         if not own.is_active and not own.node.is_switch:
             return
@@ -40,14 +39,14 @@ class LinkGmps:
             umad.register(MgmtClass.PERF_MGMT)
             umad.register(MgmtClass.SUBN_ADM, SA_CLASS_VERSION)
         except IbkeysError:
-            return  # a port that may send no GMPs: then nothing is proven by them
+            return  # The port cannot send GMPs, so they prove nothing.
         self._path = path
         self._sa_lid = local.sm_lid
 
     def read_counter(self, near: Port, insists: bool = False) -> Task:
-        """Task: read LinkDownedCounter of *near* into it, and return it; None if it cannot be read.
+        """Task: read LinkDownedCounter of *near* into ``near.link_downed``, and return it; None if it cannot be read.
 
-        *insists*: query also a node whose agent was silent before.
+        *insists*: query the agent even if it was silent before.
         """
         near.link_downed = None
         if self._path is not None:
@@ -58,7 +57,8 @@ class LinkGmps:
         return near.link_downed
 
     def far_end_by_sa(self, near: Port) -> Task:
-        """Task: return the end that the SA has at the far side of *near*, and its LID; (None, 0) for none."""
+        """Task: return the far end of *near* by the LinkRecord of the SA, and its LID; (None, 0) if the SA shows
+        none."""
         lid = near.lid
         if not lid:
             return None, 0
@@ -78,18 +78,19 @@ class LinkGmps:
         return (info.node_guid if info.node_type == NodeType.SWITCH else info.port_guid, info.local_port_num)
 
     def _get_record(self, record: type[SaRecord], **components: int) -> Task:
-        """Task: get one record with a single MAD; None when the SA has none, shows none, or does not answer."""
+        """Task: get one record with a single MAD; None if the SA has none, shows none, or does not answer."""
         if self._path is None or not self._sa_lid:
             return None
         mask, data = query_of(record, components)
         mad = build_sa(Method.GET, record.attribute_id, data=data, component_mask=mask)
         timing, lid = self._client.timing, self._sa_lid
-        # A name for each port in question: a sweep of a large subnet has more queries than one node may get.
+        # A different *node* for each query: a sweep of a large subnet needs more queries to the SA than the limit of
+        # one node.
         name = ("SA", record.attribute_id, *components.values())
         outcomes: list[SmpOutcome] = yield [self._path.request(mad, lid, timing.timeout, timing.retries, name)]
         answer = outcomes[0]
         if isinstance(answer, NoReply) and not self._sa_answers:
-            self._sa_lid = 0  # no SA answers there: the other queries need not wait
+            self._sa_lid = 0  # No SA answers there, so later queries are not sent.
         self._sa_answers = self._sa_answers or isinstance(answer, bytes | MadStatusError)
         if isinstance(answer, IbkeysError) or len(answer) < SA_HEADER_SIZE + record.size:
             return None

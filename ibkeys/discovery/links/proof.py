@@ -1,4 +1,4 @@
-"""The proof that a link is still the known one. The switch before it and the SM are queried, never the far end itself.
+"""Proving that a link is still the known one. The node of its near port and the SM are queried, never the far end.
 
 A key is sent over a known link only, and a port that is protected is never queried without its key. So before the first
 query of a far end this module determines which port is there:
@@ -9,12 +9,12 @@ link before it makes it Active.
 2. The SA of the master SM has a LinkRecord, read after the port was found Active, with the two ports that the link
 joins. If there is one, it decides.
 
-3. Where no SA answers, LinkDownedCounter of the near port must be the value of the time when the link was proven (0
-where none was recorded), and the forwarding table of the near switch must not send the expected LID out of another
+3. If no SA answers, LinkDownedCounter of the near port must have the value that was recorded when the link was proven
+(0 if none was recorded), and the forwarding table of the near switch must not send the expected LID out of another
 port. 255 is the counter's highest value, at which it stops, so it proves nothing.
 
-The counter has 8 bits, needs no M_Key, and anybody can clear it; a switch that was switched off begins at 0 again, but
-then the link to that switch itself fell, and nothing behind it is taken as proven.
+The counter has 8 bits, needs no M_Key, and anybody can clear it. A switch that was switched off begins at 0 again. But
+then the link to that switch was down too, and nothing behind it is accepted as proven.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ _LIDS_PER_BLOCK: Final = 64
 class LinkProof:
     """The evidence for a link.
 
-    ``is_known``: its far end is the expected one. ``found``: the end that the SA or the forwarding table names behind
-    it, None where neither does. ``reason``: why it is not known, in words. ``lid``: the LID that the SA has for that
-    end, 0 where it has none.
+    ``is_known``: its far end is the expected one. ``found``: its far end by the SA or the forwarding table; the
+    expected one if it is accepted without them; None if nothing names it. ``reason``: why it is not known, or who names
+    ``found``, in words. ``lid``: the LID that the SA has for ``found``, 0 if the SA did not name it.
     """
 
     is_known: bool
@@ -60,8 +60,8 @@ class LinkProver:
     # --- proving -------------------------------------------------------------------------------------------------
 
     def prove(self, near: Port, far: LinkEnd) -> Task:
-        """Task: return the `LinkProof` whether the link of *near* still leads to *far*. Nothing is sent to the far
-        end."""
+        """Task: return a `LinkProof`, which shows whether the link of *near* still leads to *far*. Nothing is sent to
+        the far end."""
         if self._ring.trust_topology:
             return LinkProof(True, far)
         if not near.is_active:
@@ -94,14 +94,14 @@ class LinkProver:
     def _doubt_of_table(self, near: Port, far: LinkEnd) -> Task:
         """Task: return why the forwarding table of the near switch contradicts *far*; "" if it does not.
 
-        Where links are parallel, the table names one of them for each LID. So another port that is known to lead to the
-        same node is accepted.
+        If there are parallel links, the table names one of them for each LID. So another port that is known to lead to
+        the same node is accepted. Nothing contradicts *far* if its LID is not known, or *near* is not at a switch.
         """
         lid = self._ring.lids.get(far[0])
         if not lid or not near.node.is_switch or far[0] == near.node.guid:
-            return ""  # its table does not show a cable between two of its own ports
+            return ""  # A cable between two ports of one switch is not in its table.
         try:
-            out = (yield from self._block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
+            out = (yield from self._read_block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
         except IbkeysError:
             return "the forwarding table of the switch before it could not be read"
         other = self._ring.expected_behind((near.node.guid, out))
@@ -114,10 +114,11 @@ class LinkProver:
     # --- identifying ---------------------------------------------------------------------------------------------
 
     def identify(self, near: Port) -> Task:
-        """Task: return a `LinkProof` whose ``found`` names the port behind *near*, with ``is_known`` False.
+        """Task: return a `LinkProof` whose ``found`` is the port behind *near*, None if nothing names it; ``is_known``
+        is always False.
 
-        The SA names it, else the forwarding table if it sends a single node's LIDs out of that port. Nothing is sent to
-        the far end.
+        The SA names the port, else the forwarding table, if all LIDs that it sends out of *near* belong to one known
+        port. Nothing is sent to the far end.
         """
         if not near.is_active:
             reason = f"the link is {near.state_name}: neither the SA nor a forwarding table can identify the far end"
@@ -133,7 +134,8 @@ class LinkProver:
         )
 
     def _only_node_behind(self, near: Port) -> Task:
-        """Task: return the GUID of the only known port whose LIDs leave by *near*; None where there is no such port.
+        """Task: return the GUID of the known port that is alone behind *near* by the forwarding table; None if an
+        unknown LID or several ports are there, or the table cannot be read.
 
         The whole table is read: an unknown LID may be that of a switch, with all other ports behind it.
         """
@@ -144,13 +146,13 @@ class LinkProver:
         behind: set[int | None] = set()
         for block in range(info.linear_fdb_top // _LIDS_PER_BLOCK + 1):
             try:
-                table = yield from self._block(near.node, block)
+                table = yield from self._read_block(near.node, block)
             except IbkeysError:
                 return None
             behind |= {owners.get(_LIDS_PER_BLOCK * block + at) for at, out in enumerate(table) if out == near.num}
         return behind.pop() if len(behind) == 1 else None
 
-    def _block(self, switch: Node, block: int) -> Task:
+    def _read_block(self, switch: Node, block: int) -> Task:
         table = self._tables.get((switch, block))
         if table is None:
             key = switch.port(0).m_key

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.discovery.links.check import LOOK_HOLDS
+from ibkeys.discovery.links.check import CHECK_VALID_SECONDS
 from ibkeys.errors import IbkeysError, Unreachable
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.mkey import MKey
@@ -116,7 +116,7 @@ class FoundKeys:
         """Raise Unreachable if the route to a port changed since it was found: a new key must not be sent to a port
         that was plugged in there in the meantime, nor the old one.
         """
-        for why in self.writer.changed_links([handle.port], LOOK_HOLDS).values():
+        for why in self.writer.changed_links([handle.port], CHECK_VALID_SECONDS).values():
             raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
         handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))
 

@@ -45,14 +45,14 @@ class Questions:
         if tasks:
             with self.client.bounded():
                 self.client.run(tasks)
-                self.sweep.ask_waiting()
+                self.sweep.query_unproven()
         self.waiting.sort_answers()
 
     def run_probes(self, between: Callable[[], None]) -> None:
         """Run the tasks that *between* starts, as `run` does: Gets that mostly remain unanswered."""
         with self.client.bounded():
             self.client.run((), between, probing=True)
-            self.sweep.ask_waiting()
+            self.sweep.query_unproven()
         self.waiting.sort_answers()
 
     def send_unawaited(self, requests: Iterable[Request]) -> None:
