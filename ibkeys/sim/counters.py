@@ -6,7 +6,7 @@ from ibkeys.mad.performance import PortCounters, PortCountersExtended
 
 
 class SimCounters:
-    """The counters of one port. They are created with the first event that counts."""
+    """The counters of one port, as the bytes of both attributes."""
 
     __slots__ = ("basic", "extended")
 
@@ -14,7 +14,8 @@ class SimCounters:
         self.basic, self.extended = bytearray(basic), bytearray(extended)
 
     def add(self, name: str, count: int = 1) -> None:
-        """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`; it stops at its largest value."""
+        """Add *count* to the counter *name*, in each of the two attributes that has it. A counter stops at its largest
+        value."""
         for buffer, rows in ((self.basic, PortCounters.rows), (self.extended, PortCountersExtended.rows)):
             if name in rows:
                 rows[name].patch(buffer, min(rows[name].decode(buffer) + count, rows[name].max))

@@ -6,11 +6,11 @@ from enum import Enum
 from typing import Final, NamedTuple
 
 LATENCY: Final = 0.0
-"""Seconds from a request to its reply when nothing delays it: time passes only where a program waits for it."""
+"""Seconds from a request to its reply without faults. It is 0, so the clock moves only while a program waits."""
 
 
 class Delivery(NamedTuple):
-    """A MAD that arrives *delay* seconds from now. ``slid`` is the sender's LID, 0xFFFF for a directed route."""
+    """A MAD that arrives ``delay`` seconds from now. ``slid``: the sender's LID, 0xFFFF for a directed route."""
 
     delay: float
     mad: bytes
@@ -30,7 +30,7 @@ class Drop(Enum):
     M_KEY = "m_key"
     """The port refused the M_Key."""
     CLASS_KEY = "class key"
-    """The agent of a class with a key of its own sends no reply: for a wrong key, or an unknown MAD."""
+    """The agent of a class with a key of its own sends no reply, because of a wrong key or an unknown MAD."""
     SM_KEY = "sm_key"
     """The SA ignores a requester with a wrong SM_Key."""
     NOT_ANSWERED = "not answered"
@@ -40,10 +40,11 @@ class Drop(Enum):
     P_KEY = "p_key"
     """A switch or the receiver dropped it: no entry of its table matches the P_Key."""
     NO_SM = "no SM"
-    """SMInfo of a port without a subnet manager."""
+    """SMInfo was requested from a port without a subnet manager."""
     NO_PORT = "no port there"
-    """It is for a program, and none is attached where it arrives."""
+    """The MAD is for a program, and no program is attached to the port where it arrives."""
 
 
 DeliveryOutcome = list[Delivery] | Drop
-"""The replies to the sender of a MAD, or why there are none. Empty: a program has it now, or it needs no answer."""
+"""The replies to the sender of a MAD, or why there are none. An empty list: a program received it, or it needs no
+answer."""

@@ -1,4 +1,4 @@
-"""Injected faults: MADs lost, changed or delayed, at random (seeded) or on request."""
+"""Injected faults: MADs are lost, changed or delayed, at random with a seed, or by an order for single MADs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ LossDirection = Literal["request", "reply"]
 
 
 @dataclass(slots=True)
-class _Order:
-    """An order to lose the next ``count`` matching MADs; None matches all."""
+class _LossOrder:
+    """An order to lose the next ``count`` MADs that match. A field that is None matches every MAD."""
 
     direction: LossDirection
     node: SimNode | None
@@ -26,7 +26,7 @@ class _Order:
 
 
 class _Share:
-    """A probability of `Faults`. Setting it updates ``active``, which is read for every MAD."""
+    """A descriptor: a probability of `Faults`. Setting it updates ``active``, which is read for every MAD."""
 
     def __set_name__(self, owner: type, name: str) -> None:
         self.name = name
@@ -40,11 +40,11 @@ class _Share:
 
 
 class Faults:
-    """Probabilities (0 to 1) for requests, replies and traps, and orders for single losses. Equal seeds give equal
-    faults.
+    """The faults of one subnet: probabilities from 0 to 1, and orders for single losses. Equal seeds give equal faults.
 
-    ``drop`` loses the request or the reply, each as likely, ``duplicate`` delivers a reply twice, ``corrupt`` flips one
-    bit of it, ``delay`` delays it by up to ``delay_seconds``. ``active``: whether any fault can occur.
+    ``drop``: the request or its reply is lost, each as likely; also the probability that a trap is lost. ``duplicate``:
+    a reply is delivered twice. ``corrupt``: one bit of a reply is flipped. ``delay``: a reply comes up to
+    ``delay_seconds`` later. ``active``: whether any fault can occur.
     """
 
     drop = _Share()
@@ -57,7 +57,7 @@ class Faults:
         self.shares = dict.fromkeys(("drop", "duplicate", "corrupt", "delay"), 0.0)
         self.delay_seconds = 2.0
         self.active = False
-        self._orders: list[_Order] = []
+        self._orders: list[_LossOrder] = []
 
     def set_active(self) -> None:
         """Compute ``active`` again."""
@@ -72,20 +72,24 @@ class Faults:
         attribute: int | None = None,
         count: int = 1,
     ) -> None:
-        """Lose the next *count* requests to *node*, or its replies to them, that have *method* and *attribute*."""
+        """Lose the next *count* requests to *node* with *method* and *attribute*, or the replies to them. None for any.
+
+        *method* and *attribute* are those of the request. Raises UsageError for a *count* below 1.
+        """
         if count < 1:
             raise UsageError(f"{count} MADs cannot be lost")
-        self._orders.append(_Order(direction, node, method, attribute, count))
+        self._orders.append(_LossOrder(direction, node, method, attribute, count))
         self.set_active()
 
     def clear(self) -> None:
-        """End all losses, duplicates, corruption and delays. Nodes that are silent stay so."""
+        """End all losses, duplicates, corruption and delays. Silent nodes stay silent."""
         self.shares = dict.fromkeys(self.shares, 0.0)
         self._orders.clear()
         self.set_active()
 
     def loses(self, direction: LossDirection, node: SimNode, request: bytes) -> bool:
-        """Return whether a request on its route to *node*, or the reply to it, is lost."""
+        """Return whether *request* on its route to *node*, or the reply to it, is lost. It counts for the orders, and
+        may draw a random number."""
         method, attribute = request[at.METHOD], int.from_bytes(request[at.ATTRIBUTE_ID])
         for order in self._orders:
             if (
@@ -104,15 +108,15 @@ class Faults:
         return lost and not (self.drop < 1 and is_local(request))
 
     def spoil(self, reply: bytes) -> list[tuple[float, bytes]]:
-        """Return the packets that arrive of *reply*, as (extra seconds, bytes)."""
-        arriving = [(self._extra(), self._corrupted(reply))]
+        """Return the packets that arrive instead of *reply*, each as the extra delay in seconds and the bytes."""
+        arriving = [(self._extra_delay(), self._corrupted(reply))]
         if self.duplicate and self.random.random() < self.duplicate:
-            arriving.append((self._extra(), self._corrupted(reply)))
+            arriving.append((self._extra_delay(), self._corrupted(reply)))
         if is_local(reply) and max(self.delay, self.duplicate, self.corrupt) < 1:
             return [(0.0, reply)]
         return arriving
 
-    def _extra(self) -> float:
+    def _extra_delay(self) -> float:
         if self.delay and self.random.random() < self.delay:
             return self.random.uniform(0, self.delay_seconds)
         return 0.0
@@ -126,5 +130,6 @@ class Faults:
 
 
 def is_local(mad: bytes) -> bool:
-    """Return whether a program queries its own port: such SMPs use no link, so they are lost at 100 % only."""
+    """Return whether *mad* is an SMP of a program to its own port. It passes no link, so it is lost only if all MADs
+    are."""
     return mad[at.MGMT_CLASS] == MgmtClass.SUBN_DIRECTED_ROUTE and mad[at.HOP_COUNT] == 0

@@ -1,6 +1,7 @@
-"""The past of a simulated subnet: its clock, its events, and the nodes and ports that differ from the start.
+"""The history of a simulated subnet: its clock, its events, and which nodes and ports may differ from the start.
 
-Nodes and ports write to it, so it identifies them only by the index of a node and the number of a port.
+Nodes and ports hold a reference to the history, so the history identifies them by numbers only: the index of a node and
+the number of a port.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ MAX_EVENTS: Final = 20_000
 
 
 def earliest(times: Iterable[float | None]) -> float | None:
-    """Return the first of *times*, where None means never."""
+    """Return the earliest of *times*, where None means never; None if there is none."""
     return min((time for time in times if time is not None), default=None)
 
 
 class SimEvent(NamedTuple):
-    """One event: its time, kind, place, and further values in ``detail``. No event holds an M_Key."""
+    """One event. ``time``: seconds of the subnet's clock; ``node``: a NodeDescription; ``detail``: further values by
+    name. No event holds an M_Key."""
 
     time: float
     kind: str
@@ -29,12 +31,13 @@ class SimEvent(NamedTuple):
 
 
 class SimHistory:
-    """The past of one subnet.
+    """The history of one subnet.
 
-    ``events``: the last events only (see `MAX_EVENTS`); ``changes``: a count that grows with each change; ``touches``:
-    a count that grows with each write to a node or port: values computed before may be outdated; ``touched_ports``
-    (index of the node, port number) and ``touched_nodes`` (index): those that may differ from the start;
-    ``fresh_ports`` and ``fresh_nodes``: those that may have changed since the last `forget_fresh`.
+    ``events``: the last events (see `MAX_EVENTS`). ``changes``: a count that grows with each change. ``touches``: a
+    count that grows with each write to a node or port; values that were computed before it grew may be outdated.
+    ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): the ports and nodes that may
+    differ from the start. ``fresh_ports`` and ``fresh_nodes``: the ports and nodes that may have changed since the last
+    `forget_fresh`.
     """
 
     def __init__(self) -> None:
@@ -62,7 +65,7 @@ class SimHistory:
         self._now = self.now + seconds
 
     def follow_clock(self, clock: Callable[[], float] | None) -> None:
-        """Let `now` follow *clock* (seconds) where that is ahead of the virtual time; None ends it."""
+        """Let `now` follow *clock* (seconds) as long as *clock* is ahead of the virtual time; None ends this."""
         self._clock = clock
 
     def touch_port(self, index: int, number: int) -> None:
@@ -78,7 +81,7 @@ class SimHistory:
         self.fresh_nodes.add(index)
 
     def forget_fresh(self) -> None:
-        """Record that all changes up to now are saved."""
+        """Empty ``fresh_ports`` and ``fresh_nodes``, because all changes up to now are saved."""
         self.fresh_ports.clear()
         self.fresh_nodes.clear()
 

@@ -1,7 +1,7 @@
-"""The state of a simulated subnet: nodes and ports, as small as possible, with the values that a test reads.
+"""The state of a simulated subnet: its nodes and ports, with the values that tests read and set without SMPs.
 
-A port's PortInfo is the 64 bytes that an SMA would answer, so a Get copies them. Tables that most ports never have
-(P_Keys other than the default, further GUIDs) are created when first written.
+It takes little memory. PortInfo of a port is stored as the 64 bytes that an SMA answers, so a Get copies them. Tables
+that most ports never have (P_Keys other than the default, further GUIDs) are created by the first write.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ DEFAULT_BLOCK: Final = b"\xff\xff" + bytes(62)
 EMPTY_BLOCK: Final = bytes(BLOCK_SIZE)
 NO_ROUTE: Final = 0xFF
 
-# Positions in PortInfo of the fields that are read for every SMP.
+# The places in PortInfo of the fields that are read for every SMP.
 KEY: Final = PortInfo.m_key.span
 GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
 LID: Final = PortInfo.lid.span
@@ -41,8 +41,8 @@ _LMC_BITS: Final = PortInfo.lmc.max
 _NODE_INFO: Final = struct.Struct(">BBBBQQQHHII24x")
 
 
-class _Number:
-    """A PortInfo field of a `SimPort` as an attribute that tests read and write without SMPs."""
+class _PortInfoField:
+    """A descriptor: an attribute of `SimPort` that reads and writes one field of its PortInfo."""
 
     __slots__ = ("row",)
 
@@ -61,8 +61,8 @@ class _Number:
 class ClassAgent:
     """The key of one management class at one end port.
 
-    ``info``: its KeyInfo, 16 bytes; ``capability_mask``: that of its ClassPortInfo; ``deadline``: the time at which its
-    lease runs out, None while the timer is stopped.
+    ``info``: the 16 bytes of its KeyInfo. ``capability_mask``: the CapabilityMask of its ClassPortInfo. ``deadline``:
+    the time at which its lease runs out, None while the timer is stopped.
     """
 
     info: bytearray
@@ -72,12 +72,14 @@ class ClassAgent:
 
 @dataclass(slots=True, eq=False)
 class SimPort:
-    """One port. Its attributes are its true state, not only the part that an SMP may read.
+    """One port. Its attributes are its whole state, of which SMPs can read only a part.
 
-    ``info`` is PortInfo (M_Key included), ``peer`` the port at the other end of the cable, ``lease_deadline`` the time
-    at which the M_Key lease runs out, None while the timer is stopped, ``counters`` the PMA's counters, None while all
-    are 0, ``class_agents`` by MgmtClass the keys of other classes (`ibkeys.sim.agents.class_keys`), ``virtualization``
-    VirtualizationInfo, None where there are no virtual ports.
+    ``info``: PortInfo, M_Key included. ``peer``: the port at the other end of the cable, None without a cable;
+    ``first_peer``: the same at the start. ``guids``: index → GUID of the GUIDs after the port GUID. ``virtualization``:
+    VirtualizationInfo, None for a port without virtual ports. ``counters``: the counters of the PMA, None while all are
+    0. ``class_agents``: MgmtClass → the key of that class (`ibkeys.sim.agents.class_keys`). ``lease_deadline``: the
+    time at which the M_Key lease runs out, None while the timer is stopped. ``last_trap``: the time of the last
+    security trap.
     """
 
     node: SimNode
@@ -94,30 +96,32 @@ class SimPort:
     last_trap: float | None = None
     _p_keys: bytearray | None = field(default=None, init=False)
 
-    lid = _Number("lid")
-    lmc = _Number("lmc")
-    sm_lid = _Number("master_sm_lid")
-    gid_prefix = _Number("gid_prefix")
-    capability_mask = _Number("capability_mask")
-    state = _Number("port_state")
-    physical_state = _Number("port_physical_state")
-    protect_bits = _Number("m_key_protect_bits")
-    lease_period = _Number("m_key_lease_period")
-    m_key_violations = _Number("m_key_violations")
-    p_key_violations = _Number("p_key_violations")
-    q_key_violations = _Number("q_key_violations")
-    subnet_timeout = _Number("subnet_timeout")
-    inbound_enforcement = _Number("partition_enforcement_inbound")
-    outbound_enforcement = _Number("partition_enforcement_outbound")
+    lid = _PortInfoField("lid")
+    lmc = _PortInfoField("lmc")
+    sm_lid = _PortInfoField("master_sm_lid")
+    gid_prefix = _PortInfoField("gid_prefix")
+    capability_mask = _PortInfoField("capability_mask")
+    state = _PortInfoField("port_state")
+    physical_state = _PortInfoField("port_physical_state")
+    protect_bits = _PortInfoField("m_key_protect_bits")
+    lease_period = _PortInfoField("m_key_lease_period")
+    m_key_violations = _PortInfoField("m_key_violations")
+    p_key_violations = _PortInfoField("p_key_violations")
+    q_key_violations = _PortInfoField("q_key_violations")
+    subnet_timeout = _PortInfoField("subnet_timeout")
+    inbound_enforcement = _PortInfoField("partition_enforcement_inbound")
+    outbound_enforcement = _PortInfoField("partition_enforcement_outbound")
 
     @property
     def is_end_port(self) -> bool:
-        """Whether this is a CA or router port or a switch's port 0: a port with a LID and an M_Key of its own."""
+        """Whether this is a port of a CA or router, or port 0 of a switch: a port with a LID and an M_Key of its
+        own."""
         return self.number == 0 or self.node.node_type != NodeType.SWITCH
 
     @property
     def m_key(self) -> int:
-        """The M_Key that protects this port: for an external port of a switch that of port 0. May be set to an MKey."""
+        """The M_Key that protects this port, which for an external port of a switch is the M_Key of port 0. It can be
+        set to a number or an `MKey`."""
         return int.from_bytes(self.guard.info[KEY])
 
     @m_key.setter
@@ -128,23 +132,25 @@ class SimPort:
 
     @property
     def guard(self) -> SimPort:
-        """The port whose M_Key decides about SMPs to this port (IBA 14.2.4: port 0 of a switch protects all of it)."""
+        """The port whose M_Key protects this port: port 0 of a switch for all its ports, else the port itself (IBA
+        14.2.4)."""
         return self.node.ports[0] if self.node.is_switch else self
 
     @property
     def gid(self) -> int:
-        """GIDPrefix and port GUID."""
+        """The GID: GIDPrefix and port GUID as one number of 128 bits."""
         return self.gid_prefix << 64 | self.guid
 
     @property
     def p_key_capacity(self) -> int:
-        """Entries of the P_Key table: PartitionCap, or PartitionEnforcementCap for an external port of a switch."""
+        """The number of entries of the P_Key table: PartitionCap, or PartitionEnforcementCap for an external port of a
+        switch."""
         node = self.node
         return node.enforcement_capacity if node.is_switch and self.number else node.partition_capacity
 
     @property
     def p_keys(self) -> list[int]:
-        """The whole P_Key table, empty entries included."""
+        """The whole P_Key table, empty entries included. Setting more P_Keys than it has entries raises UsageError."""
         raw = b"".join(self.p_key_block(block) for block in range(-(-self.p_key_capacity // P_KEYS_PER_BLOCK)))
         return list(struct.unpack(f">{len(raw) // 2}H", raw))[: self.p_key_capacity]
 
@@ -164,7 +170,7 @@ class SimPort:
         return int.from_bytes(self.p_key_block(block)[2 * place : 2 * place + 2])
 
     def p_key_block(self, block: int) -> bytes:
-        """Return one block of 32 P_Keys. The block is within the capacity."""
+        """Return one block of 32 P_Keys as 64 bytes. *block* must be within the capacity."""
         if self._p_keys is None:
             if block == 0 and self.p_key_capacity:
                 return DEFAULT_BLOCK
@@ -172,7 +178,7 @@ class SimPort:
         return bytes(self._p_keys[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE])
 
     def set_p_key_block(self, block: int, data: bytes) -> None:
-        """Write one block; entries past the capacity stay 0 (IBA 14.2.5.7)."""
+        """Write the 64 bytes *data* to one block; entries past the capacity stay 0 (IBA 14.2.5.7)."""
         valid = 2 * (self.p_key_capacity - P_KEYS_PER_BLOCK * block)
         table = self._table()
         table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE] = data[:valid].ljust(BLOCK_SIZE, b"\0")
@@ -185,7 +191,7 @@ class SimPort:
         return self._p_keys
 
     def resize_p_keys(self) -> None:
-        """Fit the table to a new capacity; entries beyond it are dropped."""
+        """Fit the P_Key table to the current capacity; entries beyond it are lost."""
         if self._p_keys is not None:
             size = BLOCK_SIZE * -(-self.p_key_capacity // P_KEYS_PER_BLOCK)
             self._p_keys = bytearray(bytes(self._p_keys[: 2 * self.p_key_capacity]).ljust(size, b"\0"))
@@ -193,7 +199,7 @@ class SimPort:
 
     @property
     def p_key_bytes(self) -> bytes | None:
-        """The table as stored, None while it is that of power-up."""
+        """The P_Key table as stored; None while it is the table after power-up."""
         return None if self._p_keys is None else bytes(self._p_keys)
 
     @p_key_bytes.setter
@@ -202,10 +208,10 @@ class SimPort:
         self.resize_p_keys()
 
     def guid_block(self, block: int) -> bytes:
-        """Return one block of 8 GUIDs; entry 0 of block 0 is the port GUID."""
+        """Return one block of 8 GUIDs as 64 bytes; entry 0 of block 0 is the port GUID."""
         first = GUIDS_PER_BLOCK * block
-        known = self.guids or {}
-        values = [known.get(index, 0) for index in range(first, first + GUIDS_PER_BLOCK)]
+        guids = self.guids or {}
+        values = [guids.get(index, 0) for index in range(first, first + GUIDS_PER_BLOCK)]
         if block == 0:
             values[0] = self.guid
         return struct.pack(">8Q", *values)
@@ -216,7 +222,8 @@ class SimPort:
         return base != 0 and base <= lid < base + (1 << (self.info[_LMC_BYTE] & _LMC_BITS))
 
     def up_peer(self) -> SimPort | None:
-        """Return the port at the other end of the cable if SMPs pass it: both ends are at least Initialize."""
+        """Return the port at the other end of the cable if SMPs pass the link, because both ends are at least
+        Initialize; else None."""
         peer = self.peer
         if (
             peer is None
@@ -232,24 +239,24 @@ class SimPort:
         return self.up_peer() is not None
 
     def set_states(self, state: int, physical_state: int) -> None:
-        """Write PortState and PortPhysicalState, as the link itself does."""
+        """Write PortState and PortPhysicalState, without the checks of a Set."""
         self.state, self.physical_state = state, physical_state
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add to a counter, by its name in `PortCounters` or `PortCountersExtended`."""
+        """Add *number* to the counter *name*, as `PortCounters` or `PortCountersExtended` call it."""
         if self.counters is None:
             self.counters = SimCounters()
         self.counters.add(name, number)
         self.touch()
 
     def counter(self, name: str) -> int:
-        """Return one counter as PortCounters shows it."""
+        """Return the value of the counter *name* in PortCounters."""
         return int(PortCounters.rows[name].decode(self.counters.basic)) if self.counters is not None else 0
 
     def touch(self) -> None:
-        """Record that this port may have changed: code that writes ``info`` or ``peer`` has to call this.
+        """Record that this port may have changed. Code that writes ``info`` or ``peer`` has to call this.
 
-        The saved state and cached routes depend on it.
+        Otherwise the change is not saved, and cached routes are outdated.
         """
         node = self.node
         node.history.touch_port(node.index, self.number)
@@ -267,7 +274,7 @@ class SimPort:
 
 @dataclass(slots=True, eq=False)
 class SimSubnetManager:
-    """The SMInfo values of a node's subnet manager."""
+    """A subnet manager of a node, by its values in SMInfo. ``port``: the end port at which it runs."""
 
     port: SimPort
     state: int
@@ -280,9 +287,9 @@ class SimSubnetManager:
 class SimNode:
     """One node. ``ports[n]`` is port n; a CA or router has no ``ports[0]``, so that entry repeats port 1.
 
-    ``silent``: 0 answers, 1 its SMA answers nothing but SMPs pass through, 2 nothing passes either. ``history`` and
-    ``first_routes`` are those of the subnet: its past, and the function that computes the forwarding table that a
-    switch starts with.
+    ``silent``: 0: the node answers; 1: it answers nothing, but forwards; 2: it also forwards nothing. ``history``: the
+    history of the subnet. ``first_routes``: computes the forwarding table with which a switch starts; ``routes``: its
+    current table, None until it is needed. ``tables``: see `store_table`. ``sm``: the subnet manager on it.
     """
 
     history: SimHistory
@@ -318,26 +325,28 @@ class SimNode:
 
     @property
     def end_ports(self) -> Iterable[SimPort]:
-        """The ports with LID and M_Key: port 0 of a switch, every port of a CA or router."""
+        """The ports with a LID and M_Key of their own: port 0 of a switch, every port of a CA or router."""
         return self.ports[:1] if self.is_switch else self.ports[1:]
 
     @property
     def all_ports(self) -> Iterable[SimPort]:
-        """Every port once, lowest number first, port 0 of a switch included."""
+        """Each port once, the lowest number first; of a switch port 0 too."""
         return self.ports if self.is_switch else self.ports[1:]
 
     def arrival_port(self, ingress: int) -> SimPort:
-        """Return the port at which a packet that came in by port *ingress* ends: port 0 of a switch, else that port."""
+        """Return the port that receives packets for this node that arrive by port *ingress*: port 0 of a switch, else
+        the port *ingress*."""
         return self.ports[0 if self.is_switch else ingress]
 
-    def keep_table(self, place: tuple[int, int], data: bytes) -> None:
-        """Store 64 bytes that are not interpreted. *place*: the attribute, and the number of its table."""
+    def store_table(self, place: tuple[int, int], data: bytes) -> None:
+        """Store 64 bytes that the simulator does not interpret. *place*: the AttributeID, and the number of its
+        table."""
         if self.tables is None:
             self.tables = {}
         self.tables[place] = data
 
     def node_info(self, ingress: int) -> bytes:
-        """Return NodeInfo as the SMA answers it to an SMP that came in by port *ingress*."""
+        """Return NodeInfo as the SMA answers it to an SMP that arrived by port *ingress*."""
         return _NODE_INFO.pack(
             1,
             1,
@@ -353,7 +362,7 @@ class SimNode:
         )
 
     def touch(self) -> None:
-        """Record that this node may have changed: code that writes to it has to call this, as for `SimPort.touch`."""
+        """Record that this node may have changed. Code that writes to it has to call this, as for `SimPort.touch`."""
         self.history.touch_node(self.index)
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ def bad_m_key(port: SimPort, mad: bytes) -> Notice:
     )
     if smp.mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
         hops = min(smp.hop_count, MAX_NOTICE_PATH)
-        # The path from the first hop on; the Linux SMAs start at the unused entry 0 and so lose the last hop.
+        # The path begins at the first hop. The Linux SMAs begin at the unused entry 0, and so lose the last hop.
         path = smp.return_path[1 : hops + 1]
         details = details.replace(
             dr_slid=smp.dr_slid,
@@ -45,19 +45,20 @@ def bad_m_key(port: SimPort, mad: bytes) -> Notice:
 
 
 def link_state_change(port: SimPort) -> Notice:
-    """Return trap 128: the state of some port of the switch whose port 0 is *port* changed."""
+    """Return trap 128: the link state of an external port changed, on the switch whose port 0 is *port*."""
     notice = _notice(port, NoticeType.URGENT, TrapNumber.LINK_STATE_CHANGE)
     return notice.with_details(LinkStateDetails.new(lid_addr=port.lid))
 
 
 def local_change(port: SimPort, **flags: int) -> Notice:
-    """Return trap 144 for a change of *port*. *flags*: the change, unless it is that of the CapabilityMask."""
+    """Return trap 144 for a change of *port*. *flags*: fields of `CapabilityChangeDetails` that show the change; none
+    for a change of the CapabilityMask."""
     details = CapabilityChangeDetails.new(lid_addr=port.lid, capability_mask=port.capability_mask, **flags)
     return _notice(port, NoticeType.INFORMATIONAL, TrapNumber.CAPABILITY_CHANGE).with_details(details)
 
 
 class Packet(NamedTuple):
-    """The data about a packet in a security trap: its ends, its keys, SL and QPs."""
+    """A data packet: its end ports, keys, SL and QPs. ``q_key``: None if the packet's Q_Key does not matter."""
 
     source: SimPort
     destination: SimPort
@@ -81,7 +82,7 @@ def bad_q_key(port: SimPort, packet: Packet) -> Notice:
 
 
 def bad_p_key_at_switch(port: SimPort, packet: Packet) -> Notice:
-    """Return trap 259: *port*, an external port of a switch, dropped a packet by its P_Key. DataValid is left 0."""
+    """Return trap 259: *port*, an external port of a switch, dropped *packet* because of its P_Key. DataValid is 0."""
     details = BadPKeySwitchPortDetails.new(
         p_key=packet.p_key, sw_lid_addr=port.guard.lid, port_no=port.number, **_ends(packet)
     )
@@ -107,5 +108,5 @@ def _notice(port: SimPort, kind: NoticeType, number: TrapNumber) -> Notice:
 
 
 def as_mad(notice: Notice, transaction_id: int) -> bytes:
-    """Return the SMP with *notice*."""
+    """Return the SMP Trap(Notice) with *notice*."""
     return build_smp(Method.TRAP, AttributeID.NOTICE, data=notice.raw, transaction_id=transaction_id)

@@ -1,4 +1,4 @@
-"""The programs attached to ports of a simulated subnet: they receive MADs that no agent answers."""
+"""The receivers at the ports of a simulated subnet, for programs: they get the MADs that no agent answers."""
 
 from __future__ import annotations
 
@@ -8,23 +8,26 @@ from ibkeys.sim.deliveries import Delivery
 from ibkeys.sim.nodes import SimPort
 
 Receiver = Callable[[Delivery], bool | None]
-"""A function that receives the MADs at its port; it returns False for a MAD that is for none of its programs."""
+"""A function that gets the MADs at its port. It returns False for a MAD that is for none of its programs."""
 
 
 class Receivers:
-    """The receivers at each port, in the order in which they were attached. As a bool it is False while no
-    port has a receiver.
+    """The receivers at each port, in the order in which they were attached. bool() of it is False while no port has
+    one.
 
-    An unsolicited MAD goes to one program of a port only: the program that claimed the class and method first (Linux
-    mad.c: method_in_use).
+    Each MAD is passed to all receivers at its port. A receiver has to `claim` the classes and methods of unsolicited
+    MADs that it accepts: each has only one owner at a port, as in Linux (mad.c: method_in_use).
     """
 
     def __init__(self) -> None:
-        self._at: dict[SimPort, list[Receiver]] = {}
+        self._receivers: dict[SimPort, list[Receiver]] = {}
         self._owners: dict[tuple[SimPort, int, int], Receiver] = {}
 
     def claim(self, port: SimPort, owner: Receiver, mgmt_class: int, methods: Iterable[int]) -> bool:
-        """Give *owner* the unsolicited MADs with these methods; return False if one has an owner already."""
+        """Make *owner* the owner of the unsolicited MADs of *mgmt_class* with these methods at *port*.
+
+        Returns False, and changes nothing, if one of them has an owner already, which may be *owner* itself.
+        """
         keys = [(port, mgmt_class, method) for method in methods]
         if any(key in self._owners for key in keys):
             return False
@@ -32,23 +35,23 @@ class Receivers:
         return True
 
     def __bool__(self) -> bool:
-        return bool(self._at)
+        return bool(self._receivers)
 
     def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:
-        """Attach *receiver* at *port*; return the function that detaches it."""
-        self._at.setdefault(port, []).append(receiver)
+        """Attach *receiver* at *port*; return a function that detaches it and ends its claims."""
+        self._receivers.setdefault(port, []).append(receiver)
 
         def detach() -> None:
-            receivers = self._at.get(port, [])
+            receivers = self._receivers.get(port, [])
             if receiver in receivers:
                 receivers.remove(receiver)
             if not receivers:
-                self._at.pop(port, None)
+                self._receivers.pop(port, None)
             self._owners = {key: owner for key, owner in self._owners.items() if owner != receiver}
 
         return detach
 
     def deliver(self, port: SimPort, delivery: Delivery) -> bool:
-        """Give *delivery* to every receiver at *port*; return whether one accepted it."""
-        took = [receiver(delivery) for receiver in list(self._at.get(port, ()))]
-        return any(each is not False for each in took)
+        """Pass *delivery* to every receiver at *port*; return whether at least one of them accepted it."""
+        accepted = [receiver(delivery) for receiver in list(self._receivers.get(port, ()))]
+        return any(each is not False for each in accepted)

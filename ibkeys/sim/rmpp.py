@@ -1,7 +1,7 @@
-"""RMPP as the Linux kernel does it for its agents (mad_rmpp.c): both halves, bytes in, bytes out, no clock.
+"""RMPP as the Linux kernel does it for its agents (mad_rmpp.c): sender and receiver, without I/O and clock.
 
-A MAD of any length is sent in segments, as many at a time as the receiver's window allows; unacknowledged segments are
-sent again after a time. Source of each rule: the function of mad_rmpp.c that is named.
+A MAD of any length is sent in segments, as many at a time as the receiver's window allows. Unacknowledged segments are
+sent again after a time. The names in brackets are the functions of mad_rmpp.c that each rule comes from.
 """
 
 from __future__ import annotations
@@ -15,24 +15,25 @@ from ibkeys.mad.const import MAD_SIZE, SUBN_ADM
 from ibkeys.mad.sa import ACTIVE, FIRST, LAST, RMPP_PAYLOAD, RMPP_VERSION, RmppStatus, RmppType, with_rmpp
 
 VENDOR_CLASSES: Final = range(0x30, 0x50)
-"""Vendor classes with an OUI, at bytes 37 to 39 of a MAD."""
+"""The vendor classes whose MADs have an OUI, in bytes 37 to 39."""
 _DATA_OFFSETS: Final = {SUBN_ADM: 56, 0x06: 64, 0x10: 64, 0x12: 64, **dict.fromkeys(VENDOR_CLASSES, 40)}
-"""The classes with RMPP, with the bytes before their data."""
+"""The classes with RMPP → the number of bytes before the data of their MADs."""
 WINDOW: Final = 64
-"""Segments that a receiver accepts before it acknowledges (window_size: an eighth of the receive queue of 512)."""
+"""The number of segments after which a receiver acknowledges (window_size: an eighth of the receive queue of 512)."""
 RESEND_AFTER: Final = 2.0
-"""Seconds (send_next_seg)."""
+"""Seconds without an acknowledgement after which segments are sent again (send_next_seg)."""
 RECEIVER_TIMEOUT: Final = 40.0
 """Seconds in which a transfer must be complete (start_rmpp)."""
 KEPT_FOR: Final = 10.0
-"""Seconds that a complete transfer is remembered, so that a repeated segment is acknowledged (complete_rmpp)."""
+"""Seconds for which a complete transfer is stored, so that repeated segments are acknowledged (complete_rmpp)."""
 _HEADER: Final = struct.Struct(">BBBBII")
 _HEADER_AT: Final = 24
-_ABORTS: Final = range(RmppStatus.TOTAL_TIME_TOO_LONG, RmppStatus.UNSPECIFIED + 1)
+_ABORT_STATUSES: Final = range(RmppStatus.TOTAL_TIME_TOO_LONG, RmppStatus.UNSPECIFIED + 1)
 
 
 class RmppHeader(NamedTuple):
-    """The RMPP header of a MAD; ``second`` is PayloadLength of a segment, NewWindowLast of an ACK."""
+    """The RMPP header of a MAD. ``number``: SegmentNumber; ``second``: PayloadLength of a segment, NewWindowLast of an
+    ACK."""
 
     version: int
     kind: int
@@ -48,12 +49,12 @@ def has_rmpp(mgmt_class: int) -> bool:
 
 
 def data_offset(mgmt_class: int) -> int:
-    """Return the bytes of a MAD before the data of its class (mad.c: ib_get_mad_data_offset)."""
+    """Return the number of bytes before the data in MADs of a class (mad.c: ib_get_mad_data_offset)."""
     return _DATA_OFFSETS.get(mgmt_class, 24)
 
 
 def rmpp_header(mad: bytes) -> RmppHeader:
-    """Read the RMPP header of *mad*."""
+    """Return the RMPP header of *mad*."""
     version, kind, flags, status, number, second = _HEADER.unpack_from(mad, _HEADER_AT)
     return RmppHeader(version, kind, flags & 7, status, number, second)
 
@@ -64,10 +65,9 @@ def is_active(mad: bytes) -> bool:
 
 
 def with_own_header(mad: bytes) -> bytes:
-    """Return a program's MAD with the RMPP header that the kernel writes. It takes only the flag Active from the
-    program's own header.
+    """Return a program's MAD with the RMPP header that the kernel writes (ib_umad_write, alloc_send_rmpp_list).
 
-    Source: ib_umad_write, alloc_send_rmpp_list.
+    Only the flag Active is taken from the program's own header.
     """
     if is_active(mad):
         return with_rmpp(mad[: at.RMPP_FLAGS] + bytes(1) + mad[at.RMPP_FLAGS + 1 :], RmppType.DATA, ACTIVE)
@@ -75,7 +75,10 @@ def with_own_header(mad: bytes) -> bytes:
 
 
 def answer_to(mad: bytes, kind: int, status: int = 0, number: int = 0, second: int = 0) -> bytes:
-    """Return the MAD of one end of a transfer to the other about *mad*: its header with R inverted, and no data."""
+    """Return an RMPP MAD for the sender of *mad*: the header of *mad* with the R bit inverted, and no data.
+
+    *number*: SegmentNumber; *second*: as in `RmppHeader`.
+    """
     head = bytearray(mad[: data_offset(mad[at.MGMT_CLASS])])
     head[at.METHOD] ^= at.RESPONSE
     return with_rmpp(bytes(head).ljust(MAD_SIZE, b"\0"), kind, ACTIVE, status, number, second)
@@ -87,7 +90,7 @@ def abort(mad: bytes, status: RmppStatus) -> bytes:
 
 
 class OutgoingTransfer:
-    """The sending half: a MAD that is being sent. Each method returns the MADs to send now."""
+    """The sender: a MAD that is being sent in ``count`` segments. ``acknowledged``: how many were acknowledged."""
 
     def __init__(self, mad: bytes) -> None:
         offset = data_offset(mad[at.MGMT_CLASS])
@@ -100,17 +103,18 @@ class OutgoingTransfer:
         self._window_last = 1
 
     def is_acknowledged(self) -> bool:
-        """Return whether the receiver has all of it."""
+        """Return whether the receiver has acknowledged all segments."""
         return self.acknowledged == self.count
 
     def send(self) -> list[bytes]:
-        """Return the segments that the window allows (send_next_seg)."""
+        """Return the segments to send now: those not sent yet that the window allows (send_next_seg)."""
         numbers = range(self._sent + 1, min(self._window_last, self.count) + 1)
         self._sent = max(self._sent, numbers.stop - 1)
         return [self._segment(number) for number in numbers]
 
     def resend(self) -> list[bytes]:
-        """Return the segments from the first unacknowledged one (ib_retry_rmpp)."""
+        """Return the segments to send again: from the first unacknowledged one on, as the window allows
+        (ib_retry_rmpp)."""
         self._sent = self.acknowledged
         return self.send()
 
@@ -127,12 +131,13 @@ class OutgoingTransfer:
         return (head + part).ljust(MAD_SIZE, b"\0")
 
     def take_ack(self, header: RmppHeader) -> RmppStatus | None:
-        """Process an ACK whose status is 0; return the reason why the transfer is aborted (process_rmpp_ack)."""
+        """Process an ACK with status 0 (process_rmpp_ack). Return the reason to abort the transfer, None if the ACK is
+        valid."""
         number, window_last = header.number, header.second
         if number > self.count or number > self._window_last:
             return RmppStatus.SEGMENT_TOO_BIG
         if window_last < self._window_last or number < self.acknowledged:
-            return None  # an outdated ACK
+            return None  # This ACK is outdated.
         self.acknowledged, self._window_last = number, window_last
         self._sent = max(self._sent, number)
         return None
@@ -144,28 +149,28 @@ ReceiverKey = tuple[bytes, int, int, int, int, int]
 
 @dataclass(slots=True, eq=False)
 class Receiver:
-    """The receiving half: one transfer. ``first``: its first segment; ``is_complete`` when all are there."""
+    """The receiver of one transfer. ``first``: its first segment. ``is_complete``: all segments were received."""
 
     first: bytes
     is_complete: bool = False
     _parts: list[bytes] = field(default_factory=list)
-    _early: dict[int, bytes] = field(default_factory=dict)
+    _out_of_order: dict[int, bytes] = field(default_factory=dict)
     _window_last: int = 1
     _acknowledged: int = 0
     _last: bytes = b""
 
     def take(self, mad: bytes) -> bytes | None:
-        """Add a segment whose number and flag First agree; return the ACK for it, if any (continue_rmpp)."""
+        """Add a segment that `refusal_of_data` accepted; return the ACK to send, None for none (continue_rmpp)."""
         number = rmpp_header(mad).number
         if number > self._window_last:
             return None
         if number <= self._acknowledged or self.is_complete:
             return self._ack(mad)
-        if number <= len(self._parts) or number in self._early:
+        if number <= len(self._parts) or number in self._out_of_order:
             return None
-        self._early[number] = mad
+        self._out_of_order[number] = mad
         arrived = len(self._parts)
-        while (segment := self._early.pop(len(self._parts) + 1, None)) is not None:
+        while (segment := self._out_of_order.pop(len(self._parts) + 1, None)) is not None:
             self._parts.append(segment[data_offset(segment[at.MGMT_CLASS]) :])
             self._last = segment
         if len(self._parts) == arrived:
@@ -183,19 +188,20 @@ class Receiver:
         return answer_to(mad, RmppType.ACK, 0, self._acknowledged, self._window_last)
 
     def whole(self) -> bytes:
-        """Return the MAD for the program, header and all data (get_mad_len)."""
+        """Return the complete MAD for the program: header and all data (get_mad_len). Call it once, when
+        ``is_complete``."""
         offset = data_offset(self.first[at.MGMT_CLASS])
         pad = RMPP_PAYLOAD - rmpp_header(self._last).second
         if not 0 <= pad <= RMPP_PAYLOAD:
             pad = 0
         length = offset + len(self._parts) * (MAD_SIZE - offset) - pad
         whole = b"".join((self.first[:offset], *self._parts))[:length]
-        self._parts = [b""] * len(self._parts)  # only their number is needed from now on
+        self._parts = [b""] * len(self._parts)  # Only their number is needed from now on.
         return whole
 
 
 def refusal_of_data(header: RmppHeader) -> RmppStatus | None:
-    """Return why a segment is refused; None if it is taken (process_rmpp_data)."""
+    """Return why a segment is refused; None if it is accepted (process_rmpp_data)."""
     if header.status:
         return RmppStatus.BAD_STATUS
     if (header.number == 1) != bool(header.flags & FIRST):
@@ -204,7 +210,8 @@ def refusal_of_data(header: RmppHeader) -> RmppStatus | None:
 
 
 def refusal(header: RmppHeader) -> RmppStatus | None:
-    """Return why a MAD that is no segment ends the transfer with an ABORT; None if it is valid."""
+    """Return why an RMPP MAD ends the transfer with an ABORT; None if it is valid. A segment is checked by
+    `refusal_of_data` too."""
     if header.version != RMPP_VERSION:
         return RmppStatus.UNSUPPORTED_VERSION
     status = header.status
@@ -215,5 +222,5 @@ def refusal(header: RmppHeader) -> RmppStatus | None:
     if header.kind == RmppType.STOP:
         return None if status == RmppStatus.RESOURCES_EXHAUSTED else RmppStatus.BAD_STATUS
     if header.kind == RmppType.ABORT:
-        return None if status in _ABORTS else RmppStatus.BAD_STATUS
+        return None if status in _ABORT_STATUSES else RmppStatus.BAD_STATUS
     return None if header.kind == RmppType.DATA else RmppStatus.BAD_TYPE

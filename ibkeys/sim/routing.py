@@ -1,4 +1,4 @@
-"""The routes of MADs: directed routes port by port, LID routes by the switches' own forwarding tables."""
+"""The routes of MADs: directed routes port by port, LID routes by the forwarding tables of the switches."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from ibkeys.sim.nodes import NO_ROUTE, SimNode, SimPort
 
 MAX_LID_HOPS: Final = 64
 FORWARDS_NOTHING: Final = 2
+"""The value of `SimNode.silent` for a node that also forwards nothing."""
 MAX_WALKED: Final = 4096
 """The most directed routes in the cache: about 1 MiB."""
 
@@ -17,9 +18,10 @@ MAX_WALKED: Final = 4096
 def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, bytes] | None:
     """Walk from *start* through the egress ports of *path*, one for each hop.
 
-    *ingress* is the port of *start* that the SMP came in by, or is sent from. Returns the node, its ingress port and
-    the ReturnPath, which has one entry more than hops; None if the SMP dies: a node in the middle that is not a switch,
-    a port number the node does not have, a dead link. Source: IBA 14.2.2; Linux smi.c.
+    *ingress*: the port of *start* by which the SMP arrived, or from which it is sent. Returns the last node, its
+    ingress port, and the ReturnPath, which has one entry more than there are hops. Returns None if the SMP is dropped:
+    a node in the middle is not a switch or forwards nothing, a node does not have the port, or a link is down. Source:
+    IBA 14.2.2; Linux smi.c.
     """
     node = start
     if path and not node.is_switch and path[0] != ingress:
@@ -27,7 +29,9 @@ def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, b
     peer: SimPort | None = None
     back = [0]
     for egress in path:
-        if peer is not None and (not node.is_switch or node.silent == FORWARDS_NOTHING):  # a node in the middle
+        if peer is not None and (
+            not node.is_switch or node.silent == FORWARDS_NOTHING
+        ):  # This node is in the middle of the route.
             return None
         if not 0 < egress <= node.num_ports:
             return None
@@ -40,9 +44,9 @@ def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, b
 
 
 class DirectedRoutes:
-    """A cache of the ends of directed routes. It is valid until a node or port of the subnet is written to.
+    """A cache of the ends of directed routes. It is emptied after each write to a node or port of the subnet.
 
-    A program sends many SMPs to one node: computing the route costs a tenth of the whole SMP.
+    It saves time because programs send many SMPs to one node: computing the route takes a tenth of the time for an SMP.
     """
 
     def __init__(self, history: SimHistory) -> None:
@@ -67,9 +71,10 @@ class DirectedRoutes:
 
 
 def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
-    """Follow *lid* from *port* to the end port that has it. Returns the node and its ingress port, or None.
+    """Follow the route of an SMP from *port* to the end port that has *lid*. Returns the node and its ingress port;
+    None if there is no route.
 
-    This is the route of an SMP, which passes every link that is at least Initialize.
+    An SMP passes every link that is at least Initialize.
     """
     node, ingress = port.node, port.number
     if not node.is_switch:
@@ -93,10 +98,11 @@ def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
 
 
 def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort]], SimPort | None]:
-    """Follow *lid* from *port* as a packet that is not an SMP. Returns the links (egress, ingress) and the end port.
+    """Follow the route of a packet that is not an SMP from *port* to *lid*.
 
-    Such a packet passes a link only when the port that sends is Active and the port that receives Armed or Active (IBA
-    7.2.7). The end port is None where the packet is lost; the links are those it passed.
+    Returns the links that it passed, as (egress port, ingress port), and the end port; None for the end port if the
+    packet is lost. Such a packet passes a link only if the sending port is Active and the receiving port Armed or
+    Active (IBA 7.2.7).
     """
     passed: list[tuple[SimPort, SimPort]] = []
     if port.covers(lid):
@@ -124,7 +130,7 @@ def _egress(switch: SimNode, lid: int) -> SimPort | None:
 
 
 def forwarding_table(node: SimNode) -> bytearray:
-    """Return the switch's linear forwarding table: the one that was set, else that of the start."""
+    """Return the linear forwarding table of the switch *node*: the table that was set, else the table of the start."""
     if node.routes is None:
         node.routes = node.first_routes(node)
     return node.routes

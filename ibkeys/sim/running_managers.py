@@ -19,9 +19,10 @@ class Managers:
         self._sas: dict[SimNode, SubnetAdministration] = {}
 
     def place(self, node: SimNode, manager: SimSubnetManager | None) -> None:
-        """Give *node* this subnet manager, with an SA if it is a master, and change nothing else.
+        """Make *manager* the subnet manager of *node*, None for none, with an SA if it is a master. Change nothing
+        else.
 
-        A master that replaces another one at the same port keeps its SA, with keys and groups.
+        A master that replaces a master at the same port takes over its SA, with keys and groups.
         """
         node.sm = manager
         before = self._sas.pop(node, None)
@@ -31,23 +32,23 @@ class Managers:
             self._sas[node] = before
 
     def sa_of(self, node: SimNode) -> SubnetAdministration:
-        """Return the SA of a node whose subnet manager was placed as a master. Raises UsageError if there is none."""
+        """Return the SA of *node*. Raises UsageError if no master subnet manager was placed there."""
         sa = self._sas.get(node)
         if sa is None:
             raise UsageError(f"{node.description} has no SA: no master subnet manager runs there")
         return sa
 
     def sa_at(self, port: SimPort) -> SubnetAdministration | None:
-        """Return the SA that answers at *port*."""
+        """Return the SA that answers at *port*; None if there is none."""
         sa = self._sas.get(port.node)
         return sa if sa is not None and sa.home is port else None
 
     def next_timer(self) -> float | None:
-        """Return the time at which an SA sends a segment again, None when none waits."""
+        """Return the time of the next `resend` of an SA; None if no segment or Report waits."""
         return earliest(sa.next_timer() for sa in self._sas.values()) if self._sas else None
 
     def resend(self) -> Iterator[tuple[SimPort, SimPort, bytes]]:
-        """Yield the MADs that were not acknowledged in time: the SA's port, the requester's, the MAD."""
+        """Yield the MADs that an SA has to send again now, as (port of the SA, port of the receiver, MAD)."""
         for sa in self._sas.values():
             for requester, mad in sa.resend():
                 yield sa.home, requester, mad

@@ -1,4 +1,4 @@
-"""Actions of software on simulated nodes: running a subnet manager, setting capabilities, naming a node."""
+"""Simulating software on the nodes: it runs a subnet manager, sets capabilities, or changes the NodeDescription."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from ibkeys.sim.traps import Traps
 
 MOST_PRIORITY: Final = 15
 _IS_SM: Final = int(CapabilityMask.IS_SM)
-_TELLS_OF_CAPABILITIES: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
-_TELLS_OF_ITS_NAME: Final = _TELLS_OF_CAPABILITIES | int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
+_CAPABILITY_TRAP_BIT: Final = int(CapabilityMask.IS_CAPABILITY_MASK_NOTICE_SUPPORTED)
+_DESCRIPTION_TRAP_BITS: Final = _CAPABILITY_TRAP_BIT | int(CapabilityMask.IS_OTHER_LOCAL_CHANGES_NOTICE_SUPPORTED)
 
 
 class Software:
-    """The software on *nodes*. *traps* reports its changes to the SM, *managers* has the nodes with a subnet
-    manager."""
+    """The software on *nodes*. *managers*: the subnet managers, to which it adds. *traps*: sends traps about its
+    changes."""
 
     def __init__(self, nodes: Sequence[SimNode], managers: Managers, traps: Traps) -> None:
         self._nodes = nodes
@@ -29,9 +29,10 @@ class Software:
         self._traps = traps
 
     def start_sm(self, home: SimPort, state: int, priority: int = 0, sm_key: int = 0) -> None:
-        """Start a subnet manager at *home*, in place of one on that node. Raises UsageError.
+        """Start a subnet manager at the end port *home*; it replaces another one on that node.
 
-        A master's LID becomes MasterSMLID of all end ports.
+        The LID of a master becomes MasterSMLID of all end ports. Raises UsageError for a *state* or *priority* out of
+        range, and if *home* is not an end port.
         """
         if not 0 <= state <= SMState.MASTER or not 0 <= priority <= MOST_PRIORITY:
             raise UsageError(f"SM state {state} is not in 0..3 or priority {priority} not in 0..15")
@@ -52,21 +53,21 @@ class Software:
         node.touch()
 
     def set_is_sm(self, port: SimPort, on: bool) -> None:
-        """Set or clear IsSM of an end port, as a program does that opens its issm device. Sends trap 144 as
+        """Set or clear IsSM of an end port, as a program does by its issm device. Sends trap 144 as
         `set_capability`."""
         self.set_capability(port, _IS_SM, on)
 
     def set_capability(self, port: SimPort, bits: int, on: bool) -> None:
-        """Set or clear bits of the CapabilityMask of an end port, as software on it does. After a change the port sends
-        trap 144, if it has IsCapabilityMaskNoticeSupported."""
+        """Set or clear *bits* of the CapabilityMask of an end port. After a change the port sends trap 144, if it has
+        IsCapabilityMaskNoticeSupported."""
         mask = port.capability_mask & ~bits | (bits if on else 0)
         if mask != port.capability_mask:
             port.capability_mask = mask
-            if mask & _TELLS_OF_CAPABILITIES:
+            if mask & _CAPABILITY_TRAP_BIT:
                 self._traps.send(port, notices.local_change(port))
 
     def set_description(self, node: SimNode, text: str) -> None:
-        """Change NodeDescription, as software on the node does. Raises UsageError.
+        """Change the NodeDescription. Raises UsageError if *text* has more than 64 bytes in UTF-8.
 
         Each end port sends trap 144 with NodeDescriptionChange, if it has IsCapabilityMaskNoticeSupported or
         IsOtherLocalChangesNoticeSupported.
@@ -78,6 +79,6 @@ class Software:
         node.ports[0].record("description")
         node.touch()
         for port in node.end_ports:
-            if port.capability_mask & _TELLS_OF_ITS_NAME:
+            if port.capability_mask & _DESCRIPTION_TRAP_BITS:
                 notice = notices.local_change(port, other_local_changes=1, node_description_change=1)
                 self._traps.send(port, notice)

@@ -1,7 +1,7 @@
-"""A subnet in memory: its parts, and changes to it by the name of a node, without SMPs.
+"""A simulated subnet in memory. It can be changed without SMPs, by the names of its nodes.
 
 `Subnet.send` takes 256 bytes at a port (`ibkeys.sim.mad_carrier`) and returns the replies with their times. It does no
-I/O and reads no clock but its own, so everything repeats exactly under a seed. Not thread-safe.
+I/O and reads no clock but its own, so every run with the same seed is the same. Not thread-safe.
 """
 
 from __future__ import annotations
@@ -41,11 +41,12 @@ from ibkeys.similar_names import did_you_mean, did_you_mean_one_of, near_nodes
 class Subnet:
     """A simulated subnet. Make one with `from_file` or `from_text`.
 
-    ``nodes`` in the order of the file; ``history`` its clock, events and changes; ``faults`` the injected faults;
-    ``receivers`` the programs at its ports; ``traps`` the traps of its agents; ``managers`` the subnet managers;
-    ``software`` the settings by programs on their nodes; ``cables`` the cables; ``carrier`` carries each MAD;
-    ``inbound_check`` the reading of memberships by its switches where they enforce inbound; ``fingerprint`` equal for
-    subnets of the same net file; ``assumed`` the values that the file does not have.
+    ``nodes``: its nodes in the order of the file. ``history``: its clock, events and changes. ``faults``: the injected
+    faults. ``receivers``: the receivers at its ports. ``traps``: the traps of its agents. ``managers``: the subnet
+    managers. ``software``: what programs set on their own nodes. ``cables``: plugs and pulls cables. ``carrier``:
+    carries MADs. ``inbound_check``: how its switches compare memberships in inbound enforcement. ``first_routes``: the
+    forwarding tables of the start. ``fingerprint``: equal for subnets of the same net file and options. ``assumed``:
+    the names of values that the file does not have.
     """
 
     def __init__(
@@ -79,10 +80,12 @@ class Subnet:
     def from_file(
         cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
     ) -> Self:
-        """Build a subnet from a net file (ibsim's or ibnetdiscover's). Raises FileFormatError.
+        """Build a subnet from a net file (of ibsim or ibnetdiscover). Raises FileFormatError; UsageError for an unknown
+        *port_guids* or *links*.
 
-        *port_guids*: those that the file prints, or "ibsim" for node GUID + port number. *links*: "active", the
-        default, as a subnet manager left it (LIDs, routes, Active), "initialize" as after power-up.
+        *port_guids*: "file" for the port GUIDs in the file, "ibsim" for node GUID + port number. *seed*: for random
+        faults. *links*: "active" as a subnet manager left it, with LIDs, routes and Active links; "initialize" as after
+        power-up; None: "active", or as recorded in the file.
         """
         return cls(parse_net_file(path), port_guids, seed, links)
 
@@ -93,12 +96,11 @@ class Subnet:
         """Build a subnet from the text of a net file, as `from_file` does."""
         return cls(parse_net_text(text), port_guids, seed, links)
 
-    # Looking at it
-
     def node(self, key: SimNode | str | int) -> SimNode:
-        """Return a node by node id, NodeDescription, or GUID (of the node or of a port; a number or ``0x...``).
+        """Return the node with a node id, a NodeDescription or a GUID (of the node or of an end port; a number or
+        text).
 
-        Raises AddressError when there is none, or several with that description.
+        Raises AddressError if no node has it, or several nodes have that NodeDescription.
         """
         if isinstance(key, SimNode):
             return key
@@ -118,7 +120,8 @@ class Subnet:
         raise AddressError(f"no node has the GUID 0x{key:016x}")
 
     def _guid(self, key: str) -> int:
-        """Return *key*, which is not an id or description, as a GUID. Raises AddressError, with similar names."""
+        """Return the text *key* as a GUID. Raises AddressError, which for a text that is no GUID shows similar
+        names."""
         if not re.fullmatch("[0-9a-fA-F]{1,16}", key) and not is_spelled_as_guid(key):
             known = [node.description for node in self.nodes]
             near = did_you_mean_one_of(near_nodes(key, known)) or did_you_mean(key, self._by_id)
@@ -130,24 +133,23 @@ class Subnet:
             raise AddressError(str(error)) from None
 
     def port(self, node: SimNode | str | int, number: int) -> SimPort:
-        """Return a port, whose physical state can be read and set without SMPs. Raises AddressError."""
+        """Return port *number* of a node. Its state can be read and set without SMPs. Raises AddressError."""
         found = self.node(node)
         if not (0 if found.is_switch else 1) <= number <= found.num_ports:
             raise AddressError(f"{found.description} has no port {number}")
         return found.ports[number]
 
     def attach_port(self, node: SimNode | str | int) -> SimPort:
-        """Return the default port of a program on *node*: port 0 of a switch, else the first with a link."""
+        """Return the default port of a program on *node*: port 0 of a switch, else the first port with a link, else the
+        first port. Raises AddressError."""
         found = self.node(node)
         if found.is_switch:
             return found.ports[0]
         return next((port for port in found.end_ports if port.is_up), found.ports[1])
 
-    # Its past
-
     @property
     def events(self) -> list[SimEvent]:
-        """The events: the last ones only, oldest first."""
+        """The last events, the oldest first (`SimHistory.events`)."""
         return self.history.events
 
     @property
@@ -156,7 +158,7 @@ class Subnet:
         return self.history.now
 
     def advance(self, seconds: float) -> None:
-        """Let time pass. Raises UsageError for less than none."""
+        """Let *seconds* pass on the subnet's clock. Raises UsageError for a negative number."""
         self.history.advance(seconds)
 
     # --- changes without SMPs ----------------------------------------------------------------------------------------
@@ -169,10 +171,11 @@ class Subnet:
         port: int | None = None,
         sm_key: int = 0,
     ) -> None:
-        """Start a subnet manager on a node: it answers SMInfo and sets IsSM. *state* None ends it.
+        """Start a subnet manager on a node: it answers SMInfo, and IsSM is set. It replaces an earlier one.
 
-        A master's LID becomes MasterSMLID of all end ports, and an SA answers there (`sa_of`). *port* is the first with
-        a link unless given.
+        *state*: a value of `SMState`; None only ends the earlier one. *port*: the end port; None: as `attach_port`. The
+        LID of a master becomes MasterSMLID of all end ports, and an SA answers there (`sa_of`). Raises AddressError,
+        UsageError.
         """
         found = self.node(node)
         self.software.end_sm(found)
@@ -181,76 +184,79 @@ class Subnet:
             self.software.start_sm(home, state, priority, sm_key)
 
     def sa_of(self, node: SimNode | str | int) -> SubnetAdministration:
-        """Return the SA of a node that `set_sm` made a master, whose keys and groups can be set."""
+        """Return the SA of a node on which `set_sm` started a master; its keys and groups can be set. Raises
+        AddressError, UsageError."""
         return self.managers.sa_of(self.node(node))
 
     def set_description(self, node: SimNode | str | int, text: str) -> None:
-        """Change NodeDescription, as software on the node does; trap 144 with its flag is sent. Raises UsageError."""
+        """Change the NodeDescription as `Software.set_description` does, which sends trap 144. Raises AddressError,
+        UsageError."""
         self.software.set_description(self.node(node), text)
 
     def reset(self, node: SimNode | str | int, p_key: int = DEFAULT_FULL) -> None:
-        """Switch a node off and on: volatile state returns to that of power-up (`ibkeys.sim.physical.power`).
+        """Switch a node off and on: what is not in NV-RAM returns to its value after power-up, and a subnet manager on
+        the node ends (`ibkeys.sim.physical.power`).
 
-        *p_key*: the one entry of its P_Key tables then, unless they are in NV-RAM.
+        *p_key*: the only entry of its P_Key tables then, unless they are in NV-RAM. Raises AddressError.
         """
         found = self.node(node)
         self.software.end_sm(found)
         power.reset(found, self.traps, p_key)
 
     def packet(self, packet: Packet, expected_q_key: int | None = None) -> str:
-        """Send a data packet along its route and return the outcome in words (see `ibkeys.sim.packets`)."""
-        passage = packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
-        if passage.entry is not None:
+        """Send a data packet along its route and return the outcome in words. *expected_q_key*: as for
+        `ibkeys.sim.packets.carry`."""
+        outcome = packets.carry(packet, self.inbound_check, self.traps, expected_q_key)
+        if outcome.entry is not None:
             packet.destination.record("packet", p_key=packet.p_key, source=str(packet.source))
-        return passage.text
+        return outcome.text
 
     def silence(self, node: SimNode | str | int, on: bool = True, *, forwards: bool = True) -> None:
-        """Make a node answer no MAD; with *forwards* False it forwards none either."""
+        """Let a node answer no MAD, or with *on* False answer again. *forwards*: whether a silent node forwards
+        MADs."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
         found.touch()
         self.history.changes += 1
 
     def unplug(self, node: SimNode | str | int, number: int) -> SimPort | None:
-        """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end."""
+        """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end, None without a
+        cable. Raises UsageError for port 0 of a switch."""
         return self.cables.unplug(self.port(node, number))
 
     def plug(self, node: SimNode | str | int, number: int, peer: SimNode | str | int, peer_number: int) -> None:
         """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
         self.cables.plug(self.port(node, number), self.port(peer, peer_number))
 
-    # MADs
-
     def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:
-        """Attach *receiver* at *port*, for MADs that no SMA answers: traps, SMInfo for its SM, responses, GMPs, and
-        each TrapRepress that passed the M_Key check, including those for the SMA.
+        """Attach *receiver* at *port*. It gets the MADs that no agent answers: traps, SMInfo for an SM there,
+        responses, GMPs, and every TrapRepress that passed the M_Key check, also if it is for the SMA.
 
-        Returns the function that detaches it.
+        Returns a function that detaches it.
         """
         return self.receivers.attach(port, receiver)
 
     def process(self, mad: bytes, node: SimNode | str | int, port: int, dlid: int = PERMISSIVE_LID) -> list[Delivery]:
-        """Send as `send` does, from a port of *node*, and return an empty list for a MAD that is dropped."""
+        """Send *mad* as `send` does, from a port of *node*; return [] for a MAD that is dropped. Raises
+        AddressError."""
         outcome = self.send(mad, self.port(node, port), dlid)
         return [] if isinstance(outcome, Drop) else outcome
 
     def send(self, mad: bytes, origin: SimPort, dlid: int = PERMISSIVE_LID) -> DeliveryOutcome:
-        """Send *mad* from *origin* and return the replies to it: one, with faults more, or the reason why there is
+        """Send *mad* from the port *origin*; return the replies, of which faults may make several, or why there is
         none.
 
-        *dlid* is the LID it is addressed to, 0xFFFF for a directed route. Total: any bytes are answered or dropped. A
-        MAD for a program that is attached elsewhere is given to its receiver; then the list is empty.
+        *mad* may be any bytes. *dlid*: the LID that it is addressed to, 0xFFFF for a directed route. A MAD for a
+        program is passed to the receivers at its port, and then the list is empty.
         """
         return self.carrier.send(mad, origin, dlid)
 
-    # Timers
-
     def next_timer(self) -> float | None:
-        """Return the time (of `now`) at which `run_timers` has something to do, None when nothing waits."""
+        """Return the time, on the subnet's clock, at which `run_timers` is due; None if nothing waits."""
         return earliest((self.traps.repeats.next_time(), self.managers.next_timer()))
 
     def run_timers(self) -> None:
-        """Repeat the traps and segments that are due. A server in real time calls it; other callers need not."""
+        """Send the traps, segments and Reports again that are due. Only a server that runs in real time needs it."""
         self.traps.repeat_due(self.now)
         self.carrier.run_sa_timers()
 

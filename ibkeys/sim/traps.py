@@ -1,4 +1,4 @@
-"""Traps that a simulated SMA sends: LID-routed to MasterSMLID, M_Key 0 (IBA 13.4.9, 14.2.5.1)."""
+"""Sending the traps of simulated SMAs: LID-routed to MasterSMLID, with M_Key 0 (IBA 13.4.9, 14.2.5.1)."""
 
 from __future__ import annotations
 
@@ -21,20 +21,20 @@ from ibkeys.sim.receivers import Receivers
 class Traps:
     """Sends the traps of all ports of a subnet, and sends each again until a TrapRepress comes (see `Repeats`).
 
-    *faults* may lose a trap on its route, *receivers* are the programs it is for. ``to_sm`` is called before them, with
-    the port where a trap arrived, the trap and the port that sent it; it returns whether a subnet manager of the
-    simulation itself has answered it.
+    *faults*: may lose a trap on its route. *receivers*: the receivers that get the traps. ``answer_by_sa``: called
+    before them with the port where a trap arrived, the trap, and the port that sent it; it returns whether an SA of the
+    simulation has answered the trap.
     """
 
     def __init__(self, faults: Faults, receivers: Receivers) -> None:
         self.repeats = Repeats()
-        self.to_sm: Callable[[SimPort, bytes, SimPort], bool] = lambda end, mad, source: False
+        self.answer_by_sa: Callable[[SimPort, bytes, SimPort], bool] = lambda end, mad, source: False
         self._faults = faults
         self._receivers = receivers
         self._number = 0
 
     def send(self, port: SimPort, notice: Notice) -> None:
-        """Send *notice* from *port* to its MasterSMLID. A program that is attached there receives it.
+        """Send *notice* from *port* to its MasterSMLID, if the port is Active and its node is not silent.
 
         `repeat_due` sends it again until a TrapRepress comes.
         """
@@ -48,7 +48,8 @@ class Traps:
             self._carry(port, mad)
 
     def send_once(self, port: SimPort, number: int, mad: bytes) -> None:
-        """Send the trap *mad* of another class than subnet management to the SM, once, if the link state allows it."""
+        """Send the trap *mad* of another class than subnet management to MasterSMLID, once, if *port* is Active and its
+        node is not silent. *number*: its TrapNumber."""
         if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
             return
         port.record("class-trap", number=number, to=port.sm_lid)
@@ -57,20 +58,20 @@ class Traps:
             self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
 
     def send_bad_m_key(self, port: SimPort, mad: bytes) -> None:
-        """Send trap 256 from *port*, which refused the SMP *mad*, if the spacing of traps allows it."""
+        """Send trap 256 from *port*, which refused the SMP *mad*, unless the last security trap was too short ago."""
         if self._may_send(port, TrapNumber.BAD_M_KEY):
             self.send(port, notices.bad_m_key(port, mad))
 
     def send_security(self, port: SimPort, notice: Notice) -> None:
-        """Send trap 257, 258 or 259 from the end port *port*, if the spacing of traps allows it."""
+        """Send trap 257, 258 or 259 from the end port *port*, unless the last security trap was too short ago."""
         if self._may_send(port, notice.trap_number):
             self.send(port, notice)
 
     def _may_send(self, port: SimPort, number: int) -> bool:
-        """Return whether *port* may send trap *number* now: link Active, and not sooner than SubnetTimeOut after the
-        last.
+        """Return whether *port* may send the security trap *number* now, and record the time if it may.
 
-        The spacing is for security traps only, because an attacker can provoke these without end.
+        It may if it is Active and SubnetTimeOut has passed since its last security trap: an attacker can cause these
+        traps without end.
         """
         if port.state != PortState.ACTIVE:
             return False
@@ -88,18 +89,18 @@ class Traps:
         if arrived is None:
             return
         end = arrived[0].arrival_port(arrived[1])
-        if self.to_sm(end, mad, port):
+        if self.answer_by_sa(end, mad, port):
             self.repress(port, mad)
         self._receivers.deliver(end, Delivery(LATENCY, mad, port.lid))
 
     def repress(self, port: SimPort, mad: bytes) -> None:
-        """Process the TrapRepress *mad*, which passed the M_Key check of *port*: the trap that it answers is not
-        repeated."""
+        """Process the TrapRepress *mad*, which passed the M_Key check of *port*: stop repeating the trap that it
+        answers."""
         if self.repeats.repress(port, mad):
             port.record("trap-repressed", number=_number(mad))
 
     def repeat_due(self, now: float) -> None:
-        """Send the traps again that are due."""
+        """Send the traps again that are due at *now*."""
         for port, mad in self.repeats.due(now):
             port.record("trap-repeated", number=_number(mad), to=port.sm_lid)
             self._carry(port, mad)
@@ -115,15 +116,16 @@ def _number(mad: bytes) -> int:
     return Notice(mad[at.DATA]).trap_number
 
 
-def _answers(repress: bytes, trap: bytes) -> bool:
+def _is_answer(repress: bytes, trap: bytes) -> bool:
     return repress[at.TID] == trap[at.TID] or repress[at.DATA] == trap[at.DATA]
 
 
 class Repeats:
-    """Traps that no TrapRepress has answered yet, and the time when each is sent again (IBA 13.4.9).
+    """The traps that no TrapRepress has answered yet, and the time when each is sent again (IBA 13.4.9).
 
-    One for each port and TrapNumber: a newer trap replaces an older one. A trap is repeated each SubnetTimeOut (but not
-    faster than `SHORTEST`), at most `MOST` times and for `LONGEST` seconds; after that the SM is taken for dead.
+    There is one for each port and TrapNumber: a newer trap replaces an older one. A trap is repeated after each
+    SubnetTimeOut, but not before `SHORTEST` seconds, at most `MOST` times, and for about `LONGEST` seconds. Then the SM
+    is assumed to be dead.
     """
 
     SHORTEST: Final = 0.01
@@ -131,35 +133,35 @@ class Repeats:
     LONGEST: Final = 60.0
 
     def __init__(self) -> None:
-        self._waiting: dict[tuple[SimPort, int], _Waiting] = {}
-        self._timers: list[tuple[float, int, _Waiting]] = []
+        self._waiting: dict[tuple[SimPort, int], _RepeatedTrap] = {}
+        self._timers: list[tuple[float, int, _RepeatedTrap]] = []
         self._order = itertools.count()
 
     def __len__(self) -> int:
-        """Return how many traps wait for a TrapRepress now."""
+        """Return how many traps wait for a TrapRepress."""
         return len(self._waiting)
 
     def add(self, port: SimPort, number: int, mad: bytes, now: float) -> None:
-        """Repeat *mad*, which was sent now, until it is repressed."""
+        """Add the trap *mad*, which was sent at *now*, to be repeated until a TrapRepress comes."""
         due = now + max(spacing(port), self.SHORTEST)
-        waiting = self._waiting.get((port, number))
-        if waiting is None:
-            waiting = self._waiting[port, number] = _Waiting(port, number, mad, due, now + self.LONGEST, self.MOST)
-            self._set_timer(waiting)
-        else:  # its timer is already set, and finds the later time when it fires
-            waiting.mad, waiting.due, waiting.until, waiting.left = mad, due, now + self.LONGEST, self.MOST
+        trap = self._waiting.get((port, number))
+        if trap is None:
+            trap = self._waiting[port, number] = _RepeatedTrap(port, number, mad, due, now + self.LONGEST, self.MOST)
+            self._set_timer(trap)
+        else:  # Its timer is set already; when it fires, it is set again for the later time.
+            trap.mad, trap.due, trap.until, trap.repeats_left = mad, due, now + self.LONGEST, self.MOST
 
-    def _set_timer(self, waiting: _Waiting) -> None:
-        heapq.heappush(self._timers, (waiting.due, next(self._order), waiting))
+    def _set_timer(self, trap: _RepeatedTrap) -> None:
+        heapq.heappush(self._timers, (trap.due, next(self._order), trap))
 
     def repress(self, port: SimPort, mad: bytes) -> bool:
-        """Stop the trap that the TrapRepress *mad* answers; return whether it was repeated here.
+        """Stop repeating the trap of *port* that the TrapRepress *mad* answers; return whether there was such a trap.
 
-        It has the trap's data and TransactionID, of which the upper half may be that of another kernel.
+        A TrapRepress answers a trap that has the same data, or the same lower half of the TransactionID.
         """
         key = port, _number(mad)
-        waiting = self._waiting.get(key)
-        if waiting is None or not _answers(mad, waiting.mad):
+        trap = self._waiting.get(key)
+        if trap is None or not _is_answer(mad, trap.mad):
             return False
         del self._waiting[key]
         return True
@@ -170,46 +172,50 @@ class Repeats:
             del self._waiting[key]
 
     def next_time(self) -> float | None:
-        """Return the time at which `due` returns a trap, None when no trap is repeated."""
+        """Return the time at which `due` may return a trap; None if no trap waits."""
         while self._timers and not self._still_waits(self._timers[0][2]):
             heapq.heappop(self._timers)
         return self._timers[0][0] if self._timers else None
 
-    def _still_waits(self, waiting: _Waiting) -> bool:
-        """Return whether the trap of the timer *waiting* still waits to be repressed."""
-        return self._waiting.get((waiting.port, waiting.number)) is waiting
+    def _still_waits(self, trap: _RepeatedTrap) -> bool:
+        """Return whether *trap*, for which a timer is set, still waits for a TrapRepress."""
+        return self._waiting.get((trap.port, trap.number)) is trap
 
     def due(self, now: float) -> list[tuple[SimPort, bytes]]:
-        """Return the traps to send again now."""
-        again: list[tuple[SimPort, bytes]] = []
+        """Return the traps to send again at *now*, each with its port. Remove those that were repeated often enough, or
+        whose port is not Active."""
+        to_repeat: list[tuple[SimPort, bytes]] = []
         while self._timers and self._timers[0][0] <= now:
-            waiting = heapq.heappop(self._timers)[2]
-            port = waiting.port
-            if not self._still_waits(waiting):
+            trap = heapq.heappop(self._timers)[2]
+            port = trap.port
+            if not self._still_waits(trap):
                 continue
-            if waiting.due > now:
-                self._set_timer(waiting)
-            elif waiting.is_over(now) or port.state != PortState.ACTIVE:
-                del self._waiting[port, waiting.number]
+            if trap.due > now:
+                self._set_timer(trap)
+            elif trap.is_over(now) or port.state != PortState.ACTIVE:
+                del self._waiting[port, trap.number]
             else:
-                waiting.left -= 1
-                waiting.repeated = True  # once at least, however far the clock has jumped
-                waiting.due = now + max(spacing(port), self.SHORTEST)
-                self._set_timer(waiting)
-                again.append((port, waiting.mad))
-        return again
+                trap.repeats_left -= 1
+                trap.was_repeated = True  # A trap is repeated at least once, even if the clock jumps past `until`.
+                trap.due = now + max(spacing(port), self.SHORTEST)
+                self._set_timer(trap)
+                to_repeat.append((port, trap.mad))
+        return to_repeat
 
 
 @dataclass(slots=True)
-class _Waiting:
+class _RepeatedTrap:
+    """A trap that is repeated. ``due``: the time of the next repeat; ``until``: the time after which it is not
+    repeated; ``repeats_left``: how often it may still be repeated."""
+
     port: SimPort
     number: int
     mad: bytes
     due: float
     until: float
-    left: int
-    repeated: bool = False
+    repeats_left: int
+    was_repeated: bool = False
 
     def is_over(self, now: float) -> bool:
         """Return whether the trap was repeated often or long enough."""
-        return self.left == 0 or (now >= self.until and self.repeated)
+        return self.repeats_left == 0 or (now >= self.until and self.was_repeated)

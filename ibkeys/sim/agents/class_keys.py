@@ -39,7 +39,7 @@ from ibkeys.sim.traps import Traps
 
 MOST_VIOLATIONS: Final = 0xFFFF
 _CHECKED: Final = frozenset({Method.GET, Method.SET, Method.SEND, Method.TRAP_REPRESS})
-_ASKED_FOR: Final = frozenset({Method.GET, Method.SET})
+_ANSWERED: Final = frozenset({Method.GET, Method.SET})
 _BAD_KEY: Final[Mapping[MgmtClass, tuple[int, type[DataDetails], str]]] = {
     MgmtClass.CONGESTION: (BAD_CC_KEY, BadCCKeyDetails, "cc_key"),
     MgmtClass.BASEBOARD: (BAD_B_KEY, BadBKeyDetails, "b_key"),
@@ -77,7 +77,7 @@ CHOICES: Final[Mapping[str, tuple[str, str]]] = {
 """The possible values of each field of `ClassRules`."""
 
 
-def first_rules() -> dict[int, ClassRules]:
+def default_rules() -> dict[int, ClassRules]:
     """Return the rules of each class, by MgmtClass: as B_Key's agent has them, and for the vendor classes the worst."""
     rules = {int(each.mgmt_class): ClassRules() for each in KEY_CLASSES.values()}
     baseboard = rules[MgmtClass.BASEBOARD]
@@ -86,22 +86,22 @@ def first_rules() -> dict[int, ClassRules]:
     return rules
 
 
-def place(port: SimPort, of: KeyClass, **settings: int) -> ClassAgent:
+def place(port: SimPort, key_class: KeyClass, **settings: int) -> ClassAgent:
     """Add the class *of* to *port*, with *settings* by their names in `KeySettings`; others are 0.
 
     Returns its state, which a test may read and set.
     """
-    agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), of.capability)
+    agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), key_class.capability)
     if port.class_agents is None:
         port.class_agents = {}
-    port.class_agents[int(of.mgmt_class)] = agent
+    port.class_agents[int(key_class.mgmt_class)] = agent
     port.touch()
     return agent
 
 
-def remove(port: SimPort, of: KeyClass) -> None:
+def remove(port: SimPort, key_class: KeyClass) -> None:
     """Remove the class *of* from *port*."""
-    (port.class_agents or {}).pop(int(of.mgmt_class), None)
+    (port.class_agents or {}).pop(int(key_class.mgmt_class), None)
     port.touch()
 
 
@@ -114,47 +114,47 @@ def expire(port: SimPort, agent: ClassAgent) -> None:
         port.record("class-lease-expired")
 
 
-def is_answered(port: SimPort, of: KeyClass, rules: ClassRules) -> bool:
+def is_answered(port: SimPort, key_class: KeyClass, rules: ClassRules) -> bool:
     """Return whether a MAD of the class *of* is for an agent of *port*, rather than for a program there."""
-    return int(of.mgmt_class) in (port.class_agents or {}) or rules.absent == "status"
+    return int(key_class.mgmt_class) in (port.class_agents or {}) or rules.absent == "status"
 
 
-def answer(port: SimPort, of: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
+def answer(port: SimPort, key_class: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
     """Return the reply of *port* to a MAD of the class *of*; None if it sends none."""
-    agent = (port.class_agents or {}).get(int(of.mgmt_class))
+    agent = (port.class_agents or {}).get(int(key_class.mgmt_class))
     method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
     if agent is None:
-        asked = method in _ASKED_FOR and rules.absent == "status"
-        return _with_status(mad, MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED) if asked else None
+        request = method in _ANSWERED and rules.absent == "status"
+        return _with_status(mad, MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED) if request else None
     if method not in _CHECKED:
         return None
-    if mad[at.CLASS_VERSION] != of.class_version:
+    if mad[at.CLASS_VERSION] != key_class.class_version:
         return _with_status(mad, MadStatus.BAD_VERSION) if rules.version == "status" else None
     expire(port, agent)
     if attribute == CLASS_PORT_INFO and method == Method.GET and rules.portinfo == "open":
-        return _reply(of, mad, _class_port_info(of, agent))
+        return _reply(key_class, mad, _class_port_info(key_class, agent))
     settings = KeySettings(bytes(agent.info))
-    shown = ClassKeyHeader(mad[: ClassKeyHeader.size]).class_key
-    verdict = check_class_key(method, settings.key, settings.protect_bit, shown, drops_gets=rules.gets == "drops")
+    sent_key = ClassKeyHeader(mad[: ClassKeyHeader.size]).class_key
+    verdict = check_class_key(method, settings.key, settings.protect_bit, sent_key, drops_gets=rules.gets == "drops")
     if verdict.is_right and agent.deadline is not None and rules.lease == "stops":
         agent.deadline = None
         port.touch()
         port.record("class-lease-stopped")
     if verdict.counted:
-        _violation(port, of, rules, agent, mad, traps)
-    if not verdict.accepted or method not in _ASKED_FOR:
+        _count_violation(port, key_class, rules, agent, mad, traps)
+    if not verdict.accepted or method not in _ANSWERED:
         return None
     if attribute == CLASS_PORT_INFO and method == Method.GET:
-        return _reply(of, mad, _class_port_info(of, agent))
-    if attribute != of.key_info.attribute_id:
+        return _reply(key_class, mad, _class_port_info(key_class, agent))
+    if attribute != key_class.key_info.attribute_id:
         return _with_status(mad, MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED) if rules.others == "status" else None
     if method == Method.SET:
-        _set(port, agent, rules, mad[of.data_offset : of.data_offset + KeySettings.size])
-        return _reply(of, mad, bytes(agent.info))
-    return _reply(of, mad, settings.replace(key=0).raw if verdict.key_hidden else settings.raw)
+        _set_key_info(port, agent, rules, mad[key_class.data_offset : key_class.data_offset + KeySettings.size])
+        return _reply(key_class, mad, bytes(agent.info))
+    return _reply(key_class, mad, settings.replace(key=0).raw if verdict.key_hidden else settings.raw)
 
 
-def _set(port: SimPort, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
+def _set_key_info(port: SimPort, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
     """Store a KeyInfo.
 
     The violations are set to 0 by a 0 and otherwise unchanged, or never changed; nor are the bytes after them.
@@ -168,7 +168,9 @@ def _set(port: SimPort, agent: ClassAgent, rules: ClassRules, data: bytes) -> No
     port.node.history.changes += 1
 
 
-def _violation(port: SimPort, of: KeyClass, rules: ClassRules, agent: ClassAgent, mad: bytes, traps: Traps) -> None:
+def _count_violation(
+    port: SimPort, key_class: KeyClass, rules: ClassRules, agent: ClassAgent, mad: bytes, traps: Traps
+) -> None:
     settings = KeySettings(bytes(agent.info))
     KeySettings.violations.patch(agent.info, min(settings.violations + 1, MOST_VIOLATIONS))
     port.touch()
@@ -177,22 +179,22 @@ def _violation(port: SimPort, of: KeyClass, rules: ClassRules, agent: ClassAgent
         agent.deadline = port.node.history.now + settings.lease_period
         port.record("class-lease-started", deadline=agent.deadline)
     if rules.traps == "sent":
-        number, notice = _notice(port, of, mad)
-        traps.send_once(port, number, build_class_mad(of, Method.TRAP, NOTICE, data=notice.raw))
+        number, notice = _build_notice(port, key_class, mad)
+        traps.send_once(port, number, build_class_mad(key_class, Method.TRAP, NOTICE, data=notice.raw))
 
 
-def _notice(port: SimPort, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
+def _build_notice(port: SimPort, key_class: KeyClass, mad: bytes) -> tuple[int, Notice]:
     """Return the trap for a wrong key, and its number. The GID would be the offender's: it is not known here."""
-    asked = ClassKeyHeader(mad[: ClassKeyHeader.size])
-    number, layout, key_field = _BAD_KEY[of.mgmt_class]
+    request = ClassKeyHeader(mad[: ClassKeyHeader.size])
+    number, layout, key_field = _BAD_KEY[key_class.mgmt_class]
     details = layout.new(
-        method=asked.method,
-        attribute_id=asked.attribute_id,
-        attribute_modifier=asked.attribute_modifier,
+        method=request.method,
+        attribute_id=request.attribute_id,
+        attribute_modifier=request.attribute_modifier,
         qp=GSI_QP,
-        **{key_field: asked.class_key},
+        **{key_field: request.class_key},
     )
-    is_generic = int(of.mgmt_class in _GENERIC)
+    is_generic = int(key_class.mgmt_class in _GENERIC)
     producer = int(port.node.node_type) if is_generic else port.node.vendor_id
     notice = Notice.new(
         is_generic=is_generic,
@@ -204,15 +206,15 @@ def _notice(port: SimPort, of: KeyClass, mad: bytes) -> tuple[int, Notice]:
     return number, notice.with_details(details)
 
 
-def _class_port_info(of: KeyClass, agent: ClassAgent) -> bytes:
+def _class_port_info(key_class: KeyClass, agent: ClassAgent) -> bytes:
     return ClassPortInfo.new(
-        base_version=1, class_version=of.class_version, capability_mask=agent.capability_mask, resp_time_value=18
+        base_version=1, class_version=key_class.class_version, capability_mask=agent.capability_mask, resp_time_value=18
     ).raw
 
 
-def _reply(of: KeyClass, mad: bytes, data: bytes) -> bytes:
+def _reply(key_class: KeyClass, mad: bytes, data: bytes) -> bytes:
     """Return the GetResp with *data*, all else of the data zero."""
-    start = of.data_offset
+    start = key_class.data_offset
     return lid_routed_reply(mad[:start] + data.ljust(MAD_SIZE - start, b"\0"), MadStatus.OK, b"")
 
 

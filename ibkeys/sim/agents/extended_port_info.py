@@ -32,23 +32,23 @@ class ExtendedPortInfo(Layout):
 def run_at_fdr10(port: SimPort) -> None:
     """Set the FDR10 bit of *port*, as for a link that runs at FDR10."""
     info = ExtendedPortInfo.new(link_speed_supported=_FDR10, link_speed_enabled=_FDR10, link_speed_active=_FDR10)
-    port.node.keep_table((ATTRIBUTE, port.number), info.raw)
+    port.node.store_table((ATTRIBUTE, port.number), info.raw)
 
 
 def get(request: AgentRequest) -> SmpAnswer:
     """Return the ExtendedPortInfo of the port in the modifier."""
-    return OK, _kept(request.named_port())
+    return OK, _stored(request.named_port())
 
 
 def set_info(request: AgentRequest) -> SmpAnswer:
     """Apply a Set and return the result: StateChangeEnable is stored, the speeds stay as the link is."""
     port = request.named_port()
-    info = bytearray(_kept(port))
+    info = bytearray(_stored(port))
     ExtendedPortInfo.state_change_enable.copy(request.data, info)
-    port.node.keep_table((ATTRIBUTE, port.number), bytes(info))
+    port.node.store_table((ATTRIBUTE, port.number), bytes(info))
     port.node.touch()
     return OK, bytes(info)
 
 
-def _kept(port: SimPort) -> bytes:
+def _stored(port: SimPort) -> bytes:
     return (port.node.tables or {}).get((ATTRIBUTE, port.number), EMPTY_BLOCK)

@@ -15,7 +15,7 @@ _VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1
 _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
 
 
-def _place(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
+def _table_key(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
     """Return the key under which a table that this simulator does not interpret is stored, and its content after
     power-up."""
     node, modifier = request.node, request.modifier
@@ -29,9 +29,9 @@ def _place(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
         part, port = modifier >> 16, modifier & 0xFFFF
         if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
             raise SmpRefused(INVALID)
-        place = modifier if node.is_switch else part << 16 | request.ingress
+        table = modifier if node.is_switch else part << 16 | request.ingress
         start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
-        return (attribute, place), start.ljust(BLOCK_SIZE, b"\0")
+        return (attribute, table), start.ljust(BLOCK_SIZE, b"\0")
     capacity = SwitchInfo.multicast_fdb_cap.decode(request.switch_info())
     if (modifier & 0x1FF) * 32 >= capacity or (modifier >> 28) * 16 > node.num_ports:
         raise SmpRefused(INVALID)
@@ -41,12 +41,12 @@ def _place(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
 
 def get(request: AgentRequest) -> SmpAnswer:
     """Return one block, as it was set, or else its content after power-up."""
-    place, start = _place(request)
-    return OK, (request.node.tables or {}).get(place, start)
+    table, start = _table_key(request)
+    return OK, (request.node.tables or {}).get(table, start)
 
 
 def set_block(request: AgentRequest) -> SmpAnswer:
     """Store one block."""
-    request.node.keep_table(_place(request)[0], request.data)
+    request.node.store_table(_table_key(request)[0], request.data)
     request.node.touch()
     return OK, request.data

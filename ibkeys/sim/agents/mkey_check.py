@@ -29,7 +29,7 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
     if key == _NO_KEY or key == mad[at.M_KEY]:
         if port.lease_deadline is not None:
             expire(port)
-            _stop(port)
+            _stop_timer(port)
         return ACCEPTED
     if port.lease_deadline is not None:
         expire(port)
@@ -42,7 +42,7 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
         hidden = attribute in _SHOW_KEYS and method == GET and protect_bits == 1 and key != mad[at.M_KEY]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
-        _violation(port, mad, verdict.start_lease, traps)
+        _count_violation(port, mad, verdict.start_lease, traps)
     return REFUSED
 
 
@@ -54,14 +54,14 @@ def expire(port: SimPort) -> None:
         port.record("lease-expired")
 
 
-def _stop(port: SimPort) -> None:
+def _stop_timer(port: SimPort) -> None:
     if port.lease_deadline is not None:
         port.lease_deadline = None
         port.touch()
         port.record("lease-stopped")
 
 
-def _violation(port: SimPort, mad: bytes, start_lease: bool, traps: Traps) -> None:
+def _count_violation(port: SimPort, mad: bytes, start_lease: bool, traps: Traps) -> None:
     port.m_key_violations = min(port.m_key_violations + 1, 0xFFFF)
     port.record("m-key-violation", method=mad[at.METHOD], attribute=int.from_bytes(mad[at.ATTRIBUTE_ID]))
     if start_lease and port.lease_deadline is None:

@@ -38,10 +38,10 @@ PmaAnswer = tuple[int, bytes]
 
 def answer(node: SimNode, mad: bytes) -> PmaAnswer:
     """Return the status and the 192 data bytes with which the agent of *node* answers a Get, Set or other MAD."""
-    asked = Mad(mad)
-    attribute, method = asked.attribute_id, asked.method
+    request = Mad(mad)
+    attribute, method = request.attribute_id, request.method
     data = mad[DATA_OFFSET:]
-    if asked.class_version != 1:
+    if request.class_version != 1:
         return MadStatus.BAD_VERSION, data
     if method not in (Method.GET, Method.SET):
         return MadStatus.METHOD_NOT_SUPPORTED, data
@@ -50,13 +50,13 @@ def answer(node: SimNode, mad: bytes) -> PmaAnswer:
     if attribute not in (PORT_COUNTERS, PORT_COUNTERS_EXTENDED):
         return MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, data
     number = PortCounters.port_select.decode(data)
-    if asked.attribute_modifier or not (0 if node.is_switch else 1) <= number <= node.num_ports:
+    if request.attribute_modifier or not (0 if node.is_switch else 1) <= number <= node.num_ports:
         return MadStatus.INVALID_FIELD, _NOTHING  # AllPortSelect (255) is not offered, as on ibsim
     port = node.ports[number]
     extended = attribute == PORT_COUNTERS_EXTENDED
     if method == Method.SET:
         _clear(port, data, extended)
-    return MadStatus.OK, _shown(port, extended)
+    return MadStatus.OK, _port_counters(port, extended)
 
 
 def _clear(port: SimPort, data: bytes, extended: bool) -> None:
@@ -77,10 +77,10 @@ def _clear(port: SimPort, data: bytes, extended: bool) -> None:
     port.node.history.changes += 1
 
 
-def _shown(port: SimPort, extended: bool) -> bytes:
+def _port_counters(port: SimPort, extended: bool) -> bytes:
     if port.counters is None:
-        shown = bytearray(DATA_SIZE)
+        answered = bytearray(DATA_SIZE)
     else:
-        shown = bytearray((port.counters.extended if extended else port.counters.basic).ljust(DATA_SIZE, b"\0"))
-    PortCounters.port_select.patch(shown, port.number)  # at the same offset in both
-    return bytes(shown)
+        answered = bytearray((port.counters.extended if extended else port.counters.basic).ljust(DATA_SIZE, b"\0"))
+    PortCounters.port_select.patch(answered, port.number)  # at the same offset in both
+    return bytes(answered)

@@ -22,9 +22,9 @@ _ALL_EXTENDED: Final = 31
 
 _ALL_WIDTHS: Final = 0xFF
 _ALL_SPEEDS: Final = 0x0F
-_TAKEN_OVER: Final = (PortInfo.vl_high_limit, PortInfo.local_phy_errors, PortInfo.overrun_errors)
+_STORED: Final = (PortInfo.vl_high_limit, PortInfo.local_phy_errors, PortInfo.overrun_errors)
 """The fields that every port stores from a Set without a check."""
-_TAKEN_OVER_BY_END_PORTS: Final = (
+_STORED_BY_END_PORTS: Final = (
     PortInfo.m_key,
     PortInfo.gid_prefix,
     PortInfo.m_key_lease_period,
@@ -37,38 +37,38 @@ _ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.
 
 def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
     """Apply the attribute of a Set to *port*; returns whether every field was valid."""
-    node, wanted = port.node, PortInfo(data)
-    valid = _link_fields(port, wanted)
+    node, requested = port.node, PortInfo(data)
+    valid = _apply_link_fields(port, requested)
     if port.is_end_port:
-        valid &= _end_port_fields(port, wanted)
+        valid &= _apply_end_port_fields(port, requested)
     info = port.info
-    on_link = not (node.is_switch and port.number == 0)
-    if on_link and node.node_type != NodeType.CA:
+    has_link = not (node.is_switch and port.number == 0)
+    if has_link and node.node_type != NodeType.CA:
         PortInfo.hoq_life.copy(data, info)
         if node.is_switch:
             PortInfo.vl_stall_count.copy(data, info)
     if node.is_switch and port.number and node.switch_info is not None:
-        for told, can in ENFORCEMENT:
-            told.patch(info, told.decode(data) & can.decode(node.switch_info))
-    elif node.node_type == NodeType.ROUTER and any(told.decode(info) for told in _ENFORCED_BY_ROUTERS):
+        for bit, capability in ENFORCEMENT:
+            bit.patch(info, bit.decode(data) & capability.decode(node.switch_info))
+    elif node.node_type == NodeType.ROUTER and any(bit.decode(info) for bit in _ENFORCED_BY_ROUTERS):
         # No field shows whether a router can enforce; a port of it that enforces is taken for one that can.
-        for told in _ENFORCED_BY_ROUTERS:
-            told.copy(data, info)
-    valid &= _states(port, wanted, traps)
+        for bit in _ENFORCED_BY_ROUTERS:
+            bit.copy(data, info)
+    valid &= _apply_states(port, requested, traps)
     port.touch()
     return valid
 
 
-def _end_port_fields(port: SimPort, wanted: PortInfo) -> bool:
-    info, data = port.info, wanted.raw
-    for row in _TAKEN_OVER_BY_END_PORTS:
+def _apply_end_port_fields(port: SimPort, requested: PortInfo) -> bool:
+    info, data = port.info, requested.raw
+    for row in _STORED_BY_END_PORTS:
         row.copy(data, info)
     switch = port.node.switch_info
     has_one_lid = switch is not None and not SwitchInfo.enhanced_port0.decode(switch)  # a base switch port 0
-    valid = _take(port, wanted, not (wanted.lmc and has_one_lid), PortInfo.lmc)
-    valid &= _take(port, wanted, 0 < wanted.lid <= MAX_UNICAST_LID, PortInfo.lid)
-    is_sm_lid = 0 < wanted.master_sm_lid <= MAX_UNICAST_LID
-    valid &= _take(port, wanted, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)
+    valid = _store_if_valid(port, requested, not (requested.lmc and has_one_lid), PortInfo.lmc)
+    valid &= _store_if_valid(port, requested, 0 < requested.lid <= MAX_UNICAST_LID, PortInfo.lid)
+    is_sm_lid = 0 < requested.master_sm_lid <= MAX_UNICAST_LID
+    valid &= _store_if_valid(port, requested, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)
     for row in VIOLATION_COUNTERS:
         if not row.decode(data):
             row.copy(data, info)
@@ -81,35 +81,37 @@ def _end_port_fields(port: SimPort, wanted: PortInfo) -> bool:
     return valid
 
 
-def _link_fields(port: SimPort, wanted: PortInfo) -> bool:
-    info, data, now = port.info, wanted.raw, PortInfo(bytes(port.info))
-    valid = _enable(info, PortInfo.link_width_enabled, wanted.link_width_enabled, now.link_width_supported, _ALL_WIDTHS)
-    valid &= _enable(
-        info, PortInfo.link_speed_enabled, wanted.link_speed_enabled, now.link_speed_supported, _ALL_SPEEDS
+def _apply_link_fields(port: SimPort, requested: PortInfo) -> bool:
+    info, data, current = port.info, requested.raw, PortInfo(bytes(port.info))
+    valid = _enable(
+        info, PortInfo.link_width_enabled, requested.link_width_enabled, current.link_width_supported, _ALL_WIDTHS
     )
-    valid &= _extended_speed(info, wanted.link_speed_ext_enabled, now.link_speed_ext_supported)
-    if down := wanted.link_down_default_state:
+    valid &= _enable(
+        info, PortInfo.link_speed_enabled, requested.link_speed_enabled, current.link_speed_supported, _ALL_SPEEDS
+    )
+    valid &= _enable_extended_speed(info, requested.link_speed_ext_enabled, current.link_speed_ext_supported)
+    if down := requested.link_down_default_state:
         is_state = down in (PortPhysicalState.SLEEP, PortPhysicalState.POLLING)
-        valid &= _take(port, wanted, is_state, PortInfo.link_down_default_state)
-    valid &= _take(port, wanted, 1 <= wanted.neighbor_mtu <= now.mtu_cap, PortInfo.neighbor_mtu)
-    if wanted.operational_vls:
-        valid &= _take(port, wanted, wanted.operational_vls <= now.vl_cap, PortInfo.operational_vls)
-    for row in _TAKEN_OVER:
+        valid &= _store_if_valid(port, requested, is_state, PortInfo.link_down_default_state)
+    valid &= _store_if_valid(port, requested, 1 <= requested.neighbor_mtu <= current.mtu_cap, PortInfo.neighbor_mtu)
+    if requested.operational_vls:
+        valid &= _store_if_valid(port, requested, requested.operational_vls <= current.vl_cap, PortInfo.operational_vls)
+    for row in _STORED:
         row.copy(data, info)
     return valid
 
 
-def _take(port: SimPort, wanted: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
+def _store_if_valid(port: SimPort, requested: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
     """Store the fields *rows* of a Set in *port* where they are valid; return whether they are."""
     if is_valid:
         for row in rows:
-            row.copy(wanted.raw, port.info)
+            row.copy(requested.raw, port.info)
     return is_valid
 
 
-def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all_of_them: int) -> bool:
+def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all_bits: int) -> bool:
     """Write the widths or speeds to enable; 0 changes nothing. Returns whether the port supports them."""
-    if value == all_of_them:
+    if value == all_bits:
         value = supported
     if value & ~supported:
         return False
@@ -118,7 +120,7 @@ def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all
     return True
 
 
-def _extended_speed(info: bytearray, value: int, supported: int) -> bool:
+def _enable_extended_speed(info: bytearray, value: int, supported: int) -> bool:
     if value in (0, _ALL_EXTENDED) and not (value and supported):
         return True
     if value == _DISABLE_EXTENDED:
@@ -131,30 +133,30 @@ def _extended_speed(info: bytearray, value: int, supported: int) -> bool:
     return True
 
 
-def _states(port: SimPort, asked: PortInfo, traps: Traps) -> bool:
+def _apply_states(port: SimPort, request: PortInfo, traps: Traps) -> bool:
     """Apply PortState and PortPhysicalState, and return whether they are valid.
 
     Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set.
     """
-    wanted, physical, now = asked.port_state, asked.port_physical_state, port.state
-    if wanted > PortState.ACTIVE or wanted == PortState.INITIALIZE:
+    requested, physical, current = request.port_state, request.port_physical_state, port.state
+    if requested > PortState.ACTIVE or requested == PortState.INITIALIZE:
         return False
-    if physical > PortPhysicalState.DISABLED or (physical and wanted > PortState.DOWN):
+    if physical > PortPhysicalState.DISABLED or (physical and requested > PortState.DOWN):
         return False
     if port.node.is_switch and port.number == 0:
         return True  # port 0 has no link: it is always Active
-    if wanted in (PortState.ARMED, PortState.ACTIVE):
+    if requested in (PortState.ARMED, PortState.ACTIVE):
         # One step up from Initialize, or the current state.
-        if now == PortState.DOWN or wanted - now not in (0, 1):
+        if current == PortState.DOWN or requested - current not in (0, 1):
             return False
-        port.state = wanted
+        port.state = requested
         return True
-    if wanted == PortState.DOWN or physical:
-        _relink(port, physical, traps)
+    if requested == PortState.DOWN or physical:
+        _retrain(port, physical, traps)
     return True
 
 
-def _relink(port: SimPort, physical: int, traps: Traps) -> None:
+def _retrain(port: SimPort, physical: int, traps: Traps) -> None:
     """Take the link down; unless the new state keeps it down, hardware trains it again up to Initialize."""
     target = physical or port.physical_state
     if target not in (PortPhysicalState.SLEEP, PortPhysicalState.DISABLED):

@@ -131,31 +131,31 @@ class SubnetAdministration:
         if not trusted and self.enhanced_trust and (method, attribute) == (Method.GET_TABLE, NodeRecord.attribute_id):
             return SaStatus.REQUEST_INVALID, 0, b""
         layout, make = MAKERS[attribute]
-        compared = _compared(layout, header.component_mask, query)
+        query_fields = _query_fields(layout, header.component_mask, query)
         visible: dict[SimPort, bool] = {}
-        found = []
-        lid = next((int(str(value)) for row, value in compared if row.name in _PORT_LIDS and value), None)
+        matching = []
+        lid = next((int(str(value)) for row, value in query_fields if row.name in _PORT_LIDS and value), None)
         for raw, port, p_key, other in make(self._source, trusted, lid):
-            if any(row.decode(raw) != value for row, value in compared):
+            if any(row.decode(raw) != value for row, value in query_fields):
                 continue
             if p_key and not has_partition(requester, p_key):
                 continue
-            if all(self._is_shown(requester, each, visible) for each in (port, other) if each is not None):
-                found.append(raw if trusted else _untrusted(layout, raw))
-        if method == Method.GET and len(found) != 1:
-            return SaStatus.TOO_MANY_RECORDS if found else SaStatus.NO_RECORDS, 0, b""
-        data = b"".join(found)
+            if all(self._is_visible(requester, each, visible) for each in (port, other) if each is not None):
+                matching.append(raw if trusted else _for_untrusted(layout, raw))
+        if method == Method.GET and len(matching) != 1:
+            return SaStatus.TOO_MANY_RECORDS if matching else SaStatus.NO_RECORDS, 0, b""
+        data = b"".join(matching)
         if limit is not None and len(data) > limit:
             return SaStatus.NO_RESOURCES, 0, b""
-        return MadStatus.OK, len(found[0]) if found else 0, data
+        return MadStatus.OK, len(matching[0]) if matching else 0, data
 
-    def _is_shown(self, requester: SimPort, port: SimPort, known: dict[SimPort, bool]) -> bool:
+    def _is_visible(self, requester: SimPort, port: SimPort, known: dict[SimPort, bool]) -> bool:
         if port not in known:
             known[port] = shares_p_key(requester, port)
         return known[port]
 
 
-def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[FieldRow[Any], object]]:
+def _query_fields(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[FieldRow[Any], object]]:
     """Return the fields that the ComponentMask names, with the requested values."""
     components = dict(layout.components)
     if layout is PortInfoRecord:
@@ -164,5 +164,5 @@ def _compared(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[Fie
     return [(rows[name], rows[name].decode(query)) for name, bit in components.items() if mask >> bit & 1]
 
 
-def _untrusted(layout: type[SaRecord], raw: bytes) -> bytes:
+def _for_untrusted(layout: type[SaRecord], raw: bytes) -> bytes:
     return raw[: _KEY.start] + bytes(8) + raw[_KEY.stop :] if layout is PortInfoRecord else raw

@@ -120,12 +120,12 @@ def _p_keys(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[R
             yield Record(_padded(PKeyTableRecord(head + port.p_key_block(block))), port.guard)
 
 
-_SAID_OF_GROUP: Final = tuple(name for name in MulticastGroup.__slots__ if name != "members")
+_GROUP_FIELDS: Final = tuple(name for name in MulticastGroup.__slots__ if name != "members")
 
 
 def _groups(source: RecordSource, trusted: bool, _lid: int | None) -> Iterator[Record]:
     for group in source.groups:
-        record = MCMemberRecord.new(**{name: getattr(group, name) for name in _SAID_OF_GROUP})
+        record = MCMemberRecord.new(**{name: getattr(group, name) for name in _GROUP_FIELDS})
         if not trusted:
             yield Record(_padded(record), None, group.p_key)
             continue

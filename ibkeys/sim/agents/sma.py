@@ -34,7 +34,7 @@ from ibkeys.sim.agents.request import (
 )
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.nodes import BLOCK_SIZE, GUID_CAP_BYTE, KEY, SimNode, SimPort
-from ibkeys.sim.physical.power import TAKEN_OVER_BY_SWITCHES
+from ibkeys.sim.physical.power import STORED_BY_SWITCHES
 from ibkeys.sim.traps import Traps
 
 
@@ -55,14 +55,14 @@ def _set_switch_info(request: AgentRequest) -> SmpAnswer:
     info, data = request.switch_info(), request.data
     if request.modifier:
         return INVALID, bytes(info)
-    wanted, status = SwitchInfo(data), OK
-    if wanted.linear_fdb_top < SwitchInfo.linear_fdb_cap.decode(info):
+    requested, status = SwitchInfo(data), OK
+    if requested.linear_fdb_top < SwitchInfo.linear_fdb_cap.decode(info):
         SwitchInfo.linear_fdb_top.copy(data, info)
     else:
         status = INVALID
-    for row in TAKEN_OVER_BY_SWITCHES:
+    for row in STORED_BY_SWITCHES:
         row.copy(data, info)
-    if wanted.port_state_change:  # a written 1 clears it, a written 0 leaves it
+    if requested.port_state_change:  # a written 1 clears it, a written 0 leaves it
         SwitchInfo.port_state_change.patch(info, 0)
     if request.node.ports[0].capability_mask & CapabilityMask.IS_MULTICAST_FDB_TOP_SUPPORTED:
         SwitchInfo.multicast_fdb_top.copy(data, info)
@@ -81,7 +81,7 @@ def _port_info_bytes(request: AgentRequest, port: SimPort, key_hidden: bool) -> 
     return bytes(info)
 
 
-def _verdict_of_other(request: AgentRequest, port: SimPort) -> int | None:
+def _check_other_port(request: AgentRequest, port: SimPort) -> int | None:
     """Return the result of the M_Key check of *port* if it is another port of a CA than the ingress port; else None.
 
     Raises Refused for a wrong key.
@@ -96,20 +96,20 @@ def _verdict_of_other(request: AgentRequest, port: SimPort) -> int | None:
 
 def _get_port_info(request: AgentRequest) -> SmpAnswer:
     port = request.named_port()
-    verdict = _verdict_of_other(request, port)
+    verdict = _check_other_port(request, port)
     hidden = request.key_hidden if verdict is None else verdict == mkey_check.ACCEPTED_KEY_HIDDEN
     return OK, _port_info_bytes(request, port, hidden)
 
 
 def _set_port_info(request: AgentRequest) -> SmpAnswer:
     port = request.named_port()
-    if _verdict_of_other(request, port) is not None:
+    if _check_other_port(request, port) is not None:
         return OK, _port_info_bytes(request, port, False)  # another port of a CA is not set, only returned (qib, hfi1)
     valid = portinfo.apply(port, request.data, request.traps)
-    shown = bytearray(_port_info_bytes(request, port, False))
+    answer_info = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
-        PortInfo.client_reregister.copy(request.data, shown)  # it is echoed and not stored
-    return OK if valid else INVALID, bytes(shown)
+        PortInfo.client_reregister.copy(request.data, answer_info)  # it is echoed and not stored
+    return OK if valid else INVALID, bytes(answer_info)
 
 
 def _p_key_target(request: AgentRequest) -> tuple[SimPort, int]:
@@ -157,10 +157,10 @@ def _set_guid_info(request: AgentRequest) -> SmpAnswer:
 
 def _get_virtualization(request: AgentRequest) -> SmpAnswer:
     """Return VirtualizationInfo. No query for the virtual ports themselves is publicly known, so there is no more."""
-    known = request.port.virtualization
-    if known is None or request.modifier:
-        raise SmpRefused(BAD_ATTRIBUTE if known is None else INVALID)
-    return OK, known
+    info = request.port.virtualization
+    if info is None or request.modifier:
+        raise SmpRefused(BAD_ATTRIBUTE if info is None else INVALID)
+    return OK, info
 
 
 def _start_of_routes(request: AgentRequest) -> int:

@@ -28,13 +28,13 @@ _FIRST_ID: Final = 0x0000_0002_02DA_B001
 
 
 @dataclass(slots=True)
-class _Sent:
+class _OpenReport:
     """A Report that waits for the response of *subscriber*, and when it is sent again."""
 
     subscriber: SimPort
     mad: bytes
     due: float
-    left: int = REPORT_RETRIES
+    retries_left: int = REPORT_RETRIES
 
 
 class Subscriptions:
@@ -44,32 +44,35 @@ class Subscriptions:
         self.refuses_wildcards = False
         self._home = home
         self._source = source
-        self._all: list[tuple[SimPort, InformInfo]] = []
-        self._sent: dict[int, _Sent] = {}
+        self._subscriptions: list[tuple[SimPort, InformInfo]] = []
+        self._open_reports: dict[int, _OpenReport] = {}
         self._next_id = _FIRST_ID
 
     def __len__(self) -> int:
-        return len(self._all)
+        return len(self._subscriptions)
 
     def set(self, info: InformInfo, requester: SimPort, trusted: bool) -> int:
         """Execute Set(InformInfo) of *requester*, and return the status."""
         if info.subscribe > 1:
             return SaStatus.REQUEST_INVALID
-        wanted = requester, info.replace(subscribe=1, resp_time_value=0)
+        subscription = requester, info.replace(subscribe=1, resp_time_value=0)
         if not info.subscribe:  # the QPN has to be that of the subscription
-            if wanted not in self._all:
+            if subscription not in self._subscriptions:
                 return SaStatus.REQUEST_INVALID
-            self._all.remove(wanted)
+            self._subscriptions.remove(subscription)
             return MadStatus.OK
         needs_trust = info.trap_number in SECURITY_TRAPS or (self.refuses_wildcards and info.trap_number == ALL_TRAPS)
-        if (needs_trust and not trusted) or not self._may_hear_of(requester, info):
+        if (needs_trust and not trusted) or not self._may_subscribe_to(requester, info):
             return SaStatus.REQUEST_INVALID
-        wanted = requester, wanted[1].replace(qpn=GSI_QP)  # the QP of the MAD counts, not the one in the InformInfo
-        if wanted not in self._all:
-            self._all.append(wanted)
+        subscription = (
+            requester,
+            subscription[1].replace(qpn=GSI_QP),
+        )  # the QP of the MAD counts, not the one in the InformInfo
+        if subscription not in self._subscriptions:
+            self._subscriptions.append(subscription)
         return MadStatus.OK
 
-    def _may_hear_of(self, requester: SimPort, info: InformInfo) -> bool:
+    def _may_subscribe_to(self, requester: SimPort, info: InformInfo) -> bool:
         """Return whether *requester* shares a P_Key with each port that *info* names; a GID has to be that of a
         port."""
         if info.gid:
@@ -80,27 +83,27 @@ class Subscriptions:
         lids = range(info.lid_range_begin, info.lid_range_end + 1)
         return all(shares_p_key(requester, port) for port in self._source.end_ports(None) if port.lid in lids)
 
-    def tell(self, notice: Notice, issuer: SimPort, now: float) -> list[tuple[SimPort, bytes]]:
+    def make_reports(self, notice: Notice, issuer: SimPort, now: float) -> list[tuple[SimPort, bytes]]:
         """Return the Reports of a trap from *issuer*.
 
         A subscription that names a LID, and whose port shares no P_Key with the issuer any more, is deleted.
         """
         reports = []
-        for entry in list(self._all):
+        for entry in list(self._subscriptions):
             subscriber, info = entry
-            if not _wants(info, notice, issuer):
+            if not _matches(info, notice, issuer):
                 continue
             if shares_p_key(subscriber, issuer):
                 reports.append((subscriber, self._report(notice, issuer, subscriber, now)))
             elif info.lid_range_begin != ALL_LIDS:
-                self._all.remove(entry)
+                self._subscriptions.remove(entry)
                 self._home.record("subscription-deleted", subscriber=str(subscriber))
         return reports
 
     def _report(self, notice: Notice, issuer: SimPort, subscriber: SimPort, now: float) -> bytes:
         reported = ReportNotice(notice.raw + bytes(16)).replace(issuer_gid=issuer.gid)
         mad = build_sa(Method.REPORT, AttributeID.NOTICE, data=reported.raw, transaction_id=self._next_id)
-        self._sent[self._next_id] = _Sent(subscriber, mad, now + REPORT_AGAIN_AFTER)
+        self._open_reports[self._next_id] = _OpenReport(subscriber, mad, now + REPORT_AGAIN_AFTER)
         self._next_id += 1
         self._home.record("report", number=notice.trap_number, to=str(subscriber))
         return mad
@@ -108,30 +111,30 @@ class Subscriptions:
     def acknowledge(self, mad: bytes, sender: SimPort) -> None:
         """Process a ReportResp, which must have the whole TransactionID of the Report."""
         number = int.from_bytes(mad[at.TRANSACTION_ID])
-        sent = self._sent.get(number)
-        if sent is not None and sent.subscriber is sender:
-            del self._sent[number]
+        report = self._open_reports.get(number)
+        if report is not None and report.subscriber is sender:
+            del self._open_reports[number]
             self._home.record("report-acknowledged", by=str(sender))
 
     def next_timer(self) -> float | None:
         """Return the time at which `resend` has something to do, None when every Report is acknowledged."""
-        return min((sent.due for sent in self._sent.values()), default=None)
+        return min((report.due for report in self._open_reports.values()), default=None)
 
     def resend(self, now: float) -> Iterator[tuple[SimPort, bytes]]:
         """Yield each Report that was not acknowledged in time, until all retries are used."""
-        for number, sent in list(self._sent.items()):
-            if sent.due > now:
+        for number, report in list(self._open_reports.items()):
+            if report.due > now:
                 continue
-            if not sent.left:
-                del self._sent[number]
-                self._home.record("report-given-up", to=str(sent.subscriber))
+            if not report.retries_left:
+                del self._open_reports[number]
+                self._home.record("report-given-up", to=str(report.subscriber))
                 continue
-            sent.left, sent.due = sent.left - 1, now + REPORT_AGAIN_AFTER
-            self._home.record("report-repeated", to=str(sent.subscriber))
-            yield sent.subscriber, sent.mad
+            report.retries_left, report.due = report.retries_left - 1, now + REPORT_AGAIN_AFTER
+            self._home.record("report-repeated", to=str(report.subscriber))
+            yield report.subscriber, report.mad
 
 
-def _wants(info: InformInfo, notice: Notice, issuer: SimPort) -> bool:
+def _matches(info: InformInfo, notice: Notice, issuer: SimPort) -> bool:
     """Return whether a subscription matches this trap (osm_inform.c: match_notice_to_inf_rec), apart from P_Keys."""
     if info.gid:
         if info.gid != issuer.gid:

@@ -12,18 +12,18 @@ def place(port: SimPort, info: VirtualizationInfo | None) -> None:
     """Set IsVirtualizationSupported of a CA port, and let it answer *info*; None: it does not know
     VirtualizationInfo."""
     port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
-    _say(port, CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
+    _set_capability_bit(port, CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
     port.virtualization = None if info is None else info.raw
     port.touch()
 
 
 def remove(port: SimPort) -> None:
     """Clear IsVirtualizationSupported of a port."""
-    _say(port, 0)
+    _set_capability_bit(port, 0)
     port.virtualization = None
     port.touch()
 
 
-def _say(port: SimPort, bit: int) -> None:
-    others = PortInfo.capability_mask2.decode(port.info) & ~CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED
-    PortInfo.capability_mask2.patch(port.info, others | bit)
+def _set_capability_bit(port: SimPort, bit: int) -> None:
+    other_bits = PortInfo.capability_mask2.decode(port.info) & ~CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED
+    PortInfo.capability_mask2.patch(port.info, other_bits | bit)

@@ -31,8 +31,8 @@ class FirstRoutes:
             count = len(egresses)
             if home == switch.index:
                 table[first : first + count] = egresses
-            elif ways := first_hops.get(home):
-                table[first : first + count] = _ports_of_lids(_ports_of(ways), first, count)
+            elif first_ports := first_hops.get(home):
+                table[first : first + count] = _ports_of_lids(_ports_of(first_ports), first, count)
         return table
 
     @cached_property
@@ -53,31 +53,31 @@ class FirstRoutes:
     @cached_property
     def _neighbours(self) -> dict[int, dict[int, int]]:
         """Index of each switch → index of a neighbouring switch → the ports that lead there, bit n for port n."""
-        found: dict[int, dict[int, int]] = {}
+        neighbours: dict[int, dict[int, int]] = {}
         for node in self._nodes:
             if not node.is_switch:
                 continue
-            beside = found[node.index] = {}
+            ports_to = neighbours[node.index] = {}
             for port in node.ports[1:]:
                 peer = port.first_peer
                 if peer is not None and peer.node.is_switch and peer.node is not node:
-                    beside[peer.node.index] = beside.get(peer.node.index, 0) | 1 << port.number
-        return found
+                    ports_to[peer.node.index] = ports_to.get(peer.node.index, 0) | 1 << port.number
+        return neighbours
 
     def _first_hops(self, switch: SimNode) -> dict[int, int]:
         """Return for each reachable switch the ports of *switch* at which a shortest path to it begins, as bits."""
         neighbours = self._neighbours
-        ways = {switch.index: 0}
+        first_ports = {switch.index: 0}
         level = neighbours[switch.index]
         while level:
-            ways.update(level)
-            beyond: dict[int, int] = {}
+            first_ports.update(level)
+            next_level: dict[int, int] = {}
             for index, ports in level.items():
                 for near in neighbours[index]:
-                    if near not in ways:
-                        beyond[near] = beyond.get(near, 0) | ports
-            level = beyond
-        return ways
+                    if near not in first_ports:
+                        next_level[near] = next_level.get(near, 0) | ports
+            level = next_level
+        return first_ports
 
 
 @cache

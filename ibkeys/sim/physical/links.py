@@ -85,7 +85,7 @@ def bring_up(port: SimPort, traps: Traps) -> None:
         return
     for end in (port, peer):
         end.set_states(PortState.INITIALIZE, PortPhysicalState.LINK_UP)
-        _changed(end, "link-up", traps)
+        _record_change(end, "link-up", traps)
 
 
 def take_down(port: SimPort, traps: Traps, own_state: int = _POLLING) -> None:
@@ -99,7 +99,7 @@ def take_down(port: SimPort, traps: Traps, own_state: int = _POLLING) -> None:
         for end in (port, peer):
             if end is not None:
                 end.count("link_downed_counter")
-                _changed(end, "link-down", traps)
+                _record_change(end, "link-down", traps)
 
 
 def state_without_link(port: SimPort) -> int:
@@ -108,7 +108,7 @@ def state_without_link(port: SimPort) -> int:
     return state if state in (_DISABLED, _SLEEP) else _POLLING
 
 
-def _changed(port: SimPort, kind: str, traps: Traps) -> None:
+def _record_change(port: SimPort, kind: str, traps: Traps) -> None:
     """Record that the link of *port* went up or down; a switch latches it and sends trap 128."""
     port.record(kind)
     node = port.node

@@ -18,7 +18,7 @@ ENFORCEMENT: Final = (
     (PortInfo.filter_raw_inbound, SwitchInfo.filter_raw_inbound_cap),
     (PortInfo.filter_raw_outbound, SwitchInfo.filter_raw_outbound_cap),
 )
-TAKEN_OVER_BY_SWITCHES: Final = (
+STORED_BY_SWITCHES: Final = (
     SwitchInfo.default_port,
     SwitchInfo.default_multicast_primary_port,
     SwitchInfo.default_multicast_not_primary_port,
@@ -40,8 +40,8 @@ _LOST_BY_END_PORTS: Final = (
     PortInfo.client_reregister,
     PortInfo.multicast_p_key_trap_suppression_enabled,
 )
-_LOST_BY_EXTERNAL_PORTS: Final = tuple(told for told, _ in ENFORCEMENT)
-_LOST_BY_SWITCHES: Final = (SwitchInfo.linear_fdb_top, *TAKEN_OVER_BY_SWITCHES, SwitchInfo.multicast_fdb_top)
+_LOST_BY_EXTERNAL_PORTS: Final = tuple(bit for bit, _ in ENFORCEMENT)
+_LOST_BY_SWITCHES: Final = (SwitchInfo.linear_fdb_top, *STORED_BY_SWITCHES, SwitchInfo.multicast_fdb_top)
 
 
 def reset(node: SimNode, traps: Traps, p_key: int = DEFAULT_FULL) -> None:

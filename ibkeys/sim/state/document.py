@@ -13,7 +13,7 @@ from ibkeys.mad.classes.key_info import KeySettings
 from ibkeys.mad.const import SMState
 from ibkeys.mad.performance import PortCounters, PortCountersExtended
 from ibkeys.mad.virtualization import VirtualizationInfo
-from ibkeys.sim.agents.class_keys import CHOICES, ClassRules, first_rules
+from ibkeys.sim.agents.class_keys import CHOICES, ClassRules, default_rules
 from ibkeys.sim.counters import SimCounters
 from ibkeys.sim.nodes import MAX_P_KEYS, ClassAgent, SimNode, SimPort, SimSubnetManager
 from ibkeys.sim.running_managers import Managers
@@ -203,7 +203,7 @@ def _load_agents(record: Mapping[str, Any]) -> dict[int, ClassAgent]:
 
 def _dump_rules(rules: Mapping[int, ClassRules]) -> dict[str, Any]:
     """Return the rules that differ from the first rules."""
-    first = first_rules()
+    first = default_rules()
     found: dict[str, Any] = {}
     for mgmt_class, each in rules.items():
         other = {

@@ -14,15 +14,15 @@ from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.steering.words import LineError, Token, find, is_first, one_of, to_number
 from ibkeys.sim.subnet import Subnet
 
-GIVE: Final = "classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violations=N]"
-CHOOSE: Final = "classrule CLASS RULE VALUE"
+CLASSKEY_USAGE: Final = "classkey NODE[PORT] CLASS on|off [key=KEY] [protect=0|1] [lease=SECONDS] [violations=N]"
+CLASSRULE_USAGE: Final = "classrule CLASS RULE VALUE"
 _NUMBERS: Final = {"protect": 1, "lease": 0xFFFF, "violations": 0xFFFF}
 _ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violations": "violations"}
 
 
-def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
+def read_classkey(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Read a line that gives ports a class with its key, or removes the class. Raises LineError."""
-    where, of, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
+    where, key_class, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
     key = ClassKey(0)
     values: dict[str, int] = {}
     for word in words[3:]:
@@ -38,25 +38,29 @@ def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
         ports = _end_ports(subnet, where)
         for port in ports:
             if on:
-                class_keys.place(port, of, key=key.reveal(), **values)
+                class_keys.place(port, key_class, key=key.reveal(), **values)
             else:
-                class_keys.remove(port, of)
+                class_keys.remove(port, key_class)
         subnet.history.changes += 1
-        what = f"{of.key_name} {'none' if key.is_zero else 'set (not shown)'}" if on else f"no class {of.name}"
+        what = (
+            f"{key_class.key_name} {'none' if key.is_zero else 'set (not shown)'}"
+            if on
+            else f"no class {key_class.name}"
+        )
         return f"{', '.join(map(str, ports))}: {what}"
 
     return place
 
 
-def choose(words: Sequence[Token]) -> Callable[[Subnet], str]:
+def read_classrule(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Read a line that chooses one of two assumptions about a class. Raises LineError."""
-    of, rule = KEY_CLASSES[one_of(words[0], KEY_CLASSES)], one_of(words[1], class_keys.CHOICES)
+    key_class, rule = KEY_CLASSES[one_of(words[0], KEY_CLASSES)], one_of(words[1], class_keys.CHOICES)
     value = one_of(words[2], class_keys.CHOICES[rule], " or ")
 
     def set_rule(subnet: Subnet) -> str:
-        setattr(subnet.carrier.class_rules[int(of.mgmt_class)], rule, value)
+        setattr(subnet.carrier.class_rules[int(key_class.mgmt_class)], rule, value)
         subnet.history.changes += 1
-        return f"class {of.name}: {rule} {value}"
+        return f"class {key_class.name}: {rule} {value}"
 
     return set_rule
 

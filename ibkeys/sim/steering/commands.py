@@ -95,10 +95,10 @@ def read_line(line: str) -> Action | None:
     if not tokens:
         return None
     verb, *words = tokens
-    known = _VERBS.get(verb.text)
-    if known is None:
+    command = _VERBS.get(verb.text)
+    if command is None:
         raise LineError(f"unknown command {shortened(verb.text)}; the commands are {', '.join(_VERBS)}", verb.column)
-    usage, fewest, most, reader = known
+    usage, fewest, most, reader = command
     if not fewest <= len(words) <= most:
         at = words[most] if len(words) > most else verb
         raise LineError(f"{'too many' if len(words) > most else 'too few'} words; write: {usage}", at.column)
@@ -106,21 +106,21 @@ def read_line(line: str) -> Action | None:
 
 
 def _link(words: Sequence[Token]) -> Action:
-    where, what = words
-    if what.text in ("up", "down"):
-        return lambda subnet: _cable(subnet, find_port(subnet, where), what.text == "up")
-    if not what.text.endswith("]") and ":" not in what.text:
-        raise LineError(f"{shortened(what.text)}: write up, down, or the NODE[PORT] at the other end", what.column)
+    where, target = words
+    if target.text in ("up", "down"):
+        return lambda subnet: _set_cable(subnet, find_port(subnet, where), target.text == "up")
+    if not target.text.endswith("]") and ":" not in target.text:
+        raise LineError(f"{shortened(target.text)}: write up, down, or the NODE[PORT] at the other end", target.column)
 
     def connect(subnet: Subnet) -> str:
-        port, peer = find_port(subnet, where), find_port(subnet, what)
+        port, peer = find_port(subnet, where), find_port(subnet, target)
         subnet.plug(port.node, port.number, peer.node, peer.number)
         return f"{port} is linked to {peer}"
 
     return connect
 
 
-def _cable(subnet: Subnet, port: SimPort, up: bool) -> str:
+def _set_cable(subnet: Subnet, port: SimPort, up: bool) -> str:
     if not up:
         peer = subnet.unplug(port.node, port.number)
         return f"{port}: the cable to {peer} is out" if peer is not None else f"{port} has no cable"
@@ -142,8 +142,8 @@ def _silent(words: Sequence[Token]) -> Action:
     def silence(subnet: Subnet) -> str:
         node = find_node(subnet, words[0])
         subnet.silence(node, on, forwards=not dead)
-        what = "answers" if not on else "is dead: nothing passes through it" if dead else "is silent"
-        return f"{node.description} {what}"
+        target = "answers" if not on else "is dead: nothing passes through it" if dead else "is silent"
+        return f"{node.description} {target}"
 
     return silence
 
@@ -167,8 +167,8 @@ def _nv_ram(words: Sequence[Token]) -> Action:
         node = find_node(subnet, words[0])
         for port in node.end_ports:
             subnet.software.set_capability(port, int(bit), on)
-        what = "M_Keys" if m_key else "P_Keys"
-        return f"{node.description}: {what} {'survive' if on else 'are lost in'} a reset"
+        target = "M_Keys" if m_key else "P_Keys"
+        return f"{node.description}: {target} {'survive' if on else 'are lost in'} a reset"
 
     return set_capability
 
@@ -226,11 +226,11 @@ def _fault(name: str, words: Sequence[Token]) -> Action:
 def _seed(words: Sequence[Token]) -> Action:
     seed = to_number(words[0], words[0].text, "seed", (1 << 64) - 1)
 
-    def plant(subnet: Subnet) -> str:
+    def set_seed(subnet: Subnet) -> str:
         subnet.faults.random.seed(seed)
         return f"seed {seed}"
 
-    return plant
+    return set_seed
 
 
 def _time(words: Sequence[Token]) -> Action:
@@ -259,8 +259,8 @@ def _packet(words: Sequence[Token]) -> Action:
             raise LineError(f"{shortened(word.text)}: write pkey=, qkey= or expects=", word.column)
         if name in values:
             raise LineError(f"{name}= is given twice", word.column)
-        what, most = ("P_Key", 0xFFFF) if name == "pkey" else ("Q_Key", 0xFFFF_FFFF)
-        values[name] = to_number(word, text, what, most)
+        target, most = ("P_Key", 0xFFFF) if name == "pkey" else ("Q_Key", 0xFFFF_FFFF)
+        values[name] = to_number(word, text, target, most)
     if ("qkey" in values) != ("expects" in values):
         raise LineError(
             "qkey= (of the packet) and expects= (of the receiving QP) must be given together", words[0].column
@@ -303,9 +303,9 @@ _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]
     "describe": ("describe NODE TEXT", 2, 64, _describe),
     "sm": ("sm NODE on|off", 2, 2, _sm),
     "sa": ("sa NODE wildcards accepted|refused", 3, 3, _sa),
-    "classkey": (class_keys.GIVE, 3, 7, class_keys.give),
-    "classrule": (class_keys.CHOOSE, 3, 3, class_keys.choose),
-    "vports": (virtual_ports.GIVE, 2, 4, virtual_ports.give),
+    "classkey": (class_keys.CLASSKEY_USAGE, 3, 7, class_keys.read_classkey),
+    "classrule": (class_keys.CLASSRULE_USAGE, 3, 3, class_keys.read_classrule),
+    "vports": (virtual_ports.VPORTS_USAGE, 2, 4, virtual_ports.read_vports),
     "drop": ("drop PERCENT", 1, 1, partial(_fault, "drop")),
     "delay": ("delay PERCENT [SECONDS]", 1, 2, partial(_fault, "delay")),
     "duplicate": ("duplicate PERCENT", 1, 1, partial(_fault, "duplicate")),

@@ -11,7 +11,7 @@ from ibkeys.printable import counted
 from ibkeys.sim.agents import class_keys, mkey_check
 from ibkeys.sim.history import SimEvent
 from ibkeys.sim.nodes import SimNode, SimPort
-from ibkeys.sim.steering.virtual_ports import in_words
+from ibkeys.sim.steering.virtual_ports import describe_virtual_ports
 
 
 def node_lines(node: SimNode) -> list[str]:
@@ -51,11 +51,11 @@ def port_lines(port: SimPort) -> list[str]:
             f"  NV-RAM: M_Key {m_key_nv}, P_Keys {p_key_nv}",
             f"  violations: {counts}",
             *_class_lines(port),
-            *([f"  virtual ports: {in_words(port)}"] if port.virtualization is not None else ()),
+            *([f"  virtual ports: {describe_virtual_ports(port)}"] if port.virtualization is not None else ()),
         ]
     else:
         inbound, outbound = ("on" if bit else "off" for bit in (port.inbound_enforcement, port.outbound_enforcement))
-        received, sent = (port.counter(f"port_{way}_constraint_errors") for way in ("rcv", "xmit"))
+        received, sent = (port.counter(f"port_{direction}_constraint_errors") for direction in ("rcv", "xmit"))
         lines.append(f"  enforcement: inbound {inbound}, outbound {outbound}")
         lines.append(f"  constraint errors: received {received}, sent {sent}")
     keys = [f"0x{key:04x}" for key in port.p_keys if key]
@@ -68,10 +68,10 @@ def _class_lines(port: SimPort) -> list[str]:
     lines = []
     for mgmt_class, agent in sorted((port.class_agents or {}).items()):
         class_keys.expire(port, agent)
-        of, state = KEY_CLASS_OF[mgmt_class], KeySettings(bytes(agent.info))
+        key_class, state = KEY_CLASS_OF[mgmt_class], KeySettings(bytes(agent.info))
         key = "set (not shown)" if state.key else "none"
         lines.append(
-            f"  {of.key_name}: {key}, protect bit: {state.protect_bit}, lease: {state.lease_period} s, "
+            f"  {key_class.key_name}: {key}, protect bit: {state.protect_bit}, lease: {state.lease_period} s, "
             f"timer {_timer(port, agent.deadline)}, violations: {state.violations}"
         )
     return lines

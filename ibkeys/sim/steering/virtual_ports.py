@@ -13,12 +13,12 @@ from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.steering.words import LineError, Token, find, one_of, to_number
 from ibkeys.sim.subnet import Subnet
 
-GIVE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"
+VPORTS_USAGE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"
 _NUMBERS: Final = {"possible": 127, "top": 3}
 """The values about virtual ports that a line may set, with their defaults."""
 
 
-def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
+def read_vports(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Read a line that gives ports virtual ports, or removes them. Raises LineError."""
     where, state = words[0], one_of(words[1], ("on", "off", "none"))
     numbers = dict(_NUMBERS)
@@ -39,12 +39,12 @@ def give(words: Sequence[Token]) -> Callable[[Subnet], str]:
             else:
                 virtual_ports.place(port, info)
         subnet.history.changes += 1
-        return f"{', '.join(map(str, ports))}: virtual ports {in_words(ports[0])}"
+        return f"{', '.join(map(str, ports))}: virtual ports {describe_virtual_ports(ports[0])}"
 
     return place
 
 
-def in_words(port: SimPort) -> str:
+def describe_virtual_ports(port: SimPort) -> str:
     """Return whether a port has virtual ports, and how many it may have."""
     if port.virtualization is None:
         return "none"

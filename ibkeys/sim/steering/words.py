@@ -54,13 +54,13 @@ def split_line(line: str) -> list[Token]:
     return tokens
 
 
-def one_of(token: Token, allowed: Collection[S], between: str = ", ") -> S:
+def one_of(token: Token, allowed: Collection[S], separator: str = ", ") -> S:
     """Return the word of *allowed* that equals a token; *between* joins them in the message. Raises LineError for
     another word."""
     for each in allowed:
         if each == token.text:
             return each
-    raise LineError(f"{shortened(token.text)}: write {between.join(allowed)}", token.column)
+    raise LineError(f"{shortened(token.text)}: write {separator.join(allowed)}", token.column)
 
 
 def is_first(token: Token, first: str, second: str) -> bool:
@@ -68,15 +68,15 @@ def is_first(token: Token, first: str, second: str) -> bool:
     return one_of(token, (first, second), " or ") == first
 
 
-def to_number(token: Token, text: str, what: str, most: int) -> int:
+def to_number(token: Token, text: str, what: str, highest: int) -> int:
     """Return the number in *text*, decimal or 0x; *what* names its meaning in the message. Raises LineError."""
     try:
         value = int(text, 16) if text[:2].lower() == "0x" else int(text)
     except ValueError:
         value = -1
-    if not text.isascii() or not 0 <= value <= most:
+    if not text.isascii() or not 0 <= value <= highest:
         raise LineError(
-            f"{shortened(text)} is not a {what} (0 to {most if most < 0x10000 else hex(most)})", token.column
+            f"{shortened(text)} is not a {what} (0 to {highest if highest < 0x10000 else hex(highest)})", token.column
         )
     return value
 
@@ -91,12 +91,12 @@ def to_seconds(token: Token, text: str) -> float:
     return _to_float(token, text, _MOST_SECONDS, "number of seconds")
 
 
-def _to_float(token: Token, text: str, most: float, what: str) -> float:
+def _to_float(token: Token, text: str, highest: float, what: str) -> float:
     try:
         value = float(text)
     except ValueError:
         value = -1.0
-    if not 0 <= value <= most:
+    if not 0 <= value <= highest:
         raise LineError(f"{shortened(token.text)} is not a {what}", token.column)
     return value
 
