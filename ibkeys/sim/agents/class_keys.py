@@ -1,8 +1,8 @@
 """The agents of classes with keys of their own: congestion control, baseboard, and two vendor classes.
 
-No port has such an agent until a test or `sim ctl classkey` adds one. Only the check of B_Key is known, from a running
-agent; the behaviour of the others is guessed, and each guess is a field of `ClassRules`, so that a reader can be tested
-against both.
+No port has such an agent until a test or `ibkeys sim ctl` (classkey) adds one. Only the check of B_Key is known, from a
+running agent. The behaviour of the other agents is guessed: each guess is a field of `ClassRules` with two values, so
+that a program can be tested with both.
 """
 
 from __future__ import annotations
@@ -46,19 +46,20 @@ _BAD_KEY: Final[Mapping[MgmtClass, tuple[int, type[DataDetails], str]]] = {
     MgmtClass.VENDOR_VS: (BAD_VENDOR_KEY, BadVendorKeyDetails, "key"),
     MgmtClass.VENDOR_N2N: (BAD_VENDOR_KEY, BadVendorKeyDetails, "key"),
 }
-"""The trap for a wrong key: its number, its details, and the field of these with the key."""
+"""Class → the trap for a wrong key: its number, the layout of its details, and the name of the field with the key."""
 _GENERIC: Final = frozenset({MgmtClass.CONGESTION, MgmtClass.BASEBOARD})
-"""The classes whose traps are generic notices; those of the vendor classes are vendor-specific."""
+"""The classes whose traps are generic notices. The traps of the vendor classes are vendor-specific."""
 
 
 @dataclass(slots=True)
 class ClassRules:
     """The guessed behaviour of one class, for all ports of a subnet.
 
-    ``absent``: reaction of a port without the class. ``version``: reaction to another class version, and ``others`` to
-    another attribute. ``gets``: effect of the protect bit on a Get without the key. ``portinfo``: whether ClassPortInfo
-    is checked as KeyInfo is. ``violations``: whether a Set with 0 clears them. ``lease``: whether a right key stops the
-    timer. ``traps``: whether a trap is sent to the SM for a wrong key.
+    ``absent``: how a port without the class answers a request. ``version``: how an agent answers another class version.
+    ``others``: how it answers another attribute. ``gets``: whether it answers a Get without the key although the
+    protect bit is set. ``portinfo``: whether it checks the key of a Get of ClassPortInfo. ``violations``: whether a Set
+    with 0 violations clears their counter. ``lease``: whether a right key stops the lease timer. ``traps``: whether it
+    sends a trap to the SM for a wrong key.
     """
 
     absent: Literal["silence", "status"] = "silence"
@@ -78,7 +79,8 @@ CHOICES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def default_rules() -> dict[int, ClassRules]:
-    """Return the rules of each class, by MgmtClass: as B_Key's agent has them, and for the vendor classes the worst."""
+    """Return MgmtClass → the rules at the start: for B_Key those of the known agent, for the vendor classes the least
+    convenient ones."""
     rules = {int(each.mgmt_class): ClassRules() for each in KEY_CLASSES.values()}
     baseboard = rules[MgmtClass.BASEBOARD]
     baseboard.violations, baseboard.version, baseboard.others = "kept", "silence", "silence"
@@ -87,9 +89,9 @@ def default_rules() -> dict[int, ClassRules]:
 
 
 def place(port: SimPort, key_class: KeyClass, **settings: int) -> ClassAgent:
-    """Add the class *of* to *port*, with *settings* by their names in `KeySettings`; others are 0.
+    """Add the class *key_class* to *port*, with *settings*, fields of `KeySettings` by name; all other fields are 0.
 
-    Returns its state, which a test may read and set.
+    Returns the state of the agent, which a test may read and set.
     """
     agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), key_class.capability)
     if port.class_agents is None:
@@ -100,13 +102,13 @@ def place(port: SimPort, key_class: KeyClass, **settings: int) -> ClassAgent:
 
 
 def remove(port: SimPort, key_class: KeyClass) -> None:
-    """Remove the class *of* from *port*."""
+    """Remove the class *key_class* from *port*."""
     (port.class_agents or {}).pop(int(key_class.mgmt_class), None)
     port.touch()
 
 
 def expire(port: SimPort, agent: ClassAgent) -> None:
-    """Apply a lease that has run out: the protect bit becomes 0, the key stays."""
+    """If the lease of *agent* has run out, set its protect bit to 0. The key stays."""
     if agent.deadline is not None and port.node.history.now >= agent.deadline:
         agent.deadline = None
         KeySettings.protect_bit.patch(agent.info, 0)
@@ -115,12 +117,13 @@ def expire(port: SimPort, agent: ClassAgent) -> None:
 
 
 def is_answered(port: SimPort, key_class: KeyClass, rules: ClassRules) -> bool:
-    """Return whether a MAD of the class *of* is for an agent of *port*, rather than for a program there."""
+    """Return whether *port* answers MADs of *key_class* itself: by an agent, or by a status under ``absent``. All other
+    MADs are for programs there."""
     return int(key_class.mgmt_class) in (port.class_agents or {}) or rules.absent == "status"
 
 
 def answer(port: SimPort, key_class: KeyClass, rules: ClassRules, mad: bytes, traps: Traps) -> bytes | None:
-    """Return the reply of *port* to a MAD of the class *of*; None if it sends none."""
+    """Return the reply of *port* to a MAD of *key_class*; None if it sends none."""
     agent = (port.class_agents or {}).get(int(key_class.mgmt_class))
     method, attribute = mad[at.METHOD], int.from_bytes(mad[at.ATTRIBUTE_ID])
     if agent is None:
@@ -155,9 +158,10 @@ def answer(port: SimPort, key_class: KeyClass, rules: ClassRules, mad: bytes, tr
 
 
 def _set_key_info(port: SimPort, agent: ClassAgent, rules: ClassRules, data: bytes) -> None:
-    """Store a KeyInfo.
+    """Store the KeyInfo *data* of a Set.
 
-    The violations are set to 0 by a 0 and otherwise unchanged, or never changed; nor are the bytes after them.
+    With the rule ``violations`` "cleared", a 0 clears the counter of violations; otherwise it is not changed. The bytes
+    after it are never changed.
     """
     violations = KeySettings.violations
     clears = rules.violations == "cleared" and not violations.decode(data)
@@ -184,7 +188,8 @@ def _count_violation(
 
 
 def _build_notice(port: SimPort, key_class: KeyClass, mad: bytes) -> tuple[int, Notice]:
-    """Return the trap for a wrong key, and its number. The GID would be the offender's: it is not known here."""
+    """Return the TrapNumber and the notice for the wrong key in *mad*. The sender's GID in it is 0, because it is not
+    known here."""
     request = ClassKeyHeader(mad[: ClassKeyHeader.size])
     number, layout, key_field = _BAD_KEY[key_class.mgmt_class]
     details = layout.new(
@@ -213,11 +218,12 @@ def _class_port_info(key_class: KeyClass, agent: ClassAgent) -> bytes:
 
 
 def _reply(key_class: KeyClass, mad: bytes, data: bytes) -> bytes:
-    """Return the GetResp with *data*, all else of the data zero."""
+    """Return the GetResp to *mad* with *data*, filled up with zeros."""
     start = key_class.data_offset
     return lid_routed_reply(mad[:start] + data.ljust(MAD_SIZE - start, b"\0"), MadStatus.OK, b"")
 
 
 def _with_status(mad: bytes, status: int) -> bytes:
-    """Return the GetResp with which an agent, or a kernel in its place, rejects an unknown MAD: all else is an echo."""
+    """Return the GetResp with *status* by which an agent, or a kernel in its place, rejects *mad*. The data are those
+    of *mad*."""
     return lid_routed_reply(mad, status, b"")

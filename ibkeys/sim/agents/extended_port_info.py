@@ -1,7 +1,7 @@
 """The vendor's ExtendedPortInfo (attribute 0xFF90), which shows whether a link runs at FDR10.
 
-It is no part of the standard, but libibnetdisc, ibportstate and OpenSM query it at each port whose vendor and device
-ids are known to have it, and take a refusal for a failure. ibsim answers it too.
+It is not in the standard. But libibnetdisc, ibportstate and OpenSM query it at each port whose vendor and device ids
+are known to have it, and report an error if it is refused. ibsim answers it too.
 """
 
 from __future__ import annotations
@@ -30,18 +30,19 @@ class ExtendedPortInfo(Layout):
 
 
 def run_at_fdr10(port: SimPort) -> None:
-    """Set the FDR10 bit of *port*, as for a link that runs at FDR10."""
+    """Let *port* show in ExtendedPortInfo that its link runs at FDR10."""
     info = ExtendedPortInfo.new(link_speed_supported=_FDR10, link_speed_enabled=_FDR10, link_speed_active=_FDR10)
     port.node.store_table((ATTRIBUTE, port.number), info.raw)
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return the ExtendedPortInfo of the port in the modifier."""
+    """Return the ExtendedPortInfo of the port in the modifier. Raises SmpRefused if there is no such port."""
     return OK, _stored(request.named_port())
 
 
 def set_info(request: AgentRequest) -> SmpAnswer:
-    """Apply a Set and return the result: StateChangeEnable is stored, the speeds stay as the link is."""
+    """Apply a Set and return the resulting attribute: StateChangeEnable is stored, the speeds are not changed. Raises
+    SmpRefused as `get`."""
     port = request.named_port()
     info = bytearray(_stored(port))
     ExtendedPortInfo.state_change_enable.copy(request.data, info)

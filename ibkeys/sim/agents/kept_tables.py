@@ -1,4 +1,4 @@
-"""Tables that are stored as set and not interpreted: SL to VL, VL arbitration, multicast routes."""
+"""Tables that the simulator only stores: SL to VL mapping, VL arbitration, multicast forwarding."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ _VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(
 
 
 def _table_key(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
-    """Return the key under which a table that this simulator does not interpret is stored, and its content after
-    power-up."""
+    """Return the key of the requested table in `SimNode.tables`, and its content after power-up. Raises SmpRefused if
+    there is no such table."""
     node, modifier = request.node, request.modifier
     attribute = int.from_bytes(request.mad[at.ATTRIBUTE_ID])
     if attribute == AttributeID.SL_TO_VL_MAPPING_TABLE:
@@ -35,18 +35,18 @@ def _table_key(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
     capacity = SwitchInfo.multicast_fdb_cap.decode(request.switch_info())
     if (modifier & 0x1FF) * 32 >= capacity or (modifier >> 28) * 16 > node.num_ports:
         raise SmpRefused(INVALID)
-    # The bits between position and block are reserved: they select no other table.
+    # The bits between position and block are reserved and ignored.
     return (attribute, modifier & 0xF000_01FF), EMPTY_BLOCK
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return one block, as it was set, or else its content after power-up."""
+    """Return the requested block as it was set, else its content after power-up. Raises SmpRefused if there is none."""
     table, start = _table_key(request)
     return OK, (request.node.tables or {}).get(table, start)
 
 
 def set_block(request: AgentRequest) -> SmpAnswer:
-    """Store one block."""
+    """Store the block of a Set and return it. Raises SmpRefused if there is no such table."""
     request.node.store_table(_table_key(request)[0], request.data)
     request.node.touch()
     return OK, request.data

@@ -1,7 +1,8 @@
 """The M_Key check at a simulated port: `ibkeys.keys.mkey.check_m_key` with the port's state and the lease timer.
 
-Order of operations (Linux qib and hfi1 SMAs, which agree): expire the lease, compare, stop the timer on a right key,
-else decide by method and ProtectBits, count, start the timer, send trap 256.
+The order is that of the Linux qib and hfi1 SMAs. First the lease expires if it has run out; then the keys are compared.
+A right key stops the lease timer. For a wrong key, method and ProtectBits decide whether the SMP is accepted; if not,
+the violation is counted, the timer started, and trap 256 sent.
 """
 
 from __future__ import annotations
@@ -23,7 +24,8 @@ _SHOW_KEYS: Final = frozenset({AttributeID.PORT_INFO, AttributeID.SM_INFO})
 
 
 def check(port: SimPort, mad: bytes, traps: Traps) -> int:
-    """Check the M_Key of one Get, Set or TrapRepress at *port*, apply the consequences, and return the verdict."""
+    """Check the M_Key of the Get, Set or TrapRepress *mad* at *port*, change counter and lease, and return the verdict:
+    `REFUSED`, `ACCEPTED` or `ACCEPTED_KEY_HIDDEN`."""
     info = port.info
     key = info[KEY]
     if key == _NO_KEY or key == mad[at.M_KEY]:
@@ -38,7 +40,7 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
         method, attribute, protect_bits, int.from_bytes(key), int.from_bytes(mad[at.M_KEY]), port.lease_period
     )
     if verdict.accepted:
-        # At level 1 SM_Key reads as 0, as M_Key does.
+        # At level 1 a Get with a wrong key shows 0 for the SM_Key too, not only for the M_Key.
         hidden = attribute in _SHOW_KEYS and method == GET and protect_bits == 1 and key != mad[at.M_KEY]
         return ACCEPTED_KEY_HIDDEN if hidden else ACCEPTED
     if verdict.count_violation:
@@ -47,7 +49,7 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
 
 
 def expire(port: SimPort) -> None:
-    """Apply a lease that has run out: ProtectBits become 0, the key stays. A deadline equal to now has run out."""
+    """If the M_Key lease of *port* has run out, set ProtectBits to 0. The key stays. At its deadline it has run out."""
     if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
         port.protect_bits = 0

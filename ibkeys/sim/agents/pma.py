@@ -1,8 +1,8 @@
 """The performance management agent of every node (IBA 16.1): PortCounters, PortCountersExtended, ClassPortInfo.
 
-No M_Key protects it (M_Keys are for SMPs), and here no P_Key does: a GMP is accepted whatever the tables contain, while
-a real port compares it with its P_Key table (ibsim's protocol does not carry the sender's P_Key). MADs themselves are
-not counted as traffic, only the packets of ``packet`` events; errors are always counted.
+No M_Key protects it, because M_Keys are for SMPs. A real port compares the P_Key of a GMP with its table; here any GMP
+is accepted, because ibsim's protocol does not carry the sender's P_Key. Of the traffic only data packets
+(`Subnet.packet`) are counted, not MADs; errors are always counted.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from ibkeys.sim.nodes import SimNode, SimPort
 
 DATA_SIZE: Final = 192
 _NOTHING: Final = bytes(DATA_SIZE)
-# The capabilities that ibsim shows. RespTimeValue 18 is a second.
+# The capabilities that ibsim shows. RespTimeValue 18 means one second.
 _CLASS_PORT_INFO: Final = ClassPortInfo.new(
     base_version=1, class_version=1, capability_mask=EXTENDED_WIDTH | XMIT_WAIT, resp_time_value=18
 ).raw.ljust(DATA_SIZE, b"\0")
@@ -37,7 +37,7 @@ PmaAnswer = tuple[int, bytes]
 
 
 def answer(node: SimNode, mad: bytes) -> PmaAnswer:
-    """Return the status and the 192 data bytes with which the agent of *node* answers a Get, Set or other MAD."""
+    """Return the status and the 192 bytes of data with which the agent of *node* answers *mad*."""
     request = Mad(mad)
     attribute, method = request.attribute_id, request.method
     data = mad[DATA_OFFSET:]
@@ -51,7 +51,7 @@ def answer(node: SimNode, mad: bytes) -> PmaAnswer:
         return MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED, data
     number = PortCounters.port_select.decode(data)
     if request.attribute_modifier or not (0 if node.is_switch else 1) <= number <= node.num_ports:
-        return MadStatus.INVALID_FIELD, _NOTHING  # AllPortSelect (255) is not offered, as on ibsim
+        return MadStatus.INVALID_FIELD, _NOTHING  # AllPortSelect (255) is not supported, as in ibsim.
     port = node.ports[number]
     extended = attribute == PORT_COUNTERS_EXTENDED
     if method == Method.SET:
@@ -60,7 +60,8 @@ def answer(node: SimNode, mad: bytes) -> PmaAnswer:
 
 
 def _clear(port: SimPort, data: bytes, extended: bool) -> None:
-    """Clear the counters that CounterSelect names; the values in the Set are not read (as in the Linux qib PMA)."""
+    """Clear the counters whose bits are set in CounterSelect. The values in the Set are ignored, as in the Linux qib
+    PMA."""
     counters = port.counters
     if counters is None:
         return
@@ -82,5 +83,5 @@ def _port_counters(port: SimPort, extended: bool) -> bytes:
         answered = bytearray(DATA_SIZE)
     else:
         answered = bytearray((port.counters.extended if extended else port.counters.basic).ljust(DATA_SIZE, b"\0"))
-    PortCounters.port_select.patch(answered, port.number)  # at the same offset in both
+    PortCounters.port_select.patch(answered, port.number)  # PortSelect is at the same offset in both attributes.
     return bytes(answered)

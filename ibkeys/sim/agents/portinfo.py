@@ -1,7 +1,8 @@
-"""Set(PortInfo): the effect of each of its fields on a port (IBA 14.2.5.6).
+"""Applying a Set(PortInfo) to a port (IBA 14.2.5.6).
 
-Valid fields are applied even when another field is invalid; the reply then has status 0x1C and the resulting PortInfo
-(Linux qib SMA). Which fields belong to end ports and which to external ports of switches: IBA table of PortInfo.
+Valid fields are applied even if another field is invalid. The reply then has status 0x1C and the resulting PortInfo
+(Linux qib SMA). The table of PortInfo in the standard shows which fields are for end ports, and which are for external
+ports of switches.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ _ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.
 
 
 def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
-    """Apply the attribute of a Set to *port*; returns whether every field was valid."""
+    """Apply the attribute *data* of a Set to *port*; return whether every field was valid. *traps*: sends traps about
+    the link."""
     node, requested = port.node, PortInfo(data)
     valid = _apply_link_fields(port, requested)
     if port.is_end_port:
@@ -51,7 +53,7 @@ def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
         for bit, capability in ENFORCEMENT:
             bit.patch(info, bit.decode(data) & capability.decode(node.switch_info))
     elif node.node_type == NodeType.ROUTER and any(bit.decode(info) for bit in _ENFORCED_BY_ROUTERS):
-        # No field shows whether a router can enforce; a port of it that enforces is taken for one that can.
+        # No field shows whether a router can enforce, so a port that enforces already counts as able to.
         for bit in _ENFORCED_BY_ROUTERS:
             bit.copy(data, info)
     valid &= _apply_states(port, requested, traps)
@@ -64,7 +66,7 @@ def _apply_end_port_fields(port: SimPort, requested: PortInfo) -> bool:
     for row in _STORED_BY_END_PORTS:
         row.copy(data, info)
     switch = port.node.switch_info
-    has_one_lid = switch is not None and not SwitchInfo.enhanced_port0.decode(switch)  # a base switch port 0
+    has_one_lid = switch is not None and not SwitchInfo.enhanced_port0.decode(switch)  # for a base switch port 0
     valid = _store_if_valid(port, requested, not (requested.lmc and has_one_lid), PortInfo.lmc)
     valid &= _store_if_valid(port, requested, 0 < requested.lid <= MAX_UNICAST_LID, PortInfo.lid)
     is_sm_lid = 0 < requested.master_sm_lid <= MAX_UNICAST_LID
@@ -72,7 +74,7 @@ def _apply_end_port_fields(port: SimPort, requested: PortInfo) -> bool:
     for row in VIOLATION_COUNTERS:
         if not row.decode(data):
             row.copy(data, info)
-    PortInfo.client_reregister.patch(info, 0)  # a request and not stored
+    PortInfo.client_reregister.patch(info, 0)  # It is a request to the port, and not stored.
     suppression = PortInfo.multicast_p_key_trap_suppression_enabled
     if port.capability_mask & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
         suppression.copy(data, info)
@@ -102,7 +104,7 @@ def _apply_link_fields(port: SimPort, requested: PortInfo) -> bool:
 
 
 def _store_if_valid(port: SimPort, requested: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
-    """Store the fields *rows* of a Set in *port* where they are valid; return whether they are."""
+    """Store the fields *rows* of *requested* in *port* if *is_valid*, and return *is_valid*."""
     if is_valid:
         for row in rows:
             row.copy(requested.raw, port.info)
@@ -110,7 +112,11 @@ def _store_if_valid(port: SimPort, requested: PortInfo, is_valid: bool, *rows: N
 
 
 def _enable(info: bytearray, enabled: NumberRow, value: int, supported: int, all_bits: int) -> bool:
-    """Write the widths or speeds to enable; 0 changes nothing. Returns whether the port supports them."""
+    """Write the bits of *value*, widths or speeds, to the field *enabled*; return False if the port does not support
+    them.
+
+    0 changes nothing; *all_bits* enables all that are supported.
+    """
     if value == all_bits:
         value = supported
     if value & ~supported:
@@ -134,9 +140,10 @@ def _enable_extended_speed(info: bytearray, value: int, supported: int) -> bool:
 
 
 def _apply_states(port: SimPort, request: PortInfo, traps: Traps) -> bool:
-    """Apply PortState and PortPhysicalState, and return whether they are valid.
+    """Apply PortState and PortPhysicalState of *request* to *port*, and return whether they are valid (IBA 7.2,
+    14.2.5.6).
 
-    Source: IBA 7.2, 14.2.5.6; the value 2 (Initialize) is never valid in a Set.
+    The value 2 (Initialize) of PortState is never valid in a Set.
     """
     requested, physical, current = request.port_state, request.port_physical_state, port.state
     if requested > PortState.ACTIVE or requested == PortState.INITIALIZE:
@@ -144,9 +151,9 @@ def _apply_states(port: SimPort, request: PortInfo, traps: Traps) -> bool:
     if physical > PortPhysicalState.DISABLED or (physical and requested > PortState.DOWN):
         return False
     if port.node.is_switch and port.number == 0:
-        return True  # port 0 has no link: it is always Active
+        return True  # Port 0 has no link and is always Active.
     if requested in (PortState.ARMED, PortState.ACTIVE):
-        # One step up from Initialize, or the current state.
+        # Valid is the next state after the current one, or the current state.
         if current == PortState.DOWN or requested - current not in (0, 1):
             return False
         port.state = requested
@@ -157,7 +164,8 @@ def _apply_states(port: SimPort, request: PortInfo, traps: Traps) -> bool:
 
 
 def _retrain(port: SimPort, physical: int, traps: Traps) -> None:
-    """Take the link down; unless the new state keeps it down, hardware trains it again up to Initialize."""
+    """Take the link down; then let it train up to Initialize, unless *physical* or the current physical state is Sleep
+    or Disabled. *physical*: the PortPhysicalState in the Set, 0 for no change."""
     target = physical or port.physical_state
     if target not in (PortPhysicalState.SLEEP, PortPhysicalState.DISABLED):
         target = PortPhysicalState.POLLING

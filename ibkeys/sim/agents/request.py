@@ -1,4 +1,4 @@
-"""One SMP at its destination, and the answer of an attribute's handler to it (IBA 14.2.5)."""
+"""An SMP at its destination, as the handlers of attributes get it, and their answers (IBA 14.2.5)."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ SmpAnswer = tuple[int, bytes]
 
 
 class SmpRefused(Exception):
-    """An agent refuses an SMP. ``outcome``: the answer, which has no data, or the reason why none is sent."""
+    """An agent refuses an SMP. ``outcome``: an answer without data, or the reason why no answer is sent."""
 
     def __init__(self, why: int | Drop) -> None:
-        """*why*: the status of the answer, or the reason for which nothing is answered."""
+        """*why*: the status of the answer, or the reason why no answer is sent."""
         self.outcome: SmpAnswer | Drop = why if isinstance(why, Drop) else (why, EMPTY_BLOCK)
 
 
@@ -32,8 +32,9 @@ class SmpRefused(Exception):
 class AgentRequest:
     """One SMP at its destination.
 
-    ``ingress`` is the port it came in by, 0 on a switch queried from itself. ``traps`` sends the resulting traps: for a
-    wrong M_Key, for a link that changes.
+    ``ingress``: the port at which it arrived; 0 on a switch that queries itself. ``modifier``: its AttributeModifier.
+    ``key_hidden``: the answer must not show the M_Key and SM_Key. ``traps``: sends traps, about a wrong M_Key or a link
+    that changes.
     """
 
     node: SimNode
@@ -50,22 +51,23 @@ class AgentRequest:
 
     @property
     def port(self) -> SimPort:
-        """The port of a request that cannot name one: the ingress port; port 0 of a switch."""
+        """The port for attributes whose modifier names no port: the ingress port, or port 0 of a switch."""
         return self.node.arrival_port(self.ingress)
 
     def named_port(self) -> SimPort:
-        """Return the port in the modifier: 0 on a CA is the ingress port. Raises Refused if it does not exist."""
-        number = self.modifier & 0x7FFF_FFFF  # bit 31: the sender understands extended speeds
+        """Return the port in the modifier; on a CA or router 0 is the ingress port. Raises SmpRefused if there is no
+        such port."""
+        number = self.modifier & 0x7FFF_FFFF  # Bit 31 means that the sender understands extended speeds.
         if number > self.node.num_ports:
             raise SmpRefused(INVALID)
         return self.node.ports[number if number or self.node.is_switch else self.ingress]
 
     def switch_info(self) -> bytearray:
-        """Return the SwitchInfo of the node. Raises Refused if it is no switch."""
+        """Return the SwitchInfo of the node. Raises SmpRefused if the node is not a switch."""
         if self.node.switch_info is None:
             raise SmpRefused(BAD_ATTRIBUTE)
         return self.node.switch_info
 
 
 Handler = Callable[[AgentRequest], SmpAnswer]
-"""A function that executes an SMP and returns status and attribute. Raises Refused."""
+"""A function that executes an SMP and returns the status and the attribute of the answer. Raises SmpRefused."""

@@ -1,4 +1,5 @@
-"""An answer of the simulated SA in segments, sent again at its time (IBA 13.6; Linux mad_rmpp.c)."""
+"""Sending an answer of the simulated SA in segments, and again if they are not acknowledged (IBA 13.6; Linux
+mad_rmpp.c)."""
 
 from __future__ import annotations
 
@@ -12,10 +13,13 @@ RETRIES: Final = 7
 
 
 class AnswerTransfer:
-    """One answer on its way to one requester. Every method returns the MADs to send; ``due`` is None at the end."""
+    """One answer that is sent to one requester. `send`, `resend` and `take` return the MADs to send now.
+
+    ``due``: the time at which to call `resend` next; None when the transfer is over.
+    """
 
     def __init__(self, mad: bytes, data: bytes, now: float) -> None:
-        """*mad*: the answer's header; *data*: all of its records."""
+        """*mad*: a MAD with the header of the answer; *data*: all of its records."""
         self._head = mad[:SA_HEADER_SIZE]
         self._sending = OutgoingTransfer(self._head + data)
         self._retries_left = RETRIES
@@ -23,17 +27,17 @@ class AnswerTransfer:
 
     @property
     def is_over(self) -> bool:
-        """Whether everything was acknowledged, or either end gave up."""
+        """Whether the whole answer was acknowledged, or either side gave up."""
         return self.due is None
 
     def send(self, now: float) -> list[bytes]:
-        """Return the segments that the window allows."""
+        """Return the segments not sent yet that the window allows, and set ``due``."""
         self.due = now + RESEND_AFTER
         return self._sending.send()
 
     def resend(self, now: float) -> list[bytes]:
-        """Return the segments from the first unacknowledged one, or give up, after no acknowledgement came until
-        `due`."""
+        """Return the segments from the first unacknowledged one on; if no retries are left, an ABORT. Call it when
+        ``due`` has come without an acknowledgement."""
         if not self._retries_left:
             self.due = None
             end = self._head.ljust(MAD_SIZE, b"\0")
@@ -43,7 +47,7 @@ class AnswerTransfer:
         return self._sending.resend()
 
     def take(self, mad: bytes, now: float) -> list[bytes]:
-        """Process an ACK, STOP or ABORT of the receiver."""
+        """Process the ACK, STOP or ABORT *mad* of the receiver, and return the MADs to send now."""
         header, before = rmpp_header(mad), self._sending.acknowledged
         if header.kind != RmppType.ACK:
             self.due = None

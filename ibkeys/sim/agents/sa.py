@@ -1,10 +1,10 @@
 """The subnet administration (SA) of the master subnet manager of a simulated subnet (IBA 15), a small subset.
 
 It answers Get and GetTable of NodeRecord, PortInfoRecord, LinkRecord, P_KeyTableRecord and MCMemberRecord, and Get of
-ClassPortInfo, and it trusts as OpenSM does: a request with a wrong non-zero SM_Key is dropped without an answer; with
-SM_Key 0 the requester is untrusted: M_Keys and group members are hidden from it, and P_KeyTableRecords are refused with
-0x0200. Tables are sent with RMPP. Set(InformInfo) makes and ends subscriptions, and the traps that come to its port are
-sent on as Reports (`ibkeys.sim.agents.subscriptions`).
+ClassPortInfo. Tables are sent with RMPP. It trusts as OpenSM does. A request with a wrong SM_Key other than 0 is
+dropped without an answer. With SM_Key 0 the requester is untrusted: M_Keys and group members are hidden, and
+P_KeyTableRecords are refused with 0x0200. Set(InformInfo) makes and ends subscriptions; traps that arrive at its port
+are sent on as Reports (`ibkeys.sim.agents.subscriptions`).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ DEFAULT_SA_KEY: Final = 1
 """OpenSM's default sa_key."""
 _CLASS_PORT_INFO_ID: Final = 0x0001
 _PORT_LIDS: Final = frozenset({"LID", "EndportLID", "FromLID"})
-"""The components that identify the port of a record: with one of them the SA need not search all ports."""
+"""The components by which a query names the LID of a port, so that the SA need not search all ports."""
 _KEY: Final = PortInfoRecord.rows["m_key"].span
 _CLASS_PORT_INFO: Final = ClassPortInfo.new(
     base_version=1, class_version=SA_CLASS_VERSION, capability_mask=0x0100, resp_time_value=16
@@ -50,7 +50,7 @@ class SubnetAdministration:
         self._history = home.node.history
         self._source = RecordSource(nodes)
         self.subscriptions = Subscriptions(home, self._source)
-        # by requester and TransactionID
+        # The answers that are being sent, by requester and TransactionID.
         self._transfers: dict[tuple[SimPort, bytes], AnswerTransfer] = {}
 
     @property
@@ -59,9 +59,10 @@ class SubnetAdministration:
         return self._source.groups
 
     def take(self, mad: bytes, requester: SimPort, limit: int | None = None) -> list[bytes] | None:
-        """Process a request, or an acknowledgement for an answer; return the MADs to send to the requester now.
+        """Process a request, or an RMPP MAD for an answer; return the MADs to send to the requester now.
 
-        Returns None for a request that is dropped because its SM_Key is wrong. *limit* is the longest answer in bytes.
+        Returns None for a request that is dropped because its SM_Key is wrong. *limit*: the most bytes of an answer;
+        None for no limit.
         """
         now, key = self._history.now, (requester, mad[at.TRANSACTION_ID])
         if mad[at.RMPP_FLAGS] & ACTIVE:
@@ -73,7 +74,7 @@ class SubnetAdministration:
                 del self._transfers[key]
             return answers
         if key in self._transfers:
-            return []  # the same request again, while its answer is being sent
+            return []  # The same request again, while its answer is being sent.
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.sm_key not in (0, self.sa_key):
             self.home.record("sm-key-dropped", requester=str(requester))
@@ -111,7 +112,7 @@ class SubnetAdministration:
         return again
 
     def _answer(self, header: SaHeader, query: bytes, requester: SimPort, limit: int | None) -> tuple[int, int, bytes]:
-        """Return the status, the distance between records, and their data."""
+        """Return the status, the distance between two records in bytes, and the data of all records."""
         method, attribute = header.method, header.attribute_id
         trusted = header.sm_key != 0
         if header.class_version != SA_CLASS_VERSION:
@@ -156,10 +157,10 @@ class SubnetAdministration:
 
 
 def _query_fields(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[FieldRow[Any], object]]:
-    """Return the fields that the ComponentMask names, with the requested values."""
+    """Return the fields whose bits are set in the ComponentMask *mask*, with their values in *query*."""
     components = dict(layout.components)
     if layout is PortInfoRecord:
-        components["m_key"] = 3  # compared for untrusted requesters too, as OpenSM does
+        components["m_key"] = 3  # OpenSM compares the M_Key for untrusted requesters too.
     rows = layout.rows
     return [(rows[name], rows[name].decode(query)) for name, bit in components.items() if mask >> bit & 1]
 

@@ -1,6 +1,6 @@
-"""The records that the simulated SA has, made from the subnet as it is now (IBA 15.2.5).
+"""Making the records of the simulated SA from the current state of the subnet (IBA 15.2.5).
 
-Sizes are OpenSM's: padded to whole 8 bytes.
+As in OpenSM, each record is padded to a multiple of 8 bytes.
 """
 
 from __future__ import annotations
@@ -37,10 +37,10 @@ class MulticastGroup:
 
 
 class Record(NamedTuple):
-    """A record, and its owner, which decides who may see it.
+    """A record, with the data that decide which requesters may see it.
 
-    A requester sees only ports with which it shares a P_Key (None: no port's record), and groups of whose partition,
-    ``p_key``, it has a P_Key. A link has two ports: ``other`` is the second.
+    A requester sees the record only if it shares a P_Key with ``port`` and with ``other``, the second port of a link;
+    None: no such port. It also needs a P_Key of the partition of ``p_key``; 0: of none.
     """
 
     raw: bytes
@@ -50,7 +50,7 @@ class Record(NamedTuple):
 
 
 class RecordSource:
-    """The data for records: the current nodes and the multicast groups."""
+    """The data from which records are made: the current nodes and the multicast groups."""
 
     def __init__(self, nodes: Sequence[SimNode]) -> None:
         self.nodes = nodes
@@ -58,18 +58,18 @@ class RecordSource:
         self._by_lid: dict[int, list[SimPort]] = {}
 
     def end_ports(self, lid: int | None) -> Iterator[SimPort]:
-        """Return the end ports that have a LID, or only those with base LID *lid* if the query names one."""
+        """Return the end ports that have a LID; with *lid* only those with this base LID."""
         if lid is None:
             return (port for node in self.nodes for port in node.end_ports if port.lid)
         return iter(self._with_lid(lid))
 
     def all_ports(self, lid: int | None) -> Iterator[SimPort]:
-        """Yield the ports of `end_ports`, with all ports of a switch for its port 0."""
+        """Yield the ports of `end_ports`, but for port 0 of a switch all its ports."""
         for port in self.end_ports(lid):
             yield from port.node.all_ports if port.node.is_switch else (port,)
 
     def _with_lid(self, lid: int) -> list[SimPort]:
-        """Return the end ports with that base LID from an index of all LIDs."""
+        """Return the end ports with the base LID *lid*, by an index that is built again when it is outdated."""
         ports = self._by_lid.get(lid)
         if ports is None or any(port.lid != lid for port in ports):
             self._by_lid = gathered((port.lid, port) for node in self.nodes for port in node.end_ports)
@@ -77,8 +77,8 @@ class RecordSource:
 
 
 Maker = Callable[[RecordSource, bool, int | None], Iterator[Record]]
-"""A function that makes the records for (source, whether the requester is trusted, the port's LID in the query or
-None)."""
+"""A function that yields records. Arguments: the source, whether the requester is trusted, and the LID of the port in
+the query, None if it names none."""
 
 
 def _padded(record: SaRecord) -> bytes:
@@ -86,7 +86,7 @@ def _padded(record: SaRecord) -> bytes:
 
 
 _NODE_INFO: Final = slice(0, NodeInfo.vendor_id.stop)
-"""The part of NodeInfo in a NodeRecord: all of it except the padding of an SMP."""
+"""The part of NodeInfo that is in a NodeRecord: the whole attribute without its padding to 64 bytes."""
 
 
 def _nodes(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
@@ -103,7 +103,7 @@ def _port_infos(source: RecordSource, _trusted: bool, lid: int | None) -> Iterat
 
 
 def _links(source: RecordSource, _trusted: bool, lid: int | None) -> Iterator[Record]:
-    """Yield the LinkRecords. A link that is not Active has none, because the SM has not swept since it came up."""
+    """Yield the LinkRecords. A link that is not Active has none: no SM sweep has found it since it came up."""
     for port in source.all_ports(lid):
         peer = port.peer
         if peer is not None and port.number and port.state == PortState.ACTIVE and peer.guard.lid:
@@ -129,7 +129,7 @@ def _groups(source: RecordSource, trusted: bool, _lid: int | None) -> Iterator[R
         if not trusted:
             yield Record(_padded(record), None, group.p_key)
             continue
-        for port in group.members:  # without members there is no record, as with OpenSM
+        for port in group.members:  # As with OpenSM, a group without members has no record.
             yield Record(_padded(record.replace(port_gid=port.gid, join_state=1)), port, group.p_key)
 
 
@@ -148,6 +148,7 @@ def has_partition(requester: SimPort, p_key: int) -> bool:
 
 
 def shares_p_key(requester: SimPort, port: SimPort) -> bool:
-    """Return whether some P_Keys of the two tables match: equal bases, one of the two full (IBA 10.9.3)."""
+    """Return whether a P_Key of *requester* matches one of *port*: the same partition, and at least one of the two is
+    full (IBA 10.9.3)."""
     theirs = port.p_keys
     return any(key & 0x7FFF and match_in_table(key, theirs) is not None for key in requester.p_keys)

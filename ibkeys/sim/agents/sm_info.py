@@ -1,4 +1,4 @@
-"""SMInfo: the answer of a node's subnet manager, and its control by another one (IBA 14.4.1)."""
+"""SMInfo of a node's subnet manager: the answer to a Get, and its control by another subnet manager (IBA 14.4.1)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ibkeys.sim.nodes import SimSubnetManager
 
 
 def _manager(request: AgentRequest) -> SimSubnetManager:
-    """Return the subnet manager at the port, which alone answers SMInfo. Raises Refused if none runs there."""
+    """Return the subnet manager at the port of the request. Raises SmpRefused if none runs there."""
     sm = request.node.sm
     if sm is None or sm.port is not request.port:
         raise SmpRefused(Drop.NO_SM)
@@ -21,7 +21,7 @@ def _manager(request: AgentRequest) -> SimSubnetManager:
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return the SMInfo of the subnet manager at the port."""
+    """Return the answer to a Get(SMInfo). Raises SmpRefused if no subnet manager runs at the port."""
     sm = _manager(request)
     if request.modifier:
         raise SmpRefused(INVALID)
@@ -36,7 +36,7 @@ def get(request: AgentRequest) -> SmpAnswer:
     return OK, info.raw
 
 
-#                 AttributeModifier -> state before, state after (IBA 14.4.1)
+# AttributeModifier -> the states in which it is valid, and the state after it, None for no change (IBA 14.4.1).
 _SM_CONTROL: Final = {
     1: ((SMState.STANDBY,), SMState.MASTER),  # handover
     2: ((SMState.MASTER, SMState.STANDBY), None),  # acknowledge
@@ -47,7 +47,8 @@ _SM_CONTROL: Final = {
 
 
 def set_state(request: AgentRequest) -> SmpAnswer:
-    """Change the state of the subnet manager by the AttributeModifier of a Set."""
+    """Change the state of the subnet manager as the AttributeModifier of a Set requests, and return the answer. Raises
+    SmpRefused as `get`."""
     sm = _manager(request)
     before, after = _SM_CONTROL.get(request.modifier, ((), None))
     status = OK if sm.state in before else INVALID

@@ -1,7 +1,7 @@
 """The subnet management agent of every node: one table from (method, attribute) to the handler (IBA 14.2.5).
 
-A handler gets a `AgentRequest` and returns (status, 64 bytes). `answer` calls it after the M_Key check of the port that
-the SMP arrived on; the route and the reply are made by `ibkeys.sim.mad_carrier`.
+A handler gets an `AgentRequest` and returns the status and 64 bytes. `answer` calls it after the M_Key check of the
+port at which the SMP arrived. `ibkeys.sim.mad_carrier` finds the route and builds the reply.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def _set_switch_info(request: AgentRequest) -> SmpAnswer:
         status = INVALID
     for row in STORED_BY_SWITCHES:
         row.copy(data, info)
-    if requested.port_state_change:  # a written 1 clears it, a written 0 leaves it
+    if requested.port_state_change:  # A 1 in a Set clears the bit, a 0 changes nothing.
         SwitchInfo.port_state_change.patch(info, 0)
     if request.node.ports[0].capability_mask & CapabilityMask.IS_MULTICAST_FDB_TOP_SUPPORTED:
         SwitchInfo.multicast_fdb_top.copy(data, info)
@@ -75,16 +75,16 @@ _LOCAL_PORT_NUM: Final = PortInfo.local_port_num.byte
 
 def _port_info_bytes(request: AgentRequest, port: SimPort, key_hidden: bool) -> bytes:
     info = bytearray(port.info)
-    info[_LOCAL_PORT_NUM] = request.ingress  # the port the SMP came in by, not the port in the modifier
+    info[_LOCAL_PORT_NUM] = request.ingress  # the port at which the SMP arrived, not the port in the modifier
     if key_hidden:
         info[KEY] = bytes(8)
     return bytes(info)
 
 
 def _check_other_port(request: AgentRequest, port: SimPort) -> int | None:
-    """Return the result of the M_Key check of *port* if it is another port of a CA than the ingress port; else None.
+    """Check the M_Key of *port* too, if it is another port of a CA or router than the ingress port.
 
-    Raises Refused for a wrong key.
+    Returns the verdict; None if it is the ingress port, or the node is a switch. Raises SmpRefused for a wrong key.
     """
     if request.node.is_switch or port.number == request.ingress:
         return None
@@ -104,20 +104,23 @@ def _get_port_info(request: AgentRequest) -> SmpAnswer:
 def _set_port_info(request: AgentRequest) -> SmpAnswer:
     port = request.named_port()
     if _check_other_port(request, port) is not None:
-        return OK, _port_info_bytes(request, port, False)  # another port of a CA is not set, only returned (qib, hfi1)
+        return OK, _port_info_bytes(
+            request, port, False
+        )  # A Set does not change another port of a CA, but is answered with its values (qib, hfi1).
     valid = portinfo.apply(port, request.data, request.traps)
     answer_info = bytearray(_port_info_bytes(request, port, False))
     if port.is_end_port:
-        PortInfo.client_reregister.copy(request.data, answer_info)  # it is echoed and not stored
+        PortInfo.client_reregister.copy(request.data, answer_info)  # ClientReregister is echoed, and not stored.
     return OK if valid else INVALID, bytes(answer_info)
 
 
 def _p_key_target(request: AgentRequest) -> tuple[SimPort, int]:
-    """Return (port, block). Refused when there is no such table or block (IBA 14.2.5.7)."""
+    """Return the port and the number of the block. Raises SmpRefused if there is no such table or block (IBA
+    14.2.5.7)."""
     number, block = request.modifier >> 16, request.modifier & 0xFFFF
     node = request.node
     if not node.is_switch:
-        number = request.ingress  # a CA or router does not look at the port of the modifier
+        number = request.ingress  # A CA or router ignores the port in the modifier.
     if number > node.num_ports or block * P_KEYS_PER_BLOCK >= node.ports[number].p_key_capacity:
         raise SmpRefused(INVALID)
     return node.ports[number], block
@@ -147,7 +150,7 @@ def _set_guid_info(request: AgentRequest) -> SmpAnswer:
     written = GUIDInfo(request.data).guids
     for place in range(GUIDS_PER_BLOCK):
         index = first + place
-        if 0 < index < port.info[GUID_CAP_BYTE]:  # entry 0 is the port GUID and read-only
+        if 0 < index < port.info[GUID_CAP_BYTE]:  # Entry 0 is the port GUID, which is read-only.
             if port.guids is None:
                 port.guids = {}
             port.guids[index] = written[place]
@@ -156,7 +159,8 @@ def _set_guid_info(request: AgentRequest) -> SmpAnswer:
 
 
 def _get_virtualization(request: AgentRequest) -> SmpAnswer:
-    """Return VirtualizationInfo. No query for the virtual ports themselves is publicly known, so there is no more."""
+    """Return VirtualizationInfo. Raises SmpRefused for a port without the attribute, and for a modifier other than
+    0."""
     info = request.port.virtualization
     if info is None or request.modifier:
         raise SmpRefused(BAD_ATTRIBUTE if info is None else INVALID)
@@ -164,7 +168,8 @@ def _get_virtualization(request: AgentRequest) -> SmpAnswer:
 
 
 def _start_of_routes(request: AgentRequest) -> int:
-    """Return the first LID of a block of the forwarding table. Refused when there is no such table or block."""
+    """Return the first LID in the requested block of the forwarding table. Raises SmpRefused if there is no such table
+    or block."""
     start = BLOCK_SIZE * request.modifier
     if start >= SwitchInfo.linear_fdb_cap.decode(request.switch_info()):
         raise SmpRefused(INVALID)
@@ -217,14 +222,14 @@ _HEAD: Final = at.reader(
     CommonHeader.class_version, CommonHeader.method, CommonHeader.attribute_id, CommonHeader.attribute_modifier
 )
 _CHECKED: Final = frozenset(map(int, (Method.GET, Method.SET, Method.TRAP_REPRESS)))
-"""The methods that the M_Key guards (IBA 14.2.4)."""
+"""The methods for which the M_Key is checked (IBA 14.2.4)."""
 _NOT_ANSWERED: Final = frozenset(map(int, (Method.SEND, Method.TRAP, Method.REPORT, Method.TRAP_REPRESS)))
 
 
 def answer(node: SimNode, ingress: int, mad: bytes, traps: Traps) -> SmpAnswer | Drop:
     """Return the status and attribute with which *node* answers the SMP *mad*, or the reason why it does not answer.
 
-    Order as in the Linux software SMAs: class version, M_Key, method, attribute.
+    The checks are in the order of the Linux software SMAs: class version, M_Key, method, attribute.
     """
     class_version, method, attribute, modifier = _HEAD.unpack_from(mad)
     if class_version != 1:
@@ -236,7 +241,9 @@ def answer(node: SimNode, ingress: int, mad: bytes, traps: Traps) -> SmpAnswer |
             other = modifier & 0x7FFF_FFFF
             names_other = not node.is_switch and 0 < other <= node.num_ports and other != ingress
             if attribute == AttributeID.PORT_INFO and names_other:
-                mkey_check.check(node.ports[other], mad, traps)  # counted there too when it fails there as well (qib)
+                mkey_check.check(
+                    node.ports[other], mad, traps
+                )  # If its M_Key is wrong too, that port also counts it (qib).
             return Drop.M_KEY
     handlers = _HANDLERS.get(method)
     if handlers is None:

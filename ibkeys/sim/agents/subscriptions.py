@@ -1,9 +1,9 @@
-"""Subscriptions to traps, and the Reports to subscribers, by the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
+"""Subscriptions to traps, and Reports to the subscribers, by the rules of OpenSM's SA (IBA 13.4.8 to 13.4.11).
 
-Source: osm_sa_informinfo.c, osm_inform.c. OpenSM requires an SM_Key for traps 256 to 259 only where they are named by
-number: it accepts a wildcard from an untrusted requester and sends it all of them. ``refuses_wildcards`` is for an SA
-that does not. A Report is sent again until a ReportResp comes, as the kernel under OpenSM does with OpenSM's default
-options.
+Source: osm_sa_informinfo.c, osm_inform.c. OpenSM requires an SM_Key for a subscription to one of the traps 256 to 259
+by its number. It accepts a subscription to all traps (a wildcard) from an untrusted requester, and then sends these
+traps too; with ``refuses_wildcards`` the SA refuses that. A Report is sent again until a ReportResp comes, as the
+kernel under OpenSM does with OpenSM's default options.
 """
 
 from __future__ import annotations
@@ -22,14 +22,15 @@ from ibkeys.sim.nodes import SimPort
 
 REPORT_AGAIN_AFTER: Final = 0.2
 REPORT_RETRIES: Final = 3
-"""OpenSM's transaction_timeout, in seconds, and transaction_retries."""
+"""OpenSM's options transaction_timeout (in seconds) and transaction_retries, by default."""
 _FIRST_ID: Final = 0x0000_0002_02DA_B001
-"""TransactionIDs of OpenSM begin so; the upper half is the agent that its kernel gave it."""
+"""The first TransactionID of OpenSM; its upper half is the number of the agent in its kernel."""
 
 
 @dataclass(slots=True)
 class _OpenReport:
-    """A Report that waits for the response of *subscriber*, and when it is sent again."""
+    """A Report that waits for the response of ``subscriber``. ``due``: the time at which it is sent again;
+    ``retries_left``: how often it may be sent again."""
 
     subscriber: SimPort
     mad: bytes
@@ -38,7 +39,7 @@ class _OpenReport:
 
 
 class Subscriptions:
-    """The subscriptions of one SA, at the port *home*. Every method that sends returns (port, MAD) of each."""
+    """The subscriptions of the SA at the port *home*. *source*: shows the ports of the subnet."""
 
     def __init__(self, home: SimPort, source: RecordSource) -> None:
         self.refuses_wildcards = False
@@ -52,11 +53,11 @@ class Subscriptions:
         return len(self._subscriptions)
 
     def set(self, info: InformInfo, requester: SimPort, trusted: bool) -> int:
-        """Execute Set(InformInfo) of *requester*, and return the status."""
+        """Execute a Set(InformInfo) of *requester*, and return the status. *trusted*: it has the SM_Key."""
         if info.subscribe > 1:
             return SaStatus.REQUEST_INVALID
         subscription = requester, info.replace(subscribe=1, resp_time_value=0)
-        if not info.subscribe:  # the QPN has to be that of the subscription
+        if not info.subscribe:  # It ends only with the QPN of the subscription.
             if subscription not in self._subscriptions:
                 return SaStatus.REQUEST_INVALID
             self._subscriptions.remove(subscription)
@@ -67,14 +68,14 @@ class Subscriptions:
         subscription = (
             requester,
             subscription[1].replace(qpn=GSI_QP),
-        )  # the QP of the MAD counts, not the one in the InformInfo
+        )  # The QP of the MAD counts, not that in the InformInfo.
         if subscription not in self._subscriptions:
             self._subscriptions.append(subscription)
         return MadStatus.OK
 
     def _may_subscribe_to(self, requester: SimPort, info: InformInfo) -> bool:
-        """Return whether *requester* shares a P_Key with each port that *info* names; a GID has to be that of a
-        port."""
+        """Return whether *requester* shares a P_Key with each port that *info* names. A GID that no port has is
+        refused."""
         if info.gid:
             named = [port for port in self._source.end_ports(None) if port.gid == info.gid]
             return bool(named) and all(shares_p_key(requester, port) for port in named)
@@ -84,9 +85,9 @@ class Subscriptions:
         return all(shares_p_key(requester, port) for port in self._source.end_ports(None) if port.lid in lids)
 
     def make_reports(self, notice: Notice, issuer: SimPort, now: float) -> list[tuple[SimPort, bytes]]:
-        """Return the Reports of a trap from *issuer*.
+        """Return the Reports of a trap from *issuer*, each as (port of the subscriber, MAD).
 
-        A subscription that names a LID, and whose port shares no P_Key with the issuer any more, is deleted.
+        A subscription that names LIDs is deleted if the subscriber no longer shares a P_Key with the issuer.
         """
         reports = []
         for entry in list(self._subscriptions):
@@ -109,7 +110,8 @@ class Subscriptions:
         return mad
 
     def acknowledge(self, mad: bytes, sender: SimPort) -> None:
-        """Process a ReportResp, which must have the whole TransactionID of the Report."""
+        """Process the ReportResp *mad*. It must have the whole TransactionID of a Report to *sender*; others are
+        ignored."""
         number = int.from_bytes(mad[at.TRANSACTION_ID])
         report = self._open_reports.get(number)
         if report is not None and report.subscriber is sender:
@@ -117,11 +119,12 @@ class Subscriptions:
             self._home.record("report-acknowledged", by=str(sender))
 
     def next_timer(self) -> float | None:
-        """Return the time at which `resend` has something to do, None when every Report is acknowledged."""
+        """Return the time at which `resend` is due; None if every Report is acknowledged."""
         return min((report.due for report in self._open_reports.values()), default=None)
 
     def resend(self, now: float) -> Iterator[tuple[SimPort, bytes]]:
-        """Yield each Report that was not acknowledged in time, until all retries are used."""
+        """Yield the Reports to send again at *now*, as (port of the subscriber, MAD). A Report without retries left is
+        given up."""
         for number, report in list(self._open_reports.items()):
             if report.due > now:
                 continue
@@ -135,7 +138,8 @@ class Subscriptions:
 
 
 def _matches(info: InformInfo, notice: Notice, issuer: SimPort) -> bool:
-    """Return whether a subscription matches this trap (osm_inform.c: match_notice_to_inf_rec), apart from P_Keys."""
+    """Return whether the subscription *info* matches a trap from *issuer*, without regard to P_Keys (osm_inform.c:
+    match_notice_to_inf_rec)."""
     if info.gid:
         if info.gid != issuer.gid:
             return False

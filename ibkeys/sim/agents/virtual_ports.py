@@ -1,4 +1,5 @@
-"""Whether a simulated port has virtual ports. They have no other state, because no query for them is publicly known."""
+"""Virtual ports of a simulated port. Only VirtualizationInfo is simulated: no query for their state is publicly
+known."""
 
 from __future__ import annotations
 
@@ -9,8 +10,8 @@ from ibkeys.sim.nodes import SimPort
 
 
 def place(port: SimPort, info: VirtualizationInfo | None) -> None:
-    """Set IsVirtualizationSupported of a CA port, and let it answer *info*; None: it does not know
-    VirtualizationInfo."""
+    """Set IsVirtualizationSupported of a CA port, and let it answer *info* to Get(VirtualizationInfo); None: it refuses
+    the attribute as unknown."""
     port.capability_mask |= CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED
     _set_capability_bit(port, CapabilityMask2.IS_VIRTUALIZATION_SUPPORTED)
     port.virtualization = None if info is None else info.raw
@@ -18,7 +19,7 @@ def place(port: SimPort, info: VirtualizationInfo | None) -> None:
 
 
 def remove(port: SimPort) -> None:
-    """Clear IsVirtualizationSupported of a port."""
+    """Clear IsVirtualizationSupported of a port, which then does not know VirtualizationInfo either."""
     _set_capability_bit(port, 0)
     port.virtualization = None
     port.touch()

@@ -1,1 +1,2 @@
-"""Cables and power: the effect on links and nodes when they are plugged, pulled, or switched off and on."""
+"""Cables and power: what happens to links and nodes when a cable is plugged or pulled, or a node is switched off and
+on."""

@@ -1,4 +1,4 @@
-"""The routes that a simulated subnet starts with: min-hop over its first cabling, until others are set."""
+"""The routes with which a simulated subnet starts: shortest paths over its first cabling, until an SM sets others."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from ibkeys.sim.nodes import SimNode, SimPort
 
 
 class FirstRoutes:
-    """Computes the linear forwarding table of a switch. Equal for equal net files.
+    """Computes the linear forwarding tables of switches. Equal net files have equal tables.
 
-    The destinations behind each switch are spread over all shortest paths there, by LID. Many SMPs need the tables of
-    all switches, so their common part is computed once: the time for a table grows with the cables between switches and
-    with the runs of LIDs behind one switch, not with the LIDs.
+    The destinations behind a switch are spread by LID over all shortest paths to it. Many SMPs need the tables of all
+    switches, so their common part is computed only once. The time for one table grows with the number of cables between
+    switches, and with the number of runs of LIDs (see `_runs`), but not with the number of LIDs.
 
-    ``lids``: (end port, base LID, number of LIDs) as of the start. ``size``: entries of a table.
+    ``lids``: (end port, base LID, number of LIDs) at the start. ``size``: the number of entries of a table.
     """
 
     def __init__(self, nodes: Sequence[SimNode], lids: Sequence[tuple[SimPort, int, int]]) -> None:
@@ -24,7 +24,7 @@ class FirstRoutes:
         self._nodes = nodes
 
     def __call__(self, switch: SimNode) -> bytearray:
-        """Return the table of *switch*: the egress port by LID, 0 for its own, 255 for one that it cannot reach."""
+        """Return the table of *switch*: LID → egress port; 0 for its own LIDs, 255 for a LID that it cannot reach."""
         first_hops = self._first_hops(switch)
         table = bytearray(b"\xff" * self.size)
         for home, first, egresses in self._runs:
@@ -37,7 +37,8 @@ class FirstRoutes:
 
     @cached_property
     def _runs(self) -> list[tuple[int, int, bytearray]]:
-        """Runs of LIDs behind one switch: its index, the first LID, and the egress port of each at this switch."""
+        """Runs of consecutive LIDs behind one switch: the index of the switch, the first LID, and the egress port of
+        this switch for each LID."""
         runs: list[tuple[int, int, bytearray]] = []
         for port, base, count in self.lids:
             before = port if port.node.is_switch else port.first_peer
@@ -52,7 +53,8 @@ class FirstRoutes:
 
     @cached_property
     def _neighbours(self) -> dict[int, dict[int, int]]:
-        """Index of each switch → index of a neighbouring switch → the ports that lead there, bit n for port n."""
+        """Index of each switch → index of each neighbouring switch → the ports that lead to it, as bits: bit n for port
+        n."""
         neighbours: dict[int, dict[int, int]] = {}
         for node in self._nodes:
             if not node.is_switch:
@@ -65,7 +67,8 @@ class FirstRoutes:
         return neighbours
 
     def _first_hops(self, switch: SimNode) -> dict[int, int]:
-        """Return for each reachable switch the ports of *switch* at which a shortest path to it begins, as bits."""
+        """Return the index of each reachable switch → the ports of *switch* at which a shortest path to it begins, as
+        bits. The value of *switch* itself is 0."""
         neighbours = self._neighbours
         first_ports = {switch.index: 0}
         level = neighbours[switch.index]
@@ -82,12 +85,13 @@ class FirstRoutes:
 
 @cache
 def _ports_of(bits: int) -> bytes:
-    """Return the numbers of the ports. Cached, because nearly all destinations have the same few sets."""
+    """Return the port numbers in *bits*. The results are cached, because nearly all destinations have one of a few
+    sets."""
     return bytes(number for number in range(bits.bit_length()) if bits >> number & 1)
 
 
 def _ports_of_lids(ports: bytes, first: int, count: int) -> bytes:
-    """Return the port for each of *count* LIDs from *first* on: that of LID n is number n modulo the number of
-    ports."""
+    """Return the egress port for each of *count* LIDs from *first* on: for LID n the port at place n modulo
+    len(*ports*) of *ports*."""
     skipped = first % len(ports)
     return (ports * ((skipped + count) // len(ports) + 1))[skipped : skipped + count]

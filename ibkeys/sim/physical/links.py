@@ -1,6 +1,6 @@
-"""Cables, plugged and pulled by commands, and the state of a link at both ends: port states, width and speed.
+"""Plugging and pulling cables, and the state of a link at both ends: port states, width and speed.
 
-A pulled cable remembers its other end. A switch sends a trap when a link changes.
+A switch sends a trap when the state of a link changes.
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ _SLEEP: Final = int(PortPhysicalState.SLEEP)
 
 
 class Cables:
-    """Plugs and pulls cables; *traps* reports it to the SM. ``unplugged``: the former other end of a port's cable."""
+    """Plugs and pulls cables. *traps*: sends the traps of switches. ``unplugged``: port → the port at the other end of
+    the cable that was pulled out of it last."""
 
     def __init__(self, traps: Traps) -> None:
         self.unplugged: dict[SimPort, SimPort] = {}
         self._traps = traps
 
     def unplug(self, port: SimPort) -> SimPort | None:
-        """Pull the cable out of *port*: both ends fall to Down. Returns the other end. Raises UsageError."""
+        """Pull the cable out of *port*: both ends fall to Down. Returns the port at its other end, None without a
+        cable. Raises UsageError for port 0 of a switch."""
         _refuse_port_0(port)
         peer = port.peer
         if peer is not None:
@@ -40,7 +42,8 @@ class Cables:
         return peer
 
     def plug(self, port: SimPort, peer: SimPort) -> None:
-        """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
+        """Put a cable between two ports; the link comes up to Initialize. Raises UsageError if a port has a cable
+        already, or is port 0 of a switch."""
         for end in (port, peer):
             _refuse_port_0(end)
         for end in (port, peer):
@@ -59,11 +62,11 @@ def _refuse_port_0(port: SimPort) -> None:
 
 
 def negotiate(port: SimPort, peer: SimPort) -> None:
-    """Write the active width and speed: the best that both ends have enabled (IBA 14.2.5.6)."""
+    """Write the active width and speed of both ends: the best that both have enabled (IBA 14.2.5.6)."""
     ends = port.info, peer.info
     a, b = (PortInfo(bytes(info)) for info in ends)
     above_ndr = all(SpeedsAboveNdr.link_speed_ext_enabled2.decode(info) & _XDR for info in ends)
-    # Two ends with nothing in common would stay down; here they fall back to 1x SDR, as every port can.
+    # A real link between ends with nothing in common would stay down; here it runs at 1x SDR, which every port can.
     width = _best(a.link_width_enabled & b.link_width_enabled, (8, 4, 2, 16)) or 1
     speed = _best(a.link_speed_enabled & b.link_speed_enabled, (4, 2)) or 1
     extended = _best(a.link_speed_ext_enabled & b.link_speed_ext_enabled, (8, 4, 2, 1))
@@ -79,7 +82,8 @@ def _best(common: int, order: tuple[int, ...]) -> int:
 
 
 def bring_up(port: SimPort, traps: Traps) -> None:
-    """Bring the link to Initialize/LinkUp unless there is no cable or an end is disabled or asleep."""
+    """Bring both ends of the link of *port* to Initialize/LinkUp, unless there is no cable, or an end is disabled or
+    asleep."""
     peer = port.peer
     if peer is None or {port.physical_state, peer.physical_state} & {_DISABLED, _SLEEP}:
         return
@@ -89,7 +93,8 @@ def bring_up(port: SimPort, traps: Traps) -> None:
 
 
 def take_down(port: SimPort, traps: Traps, own_state: int = _POLLING) -> None:
-    """Let both ends fall to Down; *port* gets *own_state*, the other end polls unless it was disabled or asleep."""
+    """Let both ends of the link of *port* fall to Down. *own_state*: the PortPhysicalState of *port* then; that of the
+    other end is `state_without_link`."""
     peer = port.peer
     was_up = port.state != PortState.DOWN
     port.set_states(PortState.DOWN, own_state)
@@ -103,13 +108,13 @@ def take_down(port: SimPort, traps: Traps, own_state: int = _POLLING) -> None:
 
 
 def state_without_link(port: SimPort) -> int:
-    """Return the PortPhysicalState of *port* when its link falls: it polls unless it was disabled or asleep."""
+    """Return the PortPhysicalState of *port* after its link falls: Polling, unless it is disabled or asleep already."""
     state = port.physical_state
     return state if state in (_DISABLED, _SLEEP) else _POLLING
 
 
 def _record_change(port: SimPort, kind: str, traps: Traps) -> None:
-    """Record that the link of *port* went up or down; a switch latches it and sends trap 128."""
+    """Record the event *kind* of the link of *port*. A switch also sets PortStateChange and sends trap 128."""
     port.record(kind)
     node = port.node
     if node.switch_info is not None:

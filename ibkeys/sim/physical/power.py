@@ -1,4 +1,4 @@
-"""Power-cycling a node: volatile state returns to its power-up value, state in NV-RAM stays."""
+"""Switching a node off and on: state in NV-RAM stays, all other state returns to its value after power-up."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.physical import links
 from ibkeys.sim.traps import Traps
 
-# a bit that a Set writes at an external switch port -> the capability that the switch needs for it
+# A PortInfo bit that a Set writes at an external switch port, and the SwitchInfo capability that it needs.
 ENFORCEMENT: Final = (
     (PortInfo.partition_enforcement_inbound, SwitchInfo.inbound_enforcement_cap),
     (PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_enforcement_cap),
@@ -25,7 +25,7 @@ STORED_BY_SWITCHES: Final = (
     SwitchInfo.life_time_value,
     SwitchInfo.optimized_sl_to_vl_mapping_programming,
 )
-"""The fields that a switch stores from a Set unchanged, until it is reset."""
+"""The fields that a switch stores from a Set without a check. A reset sets them to 0."""
 
 _SUBNET_TIMEOUT: Final = 31
 _KEY: Final = (PortInfo.m_key, PortInfo.m_key_lease_period, PortInfo.m_key_protect_bits)
@@ -47,18 +47,18 @@ _LOST_BY_SWITCHES: Final = (SwitchInfo.linear_fdb_top, *STORED_BY_SWITCHES, Swit
 def reset(node: SimNode, traps: Traps, p_key: int = DEFAULT_FULL) -> None:
     """Reset *node*: its links fall and train again up to Initialize, at both ends.
 
-    End ports lose LID, LMC, MasterSMLID, GIDPrefix, SubnetTimeOut, further GUIDs and violation counts; their M_Key with
-    ProtectBits and lease unless IsMKeyNVRAM (IBA 14.2.4), their P_Keys unless IsPKeyNVRAM (IBA 10.9.2: one entry is
-    left, 0xFFFF or 0x7FFF: *p_key*). A switch loses its forwarding tables and partition enforcement too; its port 0
-    decides for all its ports. Counters of the PMA return to 0. Enabled speeds and widths stay: here they are the
-    cable's. A subnet manager on the node was ended before.
+    End ports lose LID, LMC, MasterSMLID, GIDPrefix, SubnetTimeOut, further GUIDs and violation counts. Without
+    IsMKeyNVRAM they lose the M_Key with ProtectBits and lease (IBA 14.2.4). Without IsPKeyNVRAM the P_Key tables have
+    one entry then, *p_key*, which is 0xFFFF or 0x7FFF (IBA 10.9.2); the bit of a switch's port 0 is for all its ports.
+    A switch also loses its forwarding tables and partition enforcement. Counters of the PMA return to 0. Enabled speeds
+    and widths stay, because here they belong to the cable. The caller must have ended a subnet manager on the node.
     """
     for port in node.all_ports:
         _reset_port(port, traps, p_key)
     if node.switch_info is not None:
         for row in _LOST_BY_SWITCHES:
             row.patch(node.switch_info, 0)
-        SwitchInfo.port_state_change.patch(node.switch_info, 1)  # latched
+        SwitchInfo.port_state_change.patch(node.switch_info, 1)  # as after power-up
         node.routes = bytearray()
     node.tables = None
     node.touch()

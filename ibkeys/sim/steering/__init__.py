@@ -1,1 +1,1 @@
-"""Text commands for a simulated subnet: one line in, the result out."""
+"""Text commands for a simulated subnet: each is one line, and returns a text."""

@@ -1,5 +1,5 @@
-"""The control lines for classes with keys: give a port such a class or remove it, and choose between two assumptions
-about a class."""
+"""The commands classkey, which adds a class with a key to ports or removes it, and classrule, which chooses between two
+assumptions about a class."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ _ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violati
 
 
 def read_classkey(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that gives ports a class with its key, or removes the class. Raises LineError."""
+    """Parse the *words* after classkey; return the action that adds the class to the ports or removes it. Raises
+    LineError."""
     where, key_class, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
     key = ClassKey(0)
     values: dict[str, int] = {}
@@ -53,7 +54,7 @@ def read_classkey(words: Sequence[Token]) -> Callable[[Subnet], str]:
 
 
 def read_classrule(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that chooses one of two assumptions about a class. Raises LineError."""
+    """Parse the *words* after classrule; return the action that sets the rule of the class. Raises LineError."""
     key_class, rule = KEY_CLASSES[one_of(words[0], KEY_CLASSES)], one_of(words[1], class_keys.CHOICES)
     value = one_of(words[2], class_keys.CHOICES[rule], " or ")
 
@@ -66,7 +67,8 @@ def read_classrule(words: Sequence[Token]) -> Callable[[Subnet], str]:
 
 
 def _key_of(word: Token, text: str) -> ClassKey:
-    """Read a key of a simulated port. The message does not show it: it may be a real key, given by mistake."""
+    """Parse the key of a simulated port. Raises LineError, whose message does not show *text*: it may be a real key,
+    typed by mistake."""
     try:
         return ClassKey.parse(text)
     except EncodeError:
@@ -74,7 +76,8 @@ def _key_of(word: Token, text: str) -> ClassKey:
 
 
 def _end_ports(subnet: Subnet, where: Token) -> list[SimPort]:
-    """Return the end port that the word names, or all of a node. Raises UsageError, AddressError."""
+    """Return the end port that the word *where* names, or all end ports of the node that it names. Raises UsageError,
+    AddressError."""
     node, number = find(subnet, where)
     if number is None:
         return list(node.end_ports)

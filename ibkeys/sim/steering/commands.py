@@ -1,7 +1,6 @@
-"""Text commands for a simulated subnet: one line in, the result out.
+"""Text commands for a simulated subnet. `GRAMMAR` lists them.
 
-Each line is a command of `GRAMMAR`. A line is read as a whole before anything happens, so one with a mistake changes
-nothing. Answers never show a key.
+A line is parsed completely before anything happens, so a line with a mistake changes nothing. Answers never show a key.
 """
 
 from __future__ import annotations
@@ -80,7 +79,7 @@ Action = Callable[[Subnet], str]
 
 
 def execute(subnet: Subnet, line: str) -> str:
-    """Execute one line and return the answer: no, one or several lines, without a newline at the end.
+    """Execute one line and return the answer, which may be empty or have several lines, without a newline at its end.
 
     Raises UsageError for a line whose syntax is wrong or that cannot be executed, AddressError for an unknown node or
     port.
@@ -142,8 +141,8 @@ def _silent(words: Sequence[Token]) -> Action:
     def silence(subnet: Subnet) -> str:
         node = find_node(subnet, words[0])
         subnet.silence(node, on, forwards=not dead)
-        target = "answers" if not on else "is dead: nothing passes through it" if dead else "is silent"
-        return f"{node.description} {target}"
+        state = "answers" if not on else "is dead: nothing passes through it" if dead else "is silent"
+        return f"{node.description} {state}"
 
     return silence
 
@@ -167,8 +166,8 @@ def _nv_ram(words: Sequence[Token]) -> Action:
         node = find_node(subnet, words[0])
         for port in node.end_ports:
             subnet.software.set_capability(port, int(bit), on)
-        target = "M_Keys" if m_key else "P_Keys"
-        return f"{node.description}: {target} {'survive' if on else 'are lost in'} a reset"
+        keys = "M_Keys" if m_key else "P_Keys"
+        return f"{node.description}: {keys} {'survive' if on else 'are lost in'} a reset"
 
     return set_capability
 
@@ -235,7 +234,7 @@ def _seed(words: Sequence[Token]) -> Action:
 
 def _time(words: Sequence[Token]) -> Action:
     if not words[0].text.startswith("+"):
-        raise LineError("write time +SECONDS: time only goes on", words[0].column)
+        raise LineError("write time +SECONDS: the clock cannot be set back", words[0].column)
     seconds = to_seconds(words[0], words[0].text[1:])
 
     def pass_time(subnet: Subnet) -> str:
@@ -259,8 +258,8 @@ def _packet(words: Sequence[Token]) -> Action:
             raise LineError(f"{shortened(word.text)}: write pkey=, qkey= or expects=", word.column)
         if name in values:
             raise LineError(f"{name}= is given twice", word.column)
-        target, most = ("P_Key", 0xFFFF) if name == "pkey" else ("Q_Key", 0xFFFF_FFFF)
-        values[name] = to_number(word, text, target, most)
+        kind, most = ("P_Key", 0xFFFF) if name == "pkey" else ("Q_Key", 0xFFFF_FFFF)
+        values[name] = to_number(word, text, kind, most)
     if ("qkey" in values) != ("expects" in values):
         raise LineError(
             "qkey= (of the packet) and expects= (of the receiving QP) must be given together", words[0].column
@@ -294,7 +293,7 @@ def _help(words: Sequence[Token]) -> Action:
     return lambda subnet: GRAMMAR.rstrip("\n")
 
 
-# verb -> its syntax, fewest and most words after it, the function that reads them
+# The first word of a command -> its syntax, the fewest and most words after it, and the function that parses them.
 _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]]]] = {
     "link": ("link NODE[PORT] up|down, or link NODE[PORT] NODE[PORT]", 2, 2, _link),
     "silent": ("silent NODE on|off [--dead]", 2, 3, _silent),

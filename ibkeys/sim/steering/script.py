@@ -1,4 +1,4 @@
-"""Scripts of control lines, each with the time at which it is to be executed."""
+"""Scripts: commands for a simulated subnet, each with the time at which it is executed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from ibkeys.sim.steering.words import LineError, split_line, to_seconds
 
 
 class ScriptLine(NamedTuple):
-    """A line of a script: the time after its start, the number of the line in the text, the command."""
+    """A line of a script. ``at``: seconds after the start of the script; ``number``: its number in the text; ``text``:
+    the command."""
 
     at: float
     number: int
@@ -19,9 +20,9 @@ class ScriptLine(NamedTuple):
 
 
 class Script:
-    """Lines to be executed, each at its time after the start; ``@SECONDS`` before a command gives the time.
+    """Commands that are executed at their times after the start; ``@SECONDS`` before a command sets its time.
 
-    A line without a time follows at once after the line before it; lines of equal time keep their order.
+    A line without a time has the time of the line before it. Lines with equal times keep their order.
     """
 
     def __init__(self, lines: Sequence[ScriptLine] = ()) -> None:
@@ -30,7 +31,8 @@ class Script:
 
     @classmethod
     def parse(cls, text: str, path: str = "") -> Self:
-        """Read a script; every line is checked as far as it can be without a subnet. Raises FileFormatError."""
+        """Parse a script. The syntax of every line is checked, not whether its nodes exist. Raises FileFormatError;
+        *path*: the file in its message."""
         lines: list[ScriptLine] = []
         at = 0.0
         for number, raw in enumerate(text.splitlines(), 1):
@@ -50,7 +52,7 @@ class Script:
         return cls(lines)
 
     def due(self, now: float) -> list[ScriptLine]:
-        """Return the lines whose time has come *now* seconds after the start, each once, in order."""
+        """Return the lines that are due *now* seconds after the start and were not returned before, in order."""
         first = self._next
         while self._next < len(self.lines) and self.lines[self._next].at <= now:
             self._next += 1
@@ -58,5 +60,5 @@ class Script:
 
     @property
     def next_time(self) -> float | None:
-        """Seconds after the start at which the next line is due, None when all are done."""
+        """The time of the next line in seconds after the start; None if all lines were returned."""
         return self.lines[self._next].at if self._next < len(self.lines) else None

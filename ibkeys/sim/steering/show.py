@@ -1,4 +1,4 @@
-"""A port and an event as text. No line shows a key."""
+"""Nodes, ports and events as text. No line shows a key."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ibkeys.sim.steering.virtual_ports import describe_virtual_ports
 
 
 def node_lines(node: SimNode) -> list[str]:
-    """Return a node and each of its ports as lines."""
+    """Return one line about *node*, and one about each of its ports."""
     kind = "switch" if node.is_switch else "router" if node.node_type == 3 else "ca"
     state = ("", ", silent", ", dead")[node.silent] + (", runs an SM" if node.sm is not None else "")
     ports = counted(node.num_ports, "port")
@@ -33,7 +33,7 @@ def _summary(port: SimPort) -> str:
 
 
 def port_lines(port: SimPort) -> list[str]:
-    """Return all values of a port as lines."""
+    """Return the state of *port* as lines. An M_Key lease that has run out is applied first."""
     mkey_check.expire(port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]
@@ -64,7 +64,7 @@ def port_lines(port: SimPort) -> list[str]:
 
 
 def _class_lines(port: SimPort) -> list[str]:
-    """Return a line for each class with a key of its own that the port has."""
+    """Return a line for each management class with a key of its own at *port*."""
     lines = []
     for mgmt_class, agent in sorted((port.class_agents or {}).items()):
         class_keys.expire(port, agent)
@@ -82,11 +82,11 @@ def _timer(port: SimPort, deadline: float | None) -> str:
 
 
 _HEX: Final = {"p_key": 4, "q_key": 8, "method": 2, "attribute": 4}
-"""The number of hexadecimal digits to print for the values of a packet in an event."""
+"""The values of events that are printed in hexadecimal, with the number of digits."""
 
 
 def event_line(event: SimEvent) -> str:
-    """Return an event as a line: time, kind, place, and the rest as name=value."""
+    """Return an event as one line: time, kind, node and port, then each further value as name=value."""
     words = [f"{event.time:.3f} {event.kind} {event.node} port {event.port}"]
     words += [f"{name}={_detail(name, value)}" for name, value in event.detail.items()]
     return " ".join(words)

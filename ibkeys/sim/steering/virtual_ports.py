@@ -1,4 +1,4 @@
-"""The control line about virtual ports: whether a port has them, and how many."""
+"""The command vports: whether a port has virtual ports, and how many."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from ibkeys.sim.subnet import Subnet
 
 VPORTS_USAGE: Final = "vports NODE[PORT] on|off|none [possible=N] [top=N]"
 _NUMBERS: Final = {"possible": 127, "top": 3}
-"""The values about virtual ports that a line may set, with their defaults."""
+"""The values that the command may set, with their defaults."""
 
 
 def read_vports(words: Sequence[Token]) -> Callable[[Subnet], str]:
-    """Read a line that gives ports virtual ports, or removes them. Raises LineError."""
+    """Parse the *words* after vports; return the action that sets or removes the virtual ports. Raises LineError."""
     where, state = words[0], one_of(words[1], ("on", "off", "none"))
     numbers = dict(_NUMBERS)
     for word in words[2:]:
@@ -45,7 +45,7 @@ def read_vports(words: Sequence[Token]) -> Callable[[Subnet], str]:
 
 
 def describe_virtual_ports(port: SimPort) -> str:
-    """Return whether a port has virtual ports, and how many it may have."""
+    """Return in words whether *port* has virtual ports, and how many it may have."""
     if port.virtualization is None:
         return "none"
     info = VirtualizationInfo(port.virtualization)
@@ -55,7 +55,8 @@ def describe_virtual_ports(port: SimPort) -> str:
 
 
 def _ca_ports(subnet: Subnet, where: Token) -> list[SimPort]:
-    """Return the CA port that the word names, or all of a CA. Raises UsageError, AddressError."""
+    """Return the CA port that the word *where* names, or all ports of the CA that it names. Raises UsageError,
+    AddressError."""
     node, number = find(subnet, where)
     if node.node_type != NodeType.CA:
         raise UsageError(f"{node.description} is no CA: switches and routers have no virtual ports")

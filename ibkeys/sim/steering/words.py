@@ -1,4 +1,4 @@
-"""The words of a control line: numbers, shares, times, and the nodes and ports that they name."""
+"""Parsing the words of a command: numbers, percentages, times, nodes and ports."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class LineError(UsageError):
 
 
 def split_line(line: str) -> list[Token]:
-    """Return the words of a line up to its comment. Raises LineError, as all that reads words here does."""
+    """Return the words of a line up to its comment. Raises LineError for a quote that is not closed."""
     if line.count('"') % 2:
         raise LineError("a double quote is not closed", line.rindex('"') + 1)
     tokens, at = [], 0
@@ -55,8 +55,8 @@ def split_line(line: str) -> list[Token]:
 
 
 def one_of(token: Token, allowed: Collection[S], separator: str = ", ") -> S:
-    """Return the word of *allowed* that equals a token; *between* joins them in the message. Raises LineError for
-    another word."""
+    """Return the word of *allowed* that equals *token*. Raises LineError for another word; *separator* stands between
+    the allowed words in the message."""
     for each in allowed:
         if each == token.text:
             return each
@@ -64,12 +64,13 @@ def one_of(token: Token, allowed: Collection[S], separator: str = ", ") -> S:
 
 
 def is_first(token: Token, first: str, second: str) -> bool:
-    """Return whether the word is *first*. Raises LineError if it is neither *first* nor *second*."""
+    """Return True if the word is *first*, False if it is *second*. Raises LineError for another word."""
     return one_of(token, (first, second), " or ") == first
 
 
 def to_number(token: Token, text: str, what: str, highest: int) -> int:
-    """Return the number in *text*, decimal or 0x; *what* names its meaning in the message. Raises LineError."""
+    """Return the number in *text*, decimal or 0x, from 0 to *highest*. Raises LineError, whose message calls the number
+    *what*. *token*: the word with *text*, for the column."""
     try:
         value = int(text, 16) if text[:2].lower() == "0x" else int(text)
     except ValueError:
@@ -82,12 +83,12 @@ def to_number(token: Token, text: str, what: str, highest: int) -> int:
 
 
 def to_share(token: Token) -> float:
-    """Return a percentage as a share from 0 to 1."""
+    """Return the percentage in *token*, with or without %, as a share from 0 to 1. Raises LineError."""
     return _to_float(token, token.text.removesuffix("%"), 100, "percentage from 0 to 100") / 100
 
 
 def to_seconds(token: Token, text: str) -> float:
-    """Return the seconds in *text*, all of the word or a part of it."""
+    """Return the number of seconds in *text*, which is *token* or a part of it. Raises LineError."""
     return _to_float(token, text, _MOST_SECONDS, "number of seconds")
 
 
@@ -107,13 +108,16 @@ def unquoted(token: Token) -> str:
 
 
 def find(subnet: Subnet, token: Token) -> tuple[SimNode, int | None]:
-    """Return the node, and the port number when the word names one. Raises AddressError."""
+    """Return the node that the word names, and the number of the port, None if it names none. The port may not exist.
+
+    Raises AddressError for an unknown node, LineError for a word that is no name.
+    """
     found = _PLACE.fullmatch(token.text)
     if found is None:
         raise LineError(f'{shortened(token.text)}: write NODE[PORT] or "NODE"[PORT]', token.column)
     if found["quoted"] is None and found["colon"] is not None:
         try:
-            return subnet.node(token.text), None  # a node whose name ends in a colon and a number
+            return subnet.node(token.text), None  # The name of the node ends in a colon and a number.
         except AddressError:
             pass
     name = found["quoted"] if found["quoted"] is not None else found["plain"]
@@ -122,7 +126,7 @@ def find(subnet: Subnet, token: Token) -> tuple[SimNode, int | None]:
 
 
 def find_node(subnet: Subnet, token: Token) -> SimNode:
-    """Return the node of a word that names no port. Raises UsageError, AddressError."""
+    """Return the node that the word names. Raises UsageError if it names a port, AddressError for an unknown node."""
     node, number = find(subnet, token)
     if number is not None:
         raise UsageError(f"{token.text}: this command is about a whole node; omit the port number")
@@ -130,7 +134,8 @@ def find_node(subnet: Subnet, token: Token) -> SimNode:
 
 
 def find_port(subnet: Subnet, token: Token) -> SimPort:
-    """Return the port that the word names. Raises UsageError, AddressError."""
+    """Return the port that the word names. Raises UsageError if it names a node only, AddressError for an unknown node
+    or port."""
     node, number = find(subnet, token)
     if number is None:
         raise UsageError(f"{token.text}: which port? Write {token.text}[1]")
@@ -138,7 +143,8 @@ def find_port(subnet: Subnet, token: Token) -> SimPort:
 
 
 def find_end_port(subnet: Subnet, token: Token) -> SimPort:
-    """Return the end port that the word names, for a node its attached port. Raises UsageError, AddressError."""
+    """Return the end port that the word names; for a node its default port (`Subnet.attach_port`). Raises UsageError if
+    the port is not an end port, AddressError for an unknown node or port."""
     node, number = find(subnet, token)
     port = subnet.attach_port(node) if number is None else subnet.port(node, number)
     if not port.is_end_port:
