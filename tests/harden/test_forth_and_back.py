@@ -117,7 +117,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path)
     instance = SimpleNamespace(name="OpenSM", process=None, files={}, faulty_policy="")
     master = SimpleNamespace(instance=instance, machine=THIS, verify_process=lambda advice: None)
-    seen = SimpleNamespace(manager=None, master=master, others=list)
+    seen = SimpleNamespace(manager=None, master=master, non_masters=list)
 
     def look_at_all(writer: ChangeWriter, *given: Any, **named: Any) -> Any:
         return SimpleNamespace(topology=writer.fabric.sweep(), targets={})

@@ -125,7 +125,7 @@ class _ShownHardening(ShownChange):
 
         say = partial(exits.warn, kind="now")
         make(self.fabric, self.writer.consent, self.request, self.plan, given_options(), say)
-        self.found = self.audit.run(self.fabric)
+        self.audit_report = self.audit.run(self.fabric)
 
     def report(self, applied: bool) -> int:
         """Write the audit and the remaining findings, and return the exit code."""
@@ -136,16 +136,16 @@ class _ShownHardening(ShownChange):
             self._write_table(remaining)
         if self.consent.dry_run:
             return exits.SAYS_NO if self.plan.pending else exits.DONE
-        if self.plan.unmade or not self.found.coverage.is_complete:
+        if self.plan.unmade or not self.audit_report.coverage.is_complete:
             return exits.NOT_COMPLETED
-        return exits.SAYS_NO if self.found.fails_at(self.audit.goal.fail_on) else exits.DONE
+        return exits.SAYS_NO if self.audit_report.fails_at(self.audit.goal.fail_on) else exits.DONE
 
     def _remaining(self) -> list[RemainingFinding]:
         from ibkeys.harden.findings import remaining_findings
         from ibkeys.harden.hardening import STEPS
 
         steps = [step.name for step in STEPS if step.is_asked_for(self.request)]
-        return remaining_findings(self.found, self.audit.goal.fail_on, steps)
+        return remaining_findings(self.audit_report, self.audit.goal.fail_on, steps)
 
     def _document(self, applied: bool, remaining: list[dict[str, Any]]) -> dict[str, Any]:
         return {
@@ -156,7 +156,7 @@ class _ShownHardening(ShownChange):
             "interlocks": [each.interlock for each in self.plan.objections],
             "unmade": list(self.plan.unmade),
             "left": remaining,
-            "audit": self.found.to_json(),
+            "audit": self.audit_report.to_json(),
         }
 
     def _write_table(self, remaining: list[RemainingFinding]) -> None:
@@ -166,7 +166,7 @@ class _ShownHardening(ShownChange):
             write("dry run: nothing was changed")
             return
         write("")
-        write_table_report(self.found, with_remedy=False, folded=sys.stdout.isatty())
+        write_table_report(self.audit_report, with_remedy=False, folded=sys.stdout.isatty())
         severity = self.audit.goal.fail_on
         write(f"\nremaining, {severity} or worse:" if remaining else f"\nno remaining finding is {severity} or worse")
         _show_remaining(remaining, write)
