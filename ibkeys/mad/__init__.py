@@ -1,1 +1,1 @@
-"""The wire: MAD and SMP headers and attribute layouts. Bytes in, objects out, no I/O."""
+"""MADs as bytes: their headers, the layouts of attributes and records, decoding and building. There is no I/O here."""

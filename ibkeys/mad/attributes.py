@@ -1,4 +1,4 @@
-"""The attributes of subnet management, as tables.
+"""The attributes of subnet management, and ClassPortInfo, as tables of fields.
 
 Source of every offset: IBA volume 1, the section named in each class; checked against libibmad's field table.
 """
@@ -31,8 +31,8 @@ class NodeDescription(Attribute):
 class NodeInfo(Attribute):
     """NodeInfo (IBA 14.2.5.3). AttributeModifier: 0.
 
-    On a CA or router PortGUID and LocalPortNum are those of the port the SMP arrived on; on a switch PortGUID is that
-    of port 0 and LocalPortNum the ingress port.
+    On a CA or router, PortGUID and LocalPortNum are those of the port at which the SMP arrived. On a switch, PortGUID
+    is that of port 0, and LocalPortNum is the port at which the SMP arrived.
     """
 
     name = "NodeInfo"
@@ -83,7 +83,7 @@ class SwitchInfo(Attribute):
 
 
 class GUIDInfo(Attribute):
-    """GUIDInfo (IBA 14.2.5.5). AttributeModifier: block of 8 GUIDs. Entry 0 of block 0 is read-only."""
+    """GUIDInfo (IBA 14.2.5.5). AttributeModifier: the number of a block of 8 GUIDs. Entry 0 of block 0 is read-only."""
 
     name = "GUIDInfo"
     attribute_id = AttributeID.GUID_INFO
@@ -91,9 +91,10 @@ class GUIDInfo(Attribute):
 
 
 class PortInfo(Attribute):
-    """PortInfo (IBA 14.2.5.6). AttributeModifier: port number; 0 on a CA is the port the SMP arrived on.
+    """PortInfo (IBA 14.2.5.6). AttributeModifier: the port number; on a CA, 0 is the port at which the SMP arrived.
 
-    Byte 56 holds speeds above NDR in newer devices (`SpeedsAboveNdr`); it has no row and so survives every `replace`.
+    Byte 56 has the speeds above NDR in newer devices (`SpeedsAboveNdr`). It has no row here, so `replace` never changes
+    it.
     """
 
     name = "PortInfo"
@@ -155,16 +156,16 @@ class PortInfo(Attribute):
 
 
 VIOLATION_COUNTERS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violations, PortInfo.q_key_violations)
-"""The number of packets that came with a wrong key. A Set of 0 clears one; any other value is ignored."""
+"""The fields that count packets with a wrong key. A Set with 0 clears a counter; any other value leaves it."""
 
 
 def counted_violations(info: PortInfo) -> dict[str, int]:
-    """Return the violation counters that are not 0, by name."""
+    """Return the violation counters of a PortInfo that are not 0, by field name."""
     return {row.attr: count for row in VIOLATION_COUNTERS if (count := row.decode(info.raw))}
 
 
 class SpeedsAboveNdr(Layout):
-    """The byte of a PortInfo that shows whether its link can run faster than NDR. Source: libibmad's field table."""
+    """The fields of a PortInfo for speeds above NDR, all in byte 56. Source: libibmad's field table."""
 
     size = PortInfo.size
     # fmt: off
@@ -178,8 +179,8 @@ class SpeedsAboveNdr(Layout):
 class PKeyTable(Attribute):
     """One block of P_KeyTable (IBA 14.2.5.7).
 
-    AttributeModifier: block in bits 15..0; on a switch the port in bits 31..16. A CA or router ignores the port and
-    answers for the port at which the SMP arrived.
+    AttributeModifier: the number of the block in bits 15..0, and on a switch the port in bits 31..16. A CA or router
+    ignores the port bits and answers for the port at which the SMP arrived.
     """
 
     name = "P_KeyTable"
@@ -188,7 +189,9 @@ class PKeyTable(Attribute):
 
 
 class LinearForwardingTable(Attribute):
-    """One block of LinearForwardingTable (IBA 14.2.5.10): the egress port for each of 64 LIDs. Modifier: block."""
+    """One block of LinearForwardingTable (IBA 14.2.5.10): the egress port for each of 64 LIDs. AttributeModifier: the
+    number of the block.
+    """
 
     name = "LinearForwardingTable"
     attribute_id = AttributeID.LINEAR_FORWARDING_TABLE
@@ -196,7 +199,7 @@ class LinearForwardingTable(Attribute):
 
 
 class SMInfo(Attribute):
-    """SMInfo (IBA 14.2.5.13). Answered by the subnet manager, not by the SMA."""
+    """SMInfo (IBA 14.2.5.13). The subnet manager of the port answers it, not the SMA. AttributeModifier: 0 in a Get."""
 
     name = "SMInfo"
     attribute_id = AttributeID.SM_INFO

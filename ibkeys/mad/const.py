@@ -9,11 +9,11 @@ from typing import Final
 MAD_SIZE: Final = 256
 """Every MAD has this many bytes (IBA 13.4.2)."""
 SMP_DATA_SIZE: Final = 64
-"""Attribute bytes in one SMP (IBA 14.2.1)."""
+"""The number of attribute bytes in one SMP (IBA 14.2.1)."""
 MAX_PORT: Final = 254
-"""The highest number of a port (IBA 14.2.5.3, NumPorts)."""
+"""The highest possible port number (IBA 14.2.5.3, NumPorts)."""
 MAX_HOPS: Final = 63
-"""Longest directed route: 64 path entries, the first of them unused (IBA 14.2.1.2)."""
+"""The most hops of a directed route, which has 64 path entries, the first of them unused (IBA 14.2.1.2)."""
 PERMISSIVE_LID: Final = 0xFFFF
 MAX_UNICAST_LID: Final = 0xBFFF
 P_KEYS_PER_BLOCK: Final = 32
@@ -24,17 +24,17 @@ QP1_Q_KEY: Final = 0x8001_0000
 
 
 def _spelled(member: IntEnum) -> str:
-    """Return a name as the standard spells it: ``TRAP_REPRESS`` is ``TrapRepress``."""
+    """Return the name of *member* as the standard spells it: ``TrapRepress`` for ``TRAP_REPRESS``."""
     return member.name.title().replace("_", "")
 
 
 def _state_names(states: type[IntEnum]) -> Mapping[int, str]:
-    """Return the names of the values that can be written to a state. 0 does not change it."""
+    """Return the standard's name of each value of a state. 0, which is only written, is "No change"."""
     return {state: _spelled(state) for state in states} | {0: "No change"}
 
 
 def in_words(member: IntEnum) -> str:
-    """Return a name in words: ``NOT_ACTIVE`` is ``not active``."""
+    """Return the name of *member* in words: ``not active`` for ``NOT_ACTIVE``."""
     return member.name.lower().replace("_", " ")
 
 
@@ -76,7 +76,7 @@ class Method(IntEnum):
 
 METHOD_NAMES: Final[Mapping[int, str]] = {method: _spelled(method) for method in Method}
 
-# The same as plain numbers, for code that handles every MAD: comparing with a member of an enum takes longer.
+# Classes and methods as plain numbers, for code that handles every MAD: comparing with a member of an enum is slower.
 LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)
 DIRECTED_ROUTE: Final = int(MgmtClass.SUBN_DIRECTED_ROUTE)
 SUBN_ADM: Final = int(MgmtClass.SUBN_ADM)
@@ -90,7 +90,8 @@ TRAP_REPRESS: Final = int(Method.TRAP_REPRESS)
 
 
 class AttributeID(IntEnum):
-    """Attributes of the two subnet management classes (IBA 14.2.5). Other classes give the numbers other meanings."""
+    """AttributeID in the two subnet management classes (IBA 14.2.5). In other classes the numbers have other
+    meanings."""
 
     CLASS_PORT_INFO = 0x0001
     NOTICE = 0x0002
@@ -164,7 +165,7 @@ SM_STATE_NAMES: Final[Mapping[int, str]] = {state: in_words(state) for state in 
 
 
 class CapabilityMask(IntFlag):
-    """PortInfo.CapabilityMask, the bits that concern keys, traps and this tool (IBA 14.2.5.6)."""
+    """The bits of PortInfo.CapabilityMask that ibkeys uses (IBA 14.2.5.6)."""
 
     IS_SM = 1 << 1
     IS_NOTICE_SUPPORTED = 1 << 2
@@ -182,14 +183,14 @@ class CapabilityMask(IntFlag):
 
 
 class CapabilityMask2(IntFlag):
-    """PortInfo.CapabilityMask2, valid if a bit of CapabilityMask is set: the bits that concern this tool."""
+    """The bits of PortInfo.CapabilityMask2 that ibkeys uses. They are valid only with IS_CAPABILITY_MASK2_SUPPORTED."""
 
     IS_VIRTUALIZATION_SUPPORTED = 1 << 2
     IS_LINK_SPEED_NDR_SUPPORTED = 1 << 10
 
 
 class TrapNumber(IntEnum):
-    """TrapNumber of a generic Notice (IBA 14.2.5.1); 64 to 67 are the SM's own."""
+    """TrapNumber of a generic Notice (IBA 14.2.5.1). The SM itself issues 64 to 67."""
 
     GID_IN_SERVICE = 64
     GID_OUT_OF_SERVICE = 65
@@ -213,7 +214,7 @@ SECURITY_TRAPS: Final = (
     TrapNumber.BAD_Q_KEY,
     TrapNumber.BAD_P_KEY_SWITCH_PORT,
 )
-"""The traps of refused keys: the Notices of Type 2, for which OpenSM wants an SM_Key of a subscriber."""
+"""The traps about refused keys, which are of Type 2 (security). OpenSM wants an SM_Key from their subscribers."""
 
 
 class NoticeType(IntEnum):
@@ -228,7 +229,7 @@ class NoticeType(IntEnum):
 
 
 class MadStatus(IntEnum):
-    """Low byte of the Status of a response (IBA 13.4.7). Bits 4..2 are one code, so values are compared whole."""
+    """The low byte of Status in a response (IBA 13.4.7). Bits 4..2 are one code, so the whole byte is compared."""
 
     OK = 0x0000
     BUSY = 0x0001
@@ -240,7 +241,7 @@ class MadStatus(IntEnum):
 
 
 class SaStatus(IntEnum):
-    """Status of an SA's response where it belongs to its class (IBA 15.2.3)."""
+    """The high byte of Status in a response of the SA, which belongs to the class (IBA 15.2.3)."""
 
     NO_RESOURCES = 0x0100
     REQUEST_INVALID = 0x0200

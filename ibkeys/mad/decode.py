@@ -1,4 +1,4 @@
-"""Decoding MADs and attributes: the registry of known attributes, and the JSON form."""
+"""Decoding MADs and attributes into JSON, and the tables of known attributes by class."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ CLASS_ATTRIBUTES: Final[dict[str, type[Layout]]] = {
     for of in KEY_CLASSES.values()
     for cls in (of.key_info, *of.others, *((NeighborRecord,) if of.name == "n2n" else ()))
 }
-"""The attributes of the classes with keys of their own, by name."""
+"""The attributes of the management classes with keys of their own (`KEY_CLASSES`), by name."""
 ATTRIBUTES_BY_NAME: Final[dict[str, type[Layout]]] = {
     cls.name: cls for cls in (*SMP_ATTRIBUTES.values(), *SA_ATTRIBUTES.values(), *CLASS_ATTRIBUTES.values())
 }
@@ -91,17 +91,19 @@ _NAMES_BY_CLASS: Final[dict[int, dict[int, str]]] = {
 
 
 def attribute_name(attribute_id: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTED) -> str | None:
-    """Return the standard's name of an attribute of *mgmt_class*, or None when it is not known."""
+    """Return the standard's name of an attribute in the class *mgmt_class*; None if it is not known."""
     return _NAMES_BY_CLASS.get(mgmt_class, {}).get(attribute_id)
 
 
 def attribute_of(mad: Mad) -> Layout | None:
-    """Return the attribute in *mad* as a view on its data, or None when its table is not known."""
+    """Return the attribute or first record in *mad*, as a view of a copy of its data. None if its table is not known,
+    or if the MAD is an RMPP packet that does not begin with a record.
+    """
     if isinstance(mad, LidRoutedSmp | DirectedRouteSmp):
         layout, offset = SMP_ATTRIBUTES.get(mad.attribute_id), DATA_OFFSET
     elif mad.mgmt_class == MgmtClass.SUBN_ADM:
         if _rmpp_words(mad) not in ("", " segment 1"):
-            return None  # an acknowledgement, or a segment that may begin inside a record
+            return None  # an RMPP packet without data, or a segment that may begin inside a record
         layout, offset = SA_ATTRIBUTES.get(mad.attribute_id), SA_HEADER_SIZE
     elif mad.mgmt_class in KEY_CLASS_OF:
         of = KEY_CLASS_OF[mad.mgmt_class]
@@ -112,7 +114,7 @@ def attribute_of(mad: Mad) -> Layout | None:
 
 
 def _rmpp_words(mad: Mad) -> str:
-    """Return the RMPP part of an SA MAD in words, as `` segment 3``; "" when RMPP is not in use."""
+    """Return the RMPP header of an SA MAD in words, such as " segment 3"; "" if RMPP is not in use."""
     raw = mad.raw
     if not (raw[24] and raw[26] & ACTIVE):
         return ""
@@ -128,7 +130,7 @@ def _rmpp_words(mad: Mad) -> str:
 def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
     """Return the header of *mad* as the ``mad`` part of the ``decode`` document. Fields that its class lacks are None.
 
-    Both paths hold HopCount + 1 entries, the unused entry 0 included.
+    Both paths have HopCount + 1 entries, including the unused entry 0. Keys are None unless *show_keys*.
     """
     directed = mad if isinstance(mad, DirectedRouteSmp) else None
     smp = mad if isinstance(mad, LidRoutedSmp | DirectedRouteSmp) else None
@@ -153,11 +155,11 @@ def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
 
 
 def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) -> dict[str, Any]:
-    """Return the ``decode`` document (without ``schema``) of a whole MAD, or of a bare payload of *attribute*.
+    """Return the ``decode`` document (without ``schema``) of a whole MAD, or of the bytes of one attribute.
 
-    256 bytes are a MAD; with *attribute* given its data is read as that attribute. Fewer bytes are the payload of
-    *attribute*, or, without it, an SA MAD that its sender cut where its data ends (56 bytes at least).
-    Raises MalformedMad, and UsageError for an attribute of another name.
+    256 bytes are a MAD; *attribute* names the attribute in it, by default the one of its header. Fewer bytes are the
+    attribute *attribute* itself. Without *attribute* they are an SA MAD that its sender cut off after the data, with at
+    least 56 bytes. Keys are masked unless *show_keys*. Raises MalformedMad, and UsageError for an unknown attribute.
     """
     layout = ATTRIBUTES_BY_NAME.get(attribute) if attribute else None
     if attribute and layout is None:
@@ -194,11 +196,14 @@ def _data_offset(mgmt_class: int) -> int:
 
 
 def _is_short_sa_mad(raw: bytes) -> bool:
+    """Return whether *raw* is an SA MAD that is cut off after its header or in its data."""
     return SA_HEADER_SIZE <= len(raw) < MAD_SIZE and raw[:3] == bytes((1, MgmtClass.SUBN_ADM, 2))
 
 
 def summary(raw: bytes) -> str:
-    """Return one line that names a MAD: method, attribute, modifier, route, status. It holds no key."""
+    """Return one line about a MAD, without any key: method, attribute, modifier, route, RMPP part, status and
+    TransactionID; or the reason why *raw* is malformed.
+    """
     try:
         mad = parse(raw)
     except MalformedMad as error:
@@ -215,9 +220,10 @@ def summary(raw: bytes) -> str:
 
 
 def _fields_of(payload: Layout, mgmt_class: int, show_keys: bool) -> dict[str, Any]:
-    """Return the fields of the attribute in a MAD of *mgmt_class*.
+    """Return the fields of *payload*, the attribute in a MAD of *mgmt_class*.
 
-    The details of a Notice depend on the class; those of an unknown trap are shown only with keys.
+    The meaning of a Notice's details depends on the class. In a class with keys of its own, the details of an unknown
+    trap may have a key, so they are shown only with *show_keys*.
     """
     document = payload.to_json(show_keys)
     if isinstance(payload, Notice) and mgmt_class in KEY_CLASS_OF:

@@ -1,11 +1,11 @@
-"""The machinery behind the attribute tables: rows of (name, byte, width) and views over bytes.
+"""Base classes for tables of fields (name, byte, width) and for views of bytes through such a table.
 
-A `Layout` is a view over a fixed number of bytes. Each of its rows is a descriptor: reading one decodes only that row,
-and `Layout.replace` returns a copy in which only that row's bits differ, so reserved and vendor bits survive a Get
-followed by a Set. Byte and bit numbers count from the start of the structure, most significant bit first, as the
-standard writes them; everything is big-endian.
+A `Layout` is a view of a fixed number of bytes. Each row of its table is a descriptor: reading it decodes only that
+field. `Layout.replace` returns a copy in which only the bits of the named fields differ, so reserved and vendor bits
+survive a Get followed by a Set. Byte and bit numbers count from the beginning of the structure, the most significant
+bit first, as in the standard. All numbers are big-endian.
 
-A class with rows that overlap or leave the structure cannot be made: importing it fails.
+A class whose rows overlap or reach beyond the structure raises TypeError when its module is imported.
 """
 
 from __future__ import annotations
@@ -24,12 +24,14 @@ _Value = TypeVar("_Value")
 class FieldRow(Generic[_Value]):
     """One row of a table: the place of a field and its form in output.
 
-    ``name`` is the standard's spelling, ``attr`` the Python (and JSON) name. ``byte`` and ``bit`` give the first bit,
-    ``width`` the bits of one element, ``max`` its largest value, ``count`` the elements of an array. ``kind``: "number"
-    and "hex" differ only in JSON (a hex string of full width for keys, GUIDs and GIDs). ``secret`` values are masked in
-    all output. ``span`` is the slice of the bytes that hold the row, for code that reads them without a view; ``bits``
-    are the row's bits in the big-endian number that they form. ``part_of`` names a wider row that contains this one;
-    only such rows may overlap, and only with that row.
+    ``name``: the standard's spelling; ``attr``: the name in Python and JSON. ``byte`` and ``bit``: the place of the
+    first bit. ``width``: the number of bits of one element; ``max``: its largest value; ``count``: the number of
+    elements. ``kind``: "number" and "hex" differ only in JSON, where "hex" is a string of full width, for keys, GUIDs
+    and GIDs. ``unit``: the unit of a number, such as "s". ``secret``: the value is masked in all output. ``part_of``:
+    the name of a wider row that contains this one; only such rows may overlap, and only with that row.
+
+    ``span`` (slice) and ``stop``: the bytes that have the field, and the offset after them. ``shift`` and ``bits``: the
+    place of the field, and its bits, in the big-endian number that these bytes form.
     """
 
     name: str
@@ -55,7 +57,7 @@ class FieldRow(Generic[_Value]):
 
     @property
     def first_bit(self) -> int:
-        """Number of the row's first bit in the structure."""
+        """The number of the first bit of the field in the structure."""
         return 8 * self.byte + self.bit
 
     @overload
@@ -66,20 +68,22 @@ class FieldRow(Generic[_Value]):
         return self if instance is None else self.decode(instance.raw)
 
     def decode(self, raw: bytes | bytearray) -> _Value:
-        """Return this row's value in *raw*."""
+        """Return the value of this field in *raw*, the bytes of the structure."""
         raise AssertionError("a row is one of the kinds below")
 
     def encode(self, value: Any) -> int:
-        """Return *value* as the row's bits, not shifted. Raises EncodeError."""
+        """Return *value* as a number of the width of this field. Raises EncodeError for a value that does not fit."""
         raise AssertionError("a row is one of the kinds below")
 
     def patch(self, buffer: bytearray, value: Any) -> None:
-        """Write *value* into *buffer*, changing this row's bits only. Raises EncodeError."""
-        kept = int.from_bytes(buffer[self.span]) & ~self.bits
-        buffer[self.span] = (kept | self.encode(value) << self.shift).to_bytes(self.stop - self.byte)
+        """Write *value* into *buffer*, the bytes of a structure, changing only the bits of this field. Raises
+        EncodeError."""
+        others = int.from_bytes(buffer[self.span]) & ~self.bits
+        buffer[self.span] = (others | self.encode(value) << self.shift).to_bytes(self.stop - self.byte)
 
     def copy(self, source: bytes, buffer: bytearray) -> None:
-        """Write this row of *source* into *buffer*, changing this row's bits only."""
+        """Copy this field from *source* to *buffer*, the bytes of two structures, changing only the bits of this
+        field."""
         old, new = int.from_bytes(buffer[self.span]), int.from_bytes(source[self.span])
         buffer[self.span] = (old & ~self.bits | new & self.bits).to_bytes(self.stop - self.byte)
 
@@ -88,6 +92,8 @@ class FieldRow(Generic[_Value]):
         return value
 
     def _checked(self, value: Any, what: str) -> int:
+        """Return *value* if it is an integer that fits one element. Raises EncodeError; *what* names the field in
+        it."""
         if not isinstance(value, int):
             raise EncodeError(f"{what}: {'value' if self.secret else repr(value)} is not an integer")
         if not 0 <= value <= self.max:
@@ -99,14 +105,14 @@ class FieldRow(Generic[_Value]):
 
 
 class NumberRow(FieldRow[int]):
-    """A row that holds one unsigned number."""
+    """A row for one unsigned number."""
 
     def decode(self, raw: bytes | bytearray) -> int:
-        """Return the number."""
+        """Return the number in *raw*."""
         return int.from_bytes(raw[self.span]) >> self.shift & self.max
 
     def encode(self, value: Any) -> int:
-        """Return a number as it is, if it fits."""
+        """Return *value* if it fits the field. Raises EncodeError."""
         return self._checked(value, self.name)
 
     def to_json(self, value: Any) -> Any:
@@ -115,15 +121,15 @@ class NumberRow(FieldRow[int]):
 
 
 class ArrayRow(FieldRow[tuple[int, ...]]):
-    """A row of ``count`` unsigned numbers of whole bytes each. Its value is a tuple."""
+    """A row for ``count`` unsigned numbers of whole bytes each. Its value is a tuple."""
 
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
-        """Return all elements."""
+        """Return all elements in *raw*."""
         step = self.width // 8
         return tuple(int.from_bytes(raw[at : at + step]) for at in range(self.byte, self.stop, step))
 
     def encode(self, value: Any) -> int:
-        """Return the elements as one big number, the first in the highest bits."""
+        """Return the elements as one number, the first in the highest bits. Raises EncodeError."""
         try:
             values = tuple(value)
         except TypeError:
@@ -141,17 +147,17 @@ class ArrayRow(FieldRow[tuple[int, ...]]):
 
 
 class TextRow(FieldRow[str]):
-    """A row of UTF-8 text, padded with NUL and not terminated when full (NodeDescription)."""
+    """A row for UTF-8 text that is padded with NUL bytes; a text of full length has none (NodeDescription)."""
 
     def decode(self, raw: bytes | bytearray) -> str:
-        """Return the text up to the first NUL; characters that a terminal cannot show become U+FFFD."""
+        """Return the text in *raw* up to the first NUL. U+FFFD replaces characters that a terminal cannot show."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
-        if text.isprintable():  # nearly all
+        if text.isprintable():  # true of nearly all texts
             return text
         return "".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text)
 
     def encode(self, value: Any) -> int:
-        """Return the text as UTF-8, padded with NUL."""
+        """Return the text as UTF-8, padded with NUL, as one number. Raises EncodeError."""
         if not isinstance(value, str):
             raise EncodeError(f"{self.name}: {value!r} is not text")
         data = value.encode("utf-8", "surrogatepass")
@@ -161,14 +167,14 @@ class TextRow(FieldRow[str]):
 
 
 class BytesRow(FieldRow[bytes]):
-    """A row of plain bytes, such as the attribute data of an SMP."""
+    """A row for plain bytes, such as the attribute data of an SMP."""
 
     def decode(self, raw: bytes | bytearray) -> bytes:
-        """Return the bytes."""
+        """Return the bytes of the field in *raw*."""
         return bytes(raw[self.byte : self.stop])
 
     def encode(self, value: Any) -> int:
-        """Return the bytes as one big number."""
+        """Return the bytes as one number. Raises EncodeError for another number of bytes."""
         if not isinstance(value, bytes | bytearray | memoryview):
             raise EncodeError(f"{self.name}: bytes are needed, {type(value).__name__} given")
         data = bytes(value)
@@ -177,7 +183,7 @@ class BytesRow(FieldRow[bytes]):
         return int.from_bytes(data)
 
     def to_json(self, value: Any) -> Any:
-        """Return the bytes as hex."""
+        """Return the bytes in hexadecimal."""
         return value.hex()
 
 
@@ -192,25 +198,26 @@ def field(
     secret: bool = False,
     part_of: str = "",
 ) -> NumberRow:
-    """Return a row of one number. ``bit`` is the first bit inside ``byte``, 0 for the most significant.
+    """Return a row for one number of *width* bits. *bit*: the first bit in *byte*, 0 for the most significant.
 
-    A ``secret`` is a key: hexadecimal where it is shown at all.
+    *secret*: the number is a key, which is masked or else shown in hexadecimal. *hex*, *unit*, *part_of*: see
+    `FieldRow`.
     """
     return NumberRow(name, byte, width, bit, 1, "hex" if hex or secret else "number", unit, secret, part_of)
 
 
 def array(name: str, byte: int, width: int, count: int, *, hex: bool = False) -> ArrayRow:
-    """Return a row of *count* numbers of *width* bits (whole bytes)."""
+    """Return a row for *count* numbers of *width* bits each, which must be whole bytes. *hex*: hexadecimal in JSON."""
     return ArrayRow(name, byte, width, 0, count, "hex" if hex else "number")
 
 
 def text(name: str, byte: int, size: int) -> TextRow:
-    """Return a row of *size* bytes of UTF-8 text."""
+    """Return a row for *size* bytes of UTF-8 text."""
     return TextRow(name, byte, 8, 0, size, "text")
 
 
 def octets(name: str, byte: int, size: int) -> BytesRow:
-    """Return a row of *size* plain bytes."""
+    """Return a row for *size* plain bytes."""
     return BytesRow(name, byte, 8, 0, size, "bytes")
 
 
@@ -218,7 +225,7 @@ MASKED_SUFFIX: Final = "_masked"
 
 
 class _WithoutDict(type):
-    """Makes classes whose objects have the attributes of ``__slots__`` only, even if a class does not define it."""
+    """The metaclass of classes whose objects have no ``__dict__``: a class without ``__slots__`` gets an empty one."""
 
     def __new__(cls, name: str, bases: tuple[type, ...], body: dict[str, Any]) -> type:
         body.setdefault("__slots__", ())
@@ -226,10 +233,10 @@ class _WithoutDict(type):
 
 
 class Layout(metaclass=_WithoutDict):
-    """A view over exactly ``size`` bytes, with one descriptor for each row of its table.
+    """A view of exactly ``size`` bytes, with one descriptor for each row of its table.
 
-    ``name`` is the spelling of an attribute or record in the standard, ``attribute_id`` its number. Two views are equal
-    when they have the same class and the same bytes.
+    ``name``: the standard's spelling of the attribute or record; ``attribute_id``: its number. ``rows``: the rows of
+    the table by Python name. ``raw``: the bytes. Two views are equal if they have the same class and the same bytes.
     """
 
     __slots__ = ("raw",)
@@ -242,7 +249,7 @@ class Layout(metaclass=_WithoutDict):
     raw: bytes
 
     def __init__(self, raw: bytes | None = None) -> None:
-        """Wrap *raw*, or zeros. Raises MalformedMad when the number of bytes is not ``size``."""
+        """Make a view of *raw*, or of zeros. Raises MalformedMad if *raw* does not have ``size`` bytes."""
         if raw is None:
             raw = bytes(self.size)
         elif len(raw) != self.size:
@@ -257,11 +264,11 @@ class Layout(metaclass=_WithoutDict):
 
     @classmethod
     def new(cls, **values: Any) -> Self:
-        """Return a view over zeros with the given fields set. Raises EncodeError."""
+        """Return a view of zeros in which the named fields have *values*. Raises EncodeError as `replace` does."""
         return cls().replace(**values)
 
     def replace(self, **values: Any) -> Self:
-        """Return a copy in which only the named fields' bits differ.
+        """Return a copy in which the named fields have *values*, and no other bit differs.
 
         Raises EncodeError for a value that does not fit its field, and for a name that no field has.
         """
@@ -274,15 +281,13 @@ class Layout(metaclass=_WithoutDict):
         return type(self)(bytes(buffer))
 
     def items(self) -> Iterator[tuple[FieldRow[Any], Any]]:
-        """Yield (row, value) in table order."""
+        """Yield (row, value) of each field, in the order of the table."""
         for row in self.rows.values():
             yield row, row.decode(self.raw)
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
-        """Return all fields under their JSON names.
-
-        Secret fields are ``None`` beside ``"NAME_masked": true`` unless *show_keys*.
-        """
+        """Return all fields as JSON, by name. Unless *show_keys*, a secret field is None, and ``NAME_masked`` is
+        true."""
         document: dict[str, Any] = {}
         for row, value in self.items():
             if row.secret and not show_keys:
@@ -293,7 +298,7 @@ class Layout(metaclass=_WithoutDict):
         return document
 
     def masked(self) -> Self:
-        """Return a copy whose secret fields are zero, for logs and captures."""
+        """Return a copy in which all secret fields are zero, for logs and captures."""
         secrets = {row.attr: 0 for row in self.rows.values() if row.secret}
         return self.replace(**secrets) if secrets else self
 
@@ -304,17 +309,20 @@ class Layout(metaclass=_WithoutDict):
         return hash((type(self), self.raw))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({', '.join(_shown(row, value) for row, value in self.items() if value)})"
+        return f"{type(self).__name__}({', '.join(_repr_of(row, value) for row, value in self.items() if value)})"
 
 
-def _shown(row: FieldRow[Any], value: Any) -> str:
-    """Return a row for `repr`. Plain bytes may hold a key (the data of a Set(PortInfo)): only their number is shown."""
+def _repr_of(row: FieldRow[Any], value: Any) -> str:
+    """Return one field for `repr`, with secrets masked. Of plain bytes only the number is shown, because they may have
+    a key, such as the data of a Set(PortInfo).
+    """
     if isinstance(row, BytesRow):
         return f"{row.attr}=<{len(value)} bytes>"
     return f"{row.attr}={'<masked>' if row.secret else row.to_json(value)}"
 
 
 def _check_rows(owner: str, size: int, rows: Mapping[str, FieldRow[Any]]) -> None:
+    """Raise TypeError if *rows* of the class *owner* overlap or reach beyond *size* bytes."""
     taken: dict[int, FieldRow[Any]] = {}
     by_name = {row.name: row for row in rows.values()}
     for row in rows.values():

@@ -1,6 +1,7 @@
-"""Subscribing to traps, and receiving them: InformInfo, and the Notice of a Report (IBA 13.4.8, 13.4.11, 15.2.5).
+"""The attributes for subscribing to traps and receiving them: InformInfo, and the Notice of a Report (IBA 13.4.8,
+13.4.11, 15.2.5).
 
-Source: OpenSM's ib_inform_info_t and ib_mad_notice_attr_t; MADs that OpenSM accepted and sent.
+Source: OpenSM's ib_inform_info_t and ib_mad_notice_attr_t, and MADs that OpenSM accepted and sent.
 """
 
 from __future__ import annotations
@@ -16,13 +17,14 @@ ALL_LIDS: Final = 0xFFFF
 ALL_TRAPS: Final = 0xFFFF
 ALL_TYPES: Final = 0xFFFF
 ALL_PRODUCERS: Final = 0xFF_FFFF
-"""Wildcards of InformInfo: LIDRangeBegin, TrapNumber, Type, ProducerType."""
+"""Values of LIDRangeBegin, TrapNumber, Type and ProducerType in InformInfo that match everything."""
 
 
 class InformInfo(Layout):
-    """InformInfo (IBA 13.4.8.3): which traps a subscriber wants.
+    """InformInfo (IBA 13.4.8.3): the traps that a subscriber wants.
 
-    TrapNumber is the DeviceID, and ProducerType the VendorID, when IsGeneric is 0. GID 0: the LID range counts.
+    If IsGeneric is 0, TrapNumber is the DeviceID and ProducerType the VendorID. If GID is 0, the LID range selects the
+    ports.
     """
 
     size = 36
@@ -44,7 +46,8 @@ class InformInfo(Layout):
 
 
 class InformInfoRecord(SaRecord):
-    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM gives it to trusted requesters."""
+    """InformInfoRecord (IBA 15.2.5.12): one subscription that the SA has. OpenSM shows it to trusted requesters
+    only."""
 
     size = 60
     name = "InformInfoRecord"
@@ -59,7 +62,8 @@ class InformInfoRecord(SaRecord):
 
 
 class ReportNotice(SaRecord):
-    """The Notice of a Report (IBA 13.4.8.2, 13.4.9): that of the trap, then the GID of the port that sent it."""
+    """The Notice of a Report (IBA 13.4.8.2, 13.4.9): the Notice of the trap, then the GID of the port that sent the
+    trap."""
 
     size = 80
     name = "ReportNotice"
@@ -70,23 +74,24 @@ class ReportNotice(SaRecord):
 
     @property
     def notice(self) -> Notice:
-        """The Notice of the trap, including the M_Key in trap 256 (`Notice.masked` removes it)."""
+        """The Notice of the trap. That of trap 256 includes an M_Key, which `Notice.masked` removes."""
         return Notice(self.raw[:64])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
-        """Return the fields of the Notice with its ``data_details``, and ``issuer_gid``."""
+        """Return the fields of the Notice with its ``data_details``, and ``issuer_gid``, as JSON."""
         return {**self.notice.to_json(show_keys), "issuer_gid": f"0x{self.raw[64:].hex()}"}
 
     def masked(self) -> Self:
-        """Return a copy without the offending M_Key of trap 256."""
+        """Return a copy without keys: the M_Key of trap 256, or the key of trap 1600."""
         return type(self)(self.notice.masked().raw + self.raw[64:])
 
 
 def inform_info(trap: int, subscribe: bool, *, kind: int = ALL_TYPES, qpn: int = 1) -> InformInfo:
-    """Return the InformInfo that subscribes to (or with *subscribe* False ends) trap number *trap* of all ports.
+    """Return the InformInfo that subscribes to the trap number *trap* of all ports; with *subscribe* false, that ends
+    the subscription.
 
-    *trap* may be `ALL_TRAPS`, of the one Type *kind* (`NoticeType`) or of all. Reports go to *qpn*, which must be the
-    same when the subscription is ended. Raises EncodeError.
+    *trap* may be `ALL_TRAPS`. *kind*: only traps of this `NoticeType`, by default of any. *qpn*: the queue pair for the
+    Reports, which must be the same when the subscription is ended. Raises EncodeError.
     """
     return InformInfo.new(
         lid_range_begin=ALL_LIDS,
@@ -101,4 +106,4 @@ def inform_info(trap: int, subscribe: bool, *, kind: int = ALL_TYPES, qpn: int =
 
 
 _RESP_TIME: Final = 19
-"""4.096 us times 2 to 19, about 2 s: how long the subscriber may take to answer; other programs use the same value."""
+"""The time in which the subscriber answers: 4.096 us * 2^19, about 2 s, as in other programs."""

@@ -12,12 +12,12 @@ _LANES: Final = {1: 1, 2: 4, 4: 8, 8: 12, 16: 2}
 _SPEEDS: Final = {1: 2.5, 2: 5.0, 4: 10.0}
 """LinkSpeedActive → Gb/s of a lane: SDR, DDR, QDR."""
 _EXTENDED: Final = {1: 14.0, 2: 25.0, 4: 50.0, 8: 100.0}
-"""LinkSpeedExtActive: FDR, EDR, HDR, NDR."""
+"""LinkSpeedExtActive → Gb/s of a lane: FDR, EDR, HDR, NDR."""
 _XDR: Final = 200.0
 
 
 def link_rate(info: PortInfo) -> float | None:
-    """Return the current rate of a link; None for a width or speed without a known meaning."""
+    """Return the current rate of the link in Gb/s; None for a width or speed without a known meaning."""
     lanes = _LANES.get(info.link_width_active)
     speed = _speed(info)
     return None if lanes is None or speed is None else lanes * speed

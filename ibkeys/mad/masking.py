@@ -1,7 +1,7 @@
-"""A MAD without keys, for logs and captures: the fields of known tables are kept, every other bit is zero.
+"""Removing keys from MADs, for logs and captures: only fields of known tables stay, and every other bit becomes zero.
 
-Devices and C libraries do not clear unused bytes: the end of a path, of a table, of a text. These may contain any
-memory, even a key. So no byte is kept just because it does not look like a key.
+Devices and C libraries do not clear unused bytes, such as the end of a path, a table or a text. These may have old
+memory, even a key. So a byte stays only if a table says that it is no key.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ _PERFORMANCE: Final[dict[int, type[Layout]]] = {
     performance.PORT_COUNTERS: performance.PortCounters,
     performance.PORT_COUNTERS_EXTENDED: performance.PortCountersExtended,
 }
-# Bytes that the standard, or a newer device, defines, and for which the table has no row.
+# Bytes that the standard or newer devices define, but for which the table has no row.
 _ALSO_DEFINED: Final[dict[type[Layout], tuple[range, ...]]] = {
     PortInfo: (range(SpeedsAboveNdr.link_speed_ext_active2.byte, SpeedsAboveNdr.link_speed_ext_active2.stop),),
-    PortInfoRecord: (range(60, 61),),  # the same byte
+    PortInfoRecord: (range(60, 61),),  # the byte of SpeedsAboveNdr
     PathRecord: (range(8), range(44, 58)),  # IBA 15.2.5.16: ServiceID; RawTraffic to Preference
     MCMemberRecord: (range(38, 39), range(42, 44)),  # IBA 15.2.5.17: selectors, PacketLifeTime
 }
@@ -41,13 +41,13 @@ _HOPS: Final = slice(at.HOP_POINTER, at.HOP_COUNT + 1)
 
 
 def masked(raw: bytes) -> bytes:
-    """Return a copy of a MAD with only its known fields that are not keys; all else is zero.
+    """Return a copy of a MAD in which only known fields that are no keys stay, and all other bits are zero.
 
-    Zeroed are the keys (M_Key, SM_Key, the key of a class, those of attributes and of traps), reserved fields, both
-    paths of a directed route beyond its hops, the data of an unknown attribute, and the bytes after a known one.
+    Zeroed are the keys (M_Key, SM_Key, the keys of classes, attributes and traps), reserved fields, both paths of a
+    directed route beyond its hops, the data of an unknown attribute, and the bytes after a known attribute.
 
-    Total: *raw* may be shorter than a MAD (the kernel's 24-byte timeout, a short answer of the SA) or longer (an RMPP
-    answer that the kernel put together from its segments), and of any version.
+    Any bytes are accepted, of any version: shorter than a MAD (the 24 bytes that the kernel returns after a timeout, a
+    short answer of the SA), or longer (an RMPP answer that the kernel assembled from its segments).
     """
     if len(raw) < HEADER_SIZE:
         return bytes(len(raw))
@@ -67,30 +67,31 @@ def masked(raw: bytes) -> bytes:
 
 
 def _header(raw: bytes) -> bytes:
-    """Return the part before byte 24 that every MAD has; the class's own bytes are zero."""
+    """Return the first 24 bytes of a MAD, in which the bytes that belong to the class are zero."""
     header = bytearray(_fields(CommonHeader, raw))
     header[at.STATUS] = raw[at.STATUS]
     return bytes(header)
 
 
 def _headed(raw: bytes, offset: int, layout: type[Layout] | None) -> bytes:
-    """Return a MAD of which only the common header and one attribute at *offset* are known."""
+    """Return the common header, and the known fields of the attribute at *offset*."""
     return _header(raw).ljust(offset, b"\0") + _attribute(layout, raw[offset:], raw[1])
 
 
 def _smp(raw: bytes, attribute_id: int) -> bytes:
+    """Return the known fields of an SMP."""
     directed = raw[1] == MgmtClass.SUBN_DIRECTED_ROUTE
     layout = SMP_ATTRIBUTES.get(attribute_id)
     shown = bytearray(_fields(DirectedRouteSmp if directed else LidRoutedSmp, raw))
     shown[:HEADER_SIZE] = _header(raw)
-    # the data of a Get has no meaning
+    # The data of a Get has no meaning.
     data = b"" if raw[3] == Method.GET else _attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
     shown[DATA_OFFSET:] = data.ljust(MAD_SIZE - DATA_OFFSET, b"\0")
     if directed:
         shown[_HOPS] = raw[_HOPS]
         pointer, hops = raw[_HOPS]
         if hops <= MAX_HOPS:
-            # the return path is written hop by hop on the route of the request
+            # Each hop of the request writes one more entry of the return path.
             returned = hops if DirectedRouteSmp.d.decode(raw) or raw[3] & 0x80 else min(pointer, hops)
             for path, length in ((DirectedRouteSmp.initial_path_bytes, hops), (_RETURN, returned)):
                 first = path.byte + 1  # entry 0 is not used
@@ -103,7 +104,8 @@ _RETURN: Final = DirectedRouteSmp.return_path_bytes
 
 
 def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
-    """Return the data of an SA MAD: one record, or those of an answer or of one segment of it."""
+    """Return the known fields in the data of an SA MAD: of one record, or of all records in an answer or in a segment
+    of it."""
     segment = 1
     data = raw[SA_HEADER_SIZE:]
     if layout is None:
@@ -118,7 +120,7 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
     stride = 8 * SaHeader.attribute_offset.decode(raw)
     if raw[3] != Method.GET_TABLE_RESP or stride < layout.size:  # one record
         return _attribute(layout, data, raw[1]) if segment == 1 else b""
-    # A text that began in the segment before is zeroed: whether it has ended is not known.
+    # A text that began in the segment before is zeroed, because that segment may have its end.
     before = max(segment - 1, 0) * (MAD_SIZE - SA_HEADER_SIZE) % stride
     stream = bytes(before) + data
     records = (stream[start : start + stride] for start in range(0, len(stream), stride))
@@ -126,7 +128,9 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
 
 
 def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> bytes:
-    """Return the known fields of *data*, cut at the end of *data* or of the attribute."""
+    """Return the known fields of the attribute in *data*, with the length of *data* or of the attribute, whichever is
+    shorter.
+    """
     if layout is None:
         return b""
     data = data[: layout.size]
@@ -141,24 +145,27 @@ def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> byt
 
 
 def _with_details(shown: bytes, data: bytes, mgmt_class: int) -> bytes:
-    """Return a Notice, or one with the GID of its sender, with the details of a trap that is known."""
+    """Return *shown*, the known fields of a Notice or ReportNotice, with the known fields of its details added. *data*:
+    all of its bytes.
+    """
     whole = data[: Notice.size].ljust(Notice.size, b"\0")
     notice = Notice(whole)
     details = details_of(notice, mgmt_class) if mgmt_class in KEY_CLASS_OF else notice.details
     if details is None:
         return shown
-    kept = bytearray(_fields(type(details), whole))
+    known = bytearray(_fields(type(details), whole))
     if isinstance(details, BadMKeyDetails):
-        # senders begin the path at entry 0 or 1
+        # Some senders begin the path at entry 0, others at entry 1.
         end = min(BadMKeyDetails.dr_notice_return_path.byte + details.dr_hop_count + 1, Notice.size)
-        kept[end:] = bytes(Notice.size - end)
+        known[end:] = bytes(Notice.size - end)
     if not notice.is_generic:
-        kept[VENDOR_TRAP_NUMBER] = whole[VENDOR_TRAP_NUMBER]
-    return shown[:DETAILS_AT] + bytes(kept[DETAILS_AT:]) + shown[Notice.size :]
+        known[VENDOR_TRAP_NUMBER] = whole[VENDOR_TRAP_NUMBER]
+    return shown[:DETAILS_AT] + bytes(known[DETAILS_AT:]) + shown[Notice.size :]
 
 
 def _fields(layout: type[Layout], data: bytes) -> bytes:
-    """Return *data* with only those fields of *layout* that are not keys; a text ends with its first NUL."""
+    """Return *data*, padded to the size of *layout*, with only those fields that are no keys. A text ends at its first
+    NUL."""
     whole = data[: layout.size].ljust(layout.size, b"\0")
     shown = (int.from_bytes(whole) & _known_bits(layout)).to_bytes(layout.size)
     for row in layout.rows.values():
@@ -170,7 +177,7 @@ def _fields(layout: type[Layout], data: bytes) -> bytes:
 
 @cache
 def _known_bits(layout: type[Layout]) -> int:
-    """Return the bits of all fields of *layout* that are not secret, as one big-endian number."""
+    """Return the bits of all fields of *layout* that are no keys, as one big-endian number."""
     known = hidden = 0
     for row in layout.rows.values():
         bits = row.bits << 8 * (layout.size - row.stop)

@@ -1,8 +1,8 @@
 """Notice (IBA 13.4.8.2) and the DataDetails of the traps that subnet management sends (IBA 14.2.5.1).
 
-Byte offsets count from the start of the Notice; details begin at byte 10. Traps 257 and 258 look like 259, but 259 has
-a 16-bit key, so everything after it lies two bytes earlier; trap 128 has no pad before its LID.
-Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agree.
+Byte offsets count from the beginning of the Notice; the details begin at byte 10. Traps 257 and 258 have the fields of
+trap 259, but the key of 259 has 16 bits, so its later fields are two bytes earlier. Trap 128 has no padding before its
+LID. Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agree.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ibkeys.mad.fields import Layout, array, field
 DETAILS_AT: Final = 10
 """The offset of the details in a Notice."""
 VENDOR_TRAP_NUMBER: Final = slice(62, 64)
-"""The place of the trap's number in a vendor's notice."""
+"""The bytes with the number of the trap in a vendor's Notice."""
 
 
 class Notice(Attribute):
-    """Notice (IBA 13.4.8.2). ProducerType is the VendorID, and TrapNumber the DeviceID, when IsGeneric is 0."""
+    """Notice (IBA 13.4.8.2). If IsGeneric is 0, ProducerType is the VendorID and TrapNumber the DeviceID."""
 
     name = "Notice"
     attribute_id = AttributeID.NOTICE
@@ -37,45 +37,45 @@ class Notice(Attribute):
 
     @property
     def number(self) -> int:
-        """The number of the trap; a vendor's notice has it in its last two bytes."""
+        """The number of the trap, which a vendor's Notice has in its last two bytes."""
         return self.trap_number if self.is_generic else int.from_bytes(self.raw[VENDOR_TRAP_NUMBER])
 
     @property
     def details(self) -> DataDetails | None:
-        """The DataDetails of a trap of known number, else None."""
+        """The DataDetails of a trap that subnet management sends; None if the number of the trap is not known."""
         layout = (DATA_DETAILS if self.is_generic else _VENDOR_DETAILS).get(self.number)
         return layout(self.raw) if layout else None
 
     def with_details(self, details: DataDetails) -> Notice:
-        """Return a copy with the bytes from 10 on taken from *details*."""
+        """Return a copy in which the bytes from 10 on are those of *details*."""
         return Notice(self.raw[:DETAILS_AT] + details.raw[DETAILS_AT:])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
-        """Return the fields and ``data_details``; for an unknown trap the details are ``{"raw": hex}``."""
+        """Return the fields and ``data_details`` as JSON. The details of an unknown trap are ``{"raw": hex}``."""
         details = self.details
         shown = details.to_json(show_keys) if details else {"raw": self.raw[DETAILS_AT:].hex()}
         return {**super().to_json(show_keys), "data_details": shown}
 
     def masked(self) -> Notice:
-        """Return a copy without the offending key of traps 256 and 1600."""
+        """Return a copy without the refused key in the details of traps 256 and 1600."""
         details = self.details
         return self.with_details(details.masked()) if details else self
 
 
 class DataDetails(Layout):
-    """A view over a whole Notice that knows the rows of one kind of trap."""
+    """A view of a whole Notice with the fields of the details of one kind of trap."""
 
     size = 64
 
 
 class GidDetails(DataDetails):
-    """Traps 64 to 67: a port or a multicast group came or went. The issuer is the SM."""
+    """Traps 64 to 67, which the SM issues: a port or a multicast group appeared or disappeared."""
 
     gid_addr = field("GIDADDR", 16, 128, hex=True)
 
 
 class LinkStateDetails(DataDetails):
-    """Trap 128: the link state of some port of the switch changed."""
+    """Trap 128: the link state of a port of the switch changed; the Notice does not name the port."""
 
     lid_addr = field("LIDADDR", 10, 16)
 
@@ -116,7 +116,8 @@ class SystemImageGUIDDetails(DataDetails):
 
 
 class BadMKeyDetails(DataDetails):
-    """Trap 256: an SMP with a wrong M_Key. The return path is a hint only: senders differ in where they start it."""
+    """Trap 256: an SMP with a wrong M_Key. The return path is only a hint: some senders begin it at entry 0, others at
+    1."""
 
     # fmt: off
     #                             name                byte width
@@ -134,7 +135,8 @@ class BadMKeyDetails(DataDetails):
 
 
 class _BadKeyDetails(DataDetails):
-    """A packet with a wrong key at an end port. LIDADDR1 and GIDADDR1 are the sender's."""
+    """The fields of traps about a packet with a wrong key at an end port. LIDADDR1 and GIDADDR1 are those of the
+    sender."""
 
     # fmt: off
     #                 name      byte width
@@ -169,7 +171,7 @@ class BadQKeyVPortDetails(_BadKeyDetails):
 
 
 class BadPKeyVPortDetails(BadQKeyVPortDetails):
-    """NVIDIA's vendor trap 1257: like 1258, but for a wrong P_Key, which is in the low half of KEY."""
+    """NVIDIA's vendor trap 1257: a packet with a wrong P_Key at a virtual port; the P_Key is the low half of KEY."""
 
     p_key = field("P_KEY", 18, 16, hex=True, part_of="KEY")
 
@@ -194,7 +196,8 @@ class BadPKeySwitchPortDetails(DataDetails):
 
 
 class ReportedKeyDetails(DataDetails):
-    """NVIDIA's vendor trap 1600: its SM reports onward that a node was shown a wrong key of another class.
+    """NVIDIA's vendor trap 1600, which its SM issues: a node received a MAD with a wrong key of another management
+    class.
 
     Source: NVIDIA's ib_types.h of 2025.
     """

@@ -1,7 +1,7 @@
-"""Offsets of MAD fields, for code that handles every MAD and cannot afford a view object for each.
+"""Offsets of MAD fields, for code that handles every MAD, where a view object for each would be too slow.
 
-A name is the place of one field: a number for a field inside one byte, a slice for a field of whole bytes. Each is
-taken from the field tables, so the offset itself is written once. `reader` is for several fields at once.
+Each constant is the place of one field: a number for a field of one byte, a slice for a field of several bytes. The
+values come from the field tables, so each offset is written only once. `reader` reads several fields at once.
 """
 
 from __future__ import annotations
@@ -13,21 +13,21 @@ from ibkeys.mad.fields import FieldRow
 from ibkeys.mad.sa import SaHeader
 from ibkeys.mad.smp import CommonHeader, DirectedRouteSmp, MadHeader
 
-# Every MAD (IBA 13.4.3)
+# Fields of every MAD (IBA 13.4.3).
 BASE_VERSION: Final = CommonHeader.base_version.byte
 MGMT_CLASS: Final = CommonHeader.mgmt_class.byte
 CLASS_VERSION: Final = CommonHeader.class_version.byte
 METHOD: Final = CommonHeader.method.byte
 STATUS: Final = MadHeader.status.span
 AGENT: Final = slice(CommonHeader.transaction_id.byte, CommonHeader.transaction_id.byte + 4)
-"""The half of the TransactionID that the kernel owns: the number of the requesting agent."""
+"""The half of the TransactionID that the kernel sets: the number of the requesting agent."""
 TID: Final = slice(AGENT.stop, CommonHeader.transaction_id.stop)
-"""The half of the TransactionID that belongs to the program."""
+"""The half of the TransactionID that the program sets."""
 TRANSACTION_ID: Final = CommonHeader.transaction_id.span
 ATTRIBUTE_ID: Final = CommonHeader.attribute_id.span
 ATTRIBUTE_MODIFIER: Final = CommonHeader.attribute_modifier.span
 
-# SMPs (IBA 14.2.1)
+# Fields of SMPs (IBA 14.2.1).
 HOP_POINTER: Final = DirectedRouteSmp.hop_pointer.byte
 HOP_COUNT: Final = DirectedRouteSmp.hop_count.byte
 M_KEY: Final = DirectedRouteSmp.m_key.span
@@ -35,19 +35,20 @@ DATA: Final = DirectedRouteSmp.data.span
 INITIAL_PATH: Final = DirectedRouteSmp.initial_path_bytes.span
 RETURN_PATH: Final = DirectedRouteSmp.return_path_bytes.span
 
-# SA MADs (IBA 15.2.1)
+# Fields of SA MADs (IBA 15.2.1).
 RMPP_FLAGS: Final = SaHeader.rmpp_flags.byte
 
-# Bits
+# A bit of several fields.
 RESPONSE: Final = 0x80
-"""R of Method, and D of a directed route: the MAD is an answer."""
+"""The bit R of Method, and the bit D of a directed-route SMP: the MAD is a response."""
 
 
 def reader(*rows: FieldRow[int], before: str = "") -> struct.Struct:
-    """Return a Struct that unpacks *rows*, in the order of their places, as numbers of all bytes that hold each row.
+    """Return a Struct that unpacks the fields *rows* of a MAD; they must be in the order of their offsets.
 
-    Unpacking a few fields at once is several times faster than reading them one by one. *before* is the format of the
-    bytes before the MAD.
+    The result has one number for each field: that of all its bytes, so a field of a few bits has to be masked.
+    Unpacking fields at once is several times faster than reading them one by one. *before*: the format of bytes before
+    the MAD.
     """
     format, end = f">{before}", 0
     for row in rows:
@@ -57,4 +58,4 @@ def reader(*rows: FieldRow[int], before: str = "") -> struct.Struct:
 
 
 _NUMBERS: Final = {1: "B", 2: "H", 4: "I", 8: "Q"}
-"""Size in bytes → its format character in `struct`."""
+"""Number of bytes → format character of `struct`."""

@@ -1,8 +1,8 @@
 """Attributes of the performance management class (IBA 16.1): PortCounters and PortCountersExtended.
 
-They lie at byte 64 of a GMP of class 0x04; `ibkeys.mad.attributes.ClassPortInfo` lies there too. Offsets and widths are
-those of libibmad's field table; the bits of CounterSelect are those of the Linux kernel's ib_pma.h and of perfquery's
-reset mask. AttributeModifier: 0.
+They begin at byte 64 of a GMP of class 0x04, as does `ibkeys.mad.attributes.ClassPortInfo`. AttributeModifier: 0.
+Sources: libibmad's field table for offsets and widths; the Linux kernel's ib_pma.h and perfquery's reset mask for the
+bits of CounterSelect.
 """
 
 from __future__ import annotations
@@ -18,11 +18,14 @@ PORT_COUNTERS_EXTENDED: Final = 0x001D
 
 EXTENDED_WIDTH: Final = 1 << 9
 XMIT_WAIT: Final = 1 << 12
-"""Bits of ClassPortInfo.CapabilityMask in this class (IBA 16.1.3.1)."""
+"""Bits of ClassPortInfo.CapabilityMask in this class: the port has PortCountersExtended, or PortXmitWait (IBA
+16.1.3.1)."""
 
 
 class PortCounters(Layout):
-    """PortCounters (IBA 16.1.3.5). A counter sticks at its largest value until a Set that selects it clears it."""
+    """PortCounters (IBA 16.1.3.5). A counter stays at its largest value until a Set that selects it clears it. Data
+    counts words of four octets.
+    """
 
     size = 44
     name = "PortCounters"
@@ -53,7 +56,8 @@ class PortCounters(Layout):
 
 
 class PortCountersExtended(Layout):
-    """PortCountersExtended (IBA 16.1.4.11): data and packets in 64 bits. Data counts words of four octets."""
+    """PortCountersExtended (IBA 16.1.4.11): counters of data and packets with 64 bits. Data counts words of four
+    octets."""
 
     size = 72
     name = "PortCountersExtended"
@@ -77,9 +81,8 @@ SELECTED: Final = (
     *(name for name in PortCounters.rows if "select" not in name and name != _LAST),
     _LAST,
 )
-"""The counters of PortCounters: bit n of CounterSelect selects number n, CounterSelect2 continues at number 16.
-
-They are in the order of the table, except QP1Dropped, which was defined last.
+"""The counters of PortCounters in the order of their bits: bit n of CounterSelect selects number n, and CounterSelect2
+continues with number 16. That is the order of the table, except for QP1Dropped, which was defined last.
 """
 SELECTED_EXTENDED: Final = tuple(name for name in PortCountersExtended.rows if "select" not in name)
-"""The same for PortCountersExtended."""
+"""The counters of PortCountersExtended: bit n of its CounterSelect selects number n."""

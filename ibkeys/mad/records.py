@@ -1,7 +1,7 @@
-"""Records of subnet administration that concern keys (IBA 15.2.5), with the bits of their components.
+"""Records of subnet administration (IBA 15.2.5) that ibkeys uses, with the bits of their components.
 
 Source of every offset and bit: IBA volume 1, 15.2.5, checked against libibmad's field table and OpenSM's ib_types.h.
-A record of an answer may be longer than its layout: OpenSM pads to whole 8 bytes.
+A record in an answer may be longer than its layout, because OpenSM pads it to a multiple of 8 bytes.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ibkeys.mad.fields import Layout, array, field, text
 class SaRecord(Layout):
     """A record of the SA.
 
-    ``components``: the bit of ComponentMask for each field that a query may name. ``inner``: an attribute inside the
-    record and the byte where it begins; its rows are rows of the record too.
+    ``components``: the number of the bit in ComponentMask for each field by which a query may select. ``inner``: an
+    attribute inside the record, and the byte at which it begins; its fields are fields of the record too.
     """
 
     components: ClassVar[Mapping[str, int]] = {}
@@ -36,11 +36,12 @@ class SaRecord(Layout):
 
 
 def _from(first: int, *names: str) -> dict[str, int]:
+    """Return the bit of each of *names*, whose bits follow each other from *first* on."""
     return {name: first + index for index, name in enumerate(names)}
 
 
 class NodeRecord(SaRecord):
-    """NodeRecord (IBA 15.2.5.2): one for each port of a CA or router, one for each switch."""
+    """NodeRecord (IBA 15.2.5.2). There is one for each port of a CA or router, and one for each switch."""
 
     size = 108
     name = "NodeRecord"
@@ -60,14 +61,14 @@ class NodeRecord(SaRecord):
 
     @property
     def node_info(self) -> NodeInfo:
-        """NodeInfo as an SMP of this port shows it."""
+        """The NodeInfo in the record, as this port would answer it to an SMP."""
         return NodeInfo(self.raw[4:44].ljust(NodeInfo.size, b"\0"))
 
 
 class PortInfoRecord(SaRecord):
     """PortInfoRecord (IBA 15.2.5.3). All ports of a switch have the EndportLID of port 0; PortNum distinguishes them.
 
-    M_Key is not a component here: OpenSM compares it for untrusted requesters too, so a query would guess at keys.
+    M_Key is no component here: OpenSM compares it for untrusted requesters too, so that queries could guess M_Keys.
     """
 
     size = 68
@@ -97,12 +98,13 @@ class PortInfoRecord(SaRecord):
 
     @property
     def port_info(self) -> PortInfo:
-        """PortInfo as the SM last saw it: counters and states may be stale. M_Key is 0 for an untrusted requester."""
+        """The PortInfo that the SM read last, so counters and states may be old. M_Key is 0 for an untrusted
+        requester."""
         return PortInfo(self.raw[4:68])
 
 
 class LinkRecord(SaRecord):
-    """LinkRecord (IBA 15.2.5.13): one direction of a link. A LID is that of the port, of port 0 on a switch."""
+    """LinkRecord (IBA 15.2.5.13): one direction of a link. For a port of a switch, the LID is that of port 0."""
 
     size = 6
     name = "LinkRecord"
@@ -118,7 +120,7 @@ class LinkRecord(SaRecord):
 
 
 class PKeyTableRecord(SaRecord):
-    """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM gives it to trusted requesters only."""
+    """P_KeyTableRecord (IBA 15.2.5.11): one block of 32 P_Keys. OpenSM shows it to trusted requesters only."""
 
     size = 72
     name = "P_KeyTableRecord"
@@ -134,12 +136,13 @@ class PKeyTableRecord(SaRecord):
 
     @property
     def p_key_table(self) -> PKeyTable:
-        """The block as an SMP shows it."""
+        """The block of P_KeyTable in the record, as the port would answer it to an SMP."""
         return PKeyTable(self.raw[8:])
 
 
 class MCMemberRecord(SaRecord):
-    """MCMemberRecord (IBA 15.2.5.17): a group, or a member of one. MTU and Rate without their selectors."""
+    """MCMemberRecord (IBA 15.2.5.17): a multicast group, or a member of one. MTU and Rate are codes without
+    selectors."""
 
     size = 52
     name = "MCMemberRecord"
@@ -169,7 +172,7 @@ class MCMemberRecord(SaRecord):
 
 
 class PathRecord(SaRecord):
-    """PathRecord (IBA 15.2.5.16)."""
+    """PathRecord (IBA 15.2.5.16): a path between two ports. Only the fields that ibkeys uses have rows."""
 
     size = 64
     name = "PathRecord"
@@ -191,14 +194,15 @@ class PathRecord(SaRecord):
 
 
 def query_of(record: type[SaRecord], components: Mapping[str, Any]) -> tuple[int, bytes]:
-    """Return ComponentMask and record data that ask for *components*, by field name. No component asks for all.
+    """Return the ComponentMask and the record data of a query for records whose fields have the values in *components*.
 
-    Raises EncodeError for a name that is not a component of the record, and for a value that does not fit.
+    *components*: the values by field name; without any, the query selects all records. Raises EncodeError for a name
+    that is no component of the record, and for a value that does not fit.
     """
     mask = 0
     for name in components:
         if name not in record.components:
             known = ", ".join(record.components)
-            raise EncodeError(f"{record.name} has no component {name!r} that can be searched for; there are: {known}")
+            raise EncodeError(f"{record.name} has no component {name!r} to select by; it has: {known}")
         mask |= 1 << record.components[name]
     return mask, record.new(**components).raw

@@ -1,7 +1,7 @@
-"""MADs of subnet administration (IBA 15.2.1) and the RMPP header in them (IBA 13.6.2): bytes in, bytes out.
+"""MADs of subnet administration (IBA 15.2.1), and the RMPP header in them (IBA 13.6.2).
 
-An SA MAD carries 200 bytes of attribute data behind a header of 56. RMPP counts its payload from byte 36, so the 20
-bytes SM_Key to ComponentMask are part of every segment's payload of 220.
+An SA MAD has a header of 56 bytes and 200 bytes of attribute data. RMPP counts its payload from byte 36, so the 20
+bytes from SM_Key to ComponentMask belong to the 220 bytes of payload of each segment.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ SA_CLASS_VERSION: Final = 2
 SA_HEADER_SIZE: Final = 56
 SA_DATA_SIZE: Final = MAD_SIZE - SA_HEADER_SIZE
 RMPP_PAYLOAD: Final = 220
-"""Payload bytes of one segment."""
+"""The number of payload bytes of one RMPP segment."""
 RMPP_OVERHEAD: Final = RMPP_PAYLOAD - SA_DATA_SIZE
-"""Of these, the bytes that repeat SM_Key to ComponentMask."""
+"""The number of payload bytes that repeat SM_Key to ComponentMask in each segment."""
 RMPP_VERSION: Final = 1
 
 ACTIVE: Final = 1
@@ -42,7 +42,7 @@ class RmppType(IntEnum):
 
 
 class RmppStatus(IntEnum):
-    """RMPPStatus (IBA 13.6.2.1): why a transfer was stopped (1) or aborted."""
+    """RMPPStatus (IBA 13.6.2.1): why a transfer was stopped (only 1) or aborted (all others but 0)."""
 
     NORMAL = 0
     RESOURCES_EXHAUSTED = 1
@@ -69,7 +69,7 @@ _RMPP_WORDS: Final[Mapping[int, str]] = {status: in_words(status) for status in 
 class SaHeader(CommonHeader):
     """The first 56 bytes of an SA MAD (IBA 15.2.1.1).
 
-    SegmentNumber and PayloadLength are those of DATA; in an ACK the second one is NewWindowLast.
+    SegmentNumber and PayloadLength have these names in a DATA packet. In an ACK, the second one is NewWindowLast.
     """
 
     size = SA_HEADER_SIZE
@@ -89,7 +89,8 @@ class SaHeader(CommonHeader):
     # fmt: on
 
 
-#                            base class version method status TID attribute modifier RMPP SM_Key offset mask
+# BaseVersion, MgmtClass, ClassVersion, Method, Status, TransactionID, AttributeID, AttributeModifier, the empty RMPP
+# header, SM_Key, AttributeOffset, ComponentMask.
 _HEAD: Final = struct.Struct(">BBBBH2xQH2xI12xQH2xQ")
 _SEGMENT: Final = struct.Struct(">BBBBII").pack
 
@@ -106,19 +107,24 @@ def build_sa(
     status: int = 0,
     transaction_id: int = 0,
 ) -> bytes:
-    """Return the 256 bytes of an SA MAD without RMPP. *data*: up to 200 bytes. Raises EncodeError."""
+    """Return the 256 bytes of an SA MAD without RMPP. *data*: the record, at most 200 bytes. *attribute_offset*: the
+    size of a record in an answer, in units of 8 bytes. Raises EncodeError for more data, and for a value that does not
+    fit.
+    """
     if len(data) > SA_DATA_SIZE:
         raise EncodeError(f"one SA MAD carries {SA_DATA_SIZE} bytes of data, {len(data)} given")
     fields = method, status, transaction_id, attribute_id, modifier, sm_key, attribute_offset, component_mask
     try:
         head = _HEAD.pack(1, MgmtClass.SUBN_ADM, SA_CLASS_VERSION, *fields)
     except struct.error:
-        # struct's own error message has the value, which may be the key
+        # The message of struct.error has the value, which may be the SM_Key.
         raise EncodeError("a field of the SA header does not fit (values not shown)") from None
     return head + data.ljust(SA_DATA_SIZE, b"\0")
 
 
 def with_rmpp(mad: bytes, kind: int, flags: int, status: int = 0, data1: int = 0, data2: int = 0) -> bytes:
-    """Return *mad* with another RMPP header; RRespTime stays. *data1*: SegmentNumber; *data2*: see `SaHeader`."""
+    """Return *mad* with a new RMPP header, in which RRespTime stays. *kind*: an `RmppType`. *data1*: SegmentNumber.
+    *data2*: PayloadLength, or NewWindowLast in an ACK.
+    """
     time_and_flags = mad[26] & 0xF8 | flags
     return mad[:24] + _SEGMENT(RMPP_VERSION, kind, time_and_flags, status, data1, data2) + mad[36:]

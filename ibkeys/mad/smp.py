@@ -1,6 +1,6 @@
-"""MAD headers and the two kinds of SMP: whole datagrams of 256 bytes (IBA 13.4.3, 14.2.1).
+"""MAD headers, and the two kinds of SMP, which are whole datagrams of 256 bytes (IBA 13.4.3, 14.2.1).
 
-`build_smp` makes a request, `parse` wraps a received MAD. Neither interprets the attribute.
+`build_smp` makes a request; `parse` returns a view of a received MAD. Neither interprets the attribute.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from ibkeys.mad.fields import Layout, field, octets
 HEADER_SIZE: Final = 24
 DATA_OFFSET: Final = 64
 TID_MASK: Final = 0xFFFF_FFFF
-"""The part of a TransactionID that belongs to the program; the kernel owns the upper half."""
+"""The bits of a TransactionID that the program sets; the kernel sets the upper half."""
 
 
 class CommonHeader(Layout):
-    """The header fields of every MAD (IBA 13.4.3). Status and the bytes after it belong to the class of the MAD."""
+    """The header fields that all MADs have in common (IBA 13.4.3). Bytes 4 to 7 depend on the class of the MAD."""
 
     size = HEADER_SIZE
     # fmt: off
@@ -36,12 +36,12 @@ class CommonHeader(Layout):
 
     @property
     def is_response(self) -> bool:
-        """Whether the R bit is set."""
+        """Whether the bit R of Method is set: the MAD is a response."""
         return bool(self.raw[3] & 0x80)
 
 
 class MadHeader(CommonHeader):
-    """The 24 bytes of a MAD header alone, as the kernel returns them with a timeout."""
+    """The 24 bytes of a MAD header alone, as the kernel returns them after a timeout."""
 
     # fmt: off
     status         = field("Status",        4, 16)
@@ -50,13 +50,13 @@ class MadHeader(CommonHeader):
 
 
 class Mad(CommonHeader):
-    """A whole MAD of any class: the common header and 232 bytes that its class explains."""
+    """A whole MAD of any class: the common header, and 232 bytes that depend on the class."""
 
     size = MAD_SIZE
 
     @property
     def status(self) -> int:
-        """The status, without the D bit of directed-route SMPs."""
+        """Status, without the bit D of a directed-route SMP."""
         word = int.from_bytes(self.raw[4:6])
         return word & 0x7FFF if self.raw[1] == MgmtClass.SUBN_DIRECTED_ROUTE else word
 
@@ -74,7 +74,8 @@ class LidRoutedSmp(Mad):
 class DirectedRouteSmp(Mad):
     """An SMP of class 0x81 (IBA 14.2.1.2).
 
-    Path entries are egress port numbers; entry 0 of both paths is unused, so a route of n hops has n + 1 entries.
+    The entries of the paths are egress port numbers. Entry 0 of both paths is unused, so a route of n hops has n + 1
+    entries.
     """
 
     # fmt: off
@@ -92,20 +93,20 @@ class DirectedRouteSmp(Mad):
 
     @property
     def initial_path(self) -> tuple[int, ...]:
-        """InitialPath up to HopCount, entry 0 included."""
+        """The entries of InitialPath from 0 to HopCount."""
         return tuple(self.raw[128 : 129 + self.hop_count])
 
     @property
     def return_path(self) -> tuple[int, ...]:
-        """ReturnPath up to HopCount, entry 0 included."""
+        """The entries of ReturnPath from 0 to HopCount."""
         return tuple(self.raw[192 : 193 + self.hop_count])
 
 
 def parse(raw: bytes) -> Mad:
     """Return *raw* as a `LidRoutedSmp`, a `DirectedRouteSmp`, or a plain `Mad` of another class.
 
-    Total: any bytes give one of these or raise MalformedMad (not 256 bytes; base version not 1; a directed route of
-    more than 63 hops). Source: IBA 13.4.3, 14.2.1.
+    Raises MalformedMad, and no other error, if *raw* does not have 256 bytes, has a base version other than 1, or is a
+    directed route of more than 63 hops. Source: IBA 13.4.3, 14.2.1.
     """
     if len(raw) != MAD_SIZE:
         raise MalformedMad(f"a MAD has {MAD_SIZE} bytes, {len(raw)} given")
@@ -120,7 +121,8 @@ def parse(raw: bytes) -> Mad:
     return DirectedRouteSmp(raw)
 
 
-#                          base class version method status hops TID attribute modifier M_Key DrSLID DrDLID
+# BaseVersion, MgmtClass, ClassVersion, Method, Status, HopPointer, HopCount, TransactionID, AttributeID, reserved,
+# AttributeModifier, M_Key, DrSLID, DrDLID, reserved.
 _SMP_HEAD: Final = struct.Struct(">BBBBHBBQHHIQHH28x")
 _NO_DATA: Final = bytes(SMP_DATA_SIZE)
 _PATH_SIZE: Final = 64
@@ -139,9 +141,10 @@ def build_smp(
 ) -> bytes:
     """Return the 256 bytes of an SMP.
 
-    *path* is None for a LID-routed SMP (class 0x01); else the ports to leave by, one for each hop, without the unused
-    entry 0: ``()`` is the local port, ``(1, 4)`` the route that the tools write as ``0,1,4``. A directed-route SMP is
-    pure: DrSLID and DrDLID are permissive, HopPointer is 0. *data* is the attribute, 64 bytes.
+    *path*: None for a LID-routed SMP (class 0x01), else the egress ports of the directed route, one for each hop,
+    without the unused entry 0: ``()`` is the local port, ``(1, 4)`` the route that the tools write as ``0,1,4``. The
+    whole route is a directed one: DrSLID and DrDLID are permissive, and HopPointer is 0. *data*: the 64 bytes of the
+    attribute.
 
     Raises EncodeError for more than 63 hops, a port above 255, *data* of another length, or a header field that does
     not fit.
@@ -163,17 +166,16 @@ def build_smp(
     return b"".join((head, data, initial_path, _RETURN_PATH))
 
 
-# A Get along a directed route, with zeros for TransactionID, attribute and modifier: BaseVersion to hop pointer, hops,
-# TransactionID to AttributeModifier, M_Key, DrSLID and DrDLID, reserved, data, entry 0 of InitialPath, the rest of it,
-# ReturnPath
+# A Get along a directed route: BaseVersion to HopPointer, HopCount, zeros for TransactionID to AttributeModifier,
+# M_Key, DrSLID with DrDLID, zeros for reserved bytes and data, entry 0 of InitialPath, its other entries, ReturnPath.
 _GET_HEAD: Final = bytes((1, MgmtClass.SUBN_DIRECTED_ROUTE, 1, Method.GET, 0, 0, 0))
 _PERMISSIVE_LIDS: Final = PERMISSIVE_LID << 16 | PERMISSIVE_LID
 _GET: Final = struct.Struct(">7sB16xQI28x64xx63s64x").pack
 
 
 def get_template(path: Sequence[int], m_key: int) -> bytes:
-    """Return the SubnGet that `build_smp` makes for one directed route and key, with zeros in bytes 8..23:
-    TransactionID, AttributeID and AttributeModifier.
+    """Return the SubnGet along the directed route *path* with the key *m_key*, with zeros in bytes 8 to 23, so that the
+    caller can fill in TransactionID, AttributeID and AttributeModifier. *path*: as in `build_smp`.
 
     Raises EncodeError for more than 63 hops, a port above 255, or a key of more than 64 bits.
     """

@@ -1,8 +1,8 @@
 """The attributes of virtual ports, which NVIDIA's adapters have behind a physical port.
 
-They are queried at the physical port, in the classes of subnet management. Which AttributeModifier names a virtual port
-is not publicly known, so only VirtualizationInfo is queried (modifier 0); the others are only decoded. Source of every
-offset: NVIDIA's ib_types.h of 2025, compiled.
+SMPs to the physical port read them. The AttributeModifier that selects a virtual port is not publicly known. So ibkeys
+reads only VirtualizationInfo (modifier 0), and can only decode the other attributes. Source of every offset: NVIDIA's
+ib_types.h of 2025, compiled.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ibkeys.mad.fields import ArrayRow, field
 
 
 class VirtualizationInfo(Attribute):
-    """Whether a port has virtual ports, and how many there can be. AttributeModifier: 0."""
+    """VirtualizationInfo: whether a port has virtual ports, and the number that it can have. AttributeModifier: 0."""
 
     name = "VirtualizationInfo"
     attribute_id = AttributeID.VIRTUALIZATION_INFO
@@ -30,7 +30,9 @@ class VirtualizationInfo(Attribute):
 
 
 class VPortInfo(Attribute):
-    """One virtual port. Its LID is VPortLID where LIDRequired is set, else that of the virtual port LIDByVPortIndex."""
+    """VPortInfo: one virtual port. Its LID is VPortLID if LIDRequired is set, else that of the virtual port with the
+    index LIDByVPortIndex.
+    """
 
     name = "VPortInfo"
     attribute_id = AttributeID.V_PORT_INFO
@@ -51,7 +53,7 @@ class VPortInfo(Attribute):
 
 
 class VNodeInfo(Attribute):
-    """The virtual node to which virtual ports belong, as a virtual function shows it to its host."""
+    """VNodeInfo: the virtual node of virtual ports, which a virtual function shows to its host as its node."""
 
     name = "VNodeInfo"
     attribute_id = AttributeID.V_NODE_INFO
@@ -65,15 +67,15 @@ class VNodeInfo(Attribute):
 
 
 class _Halves(ArrayRow):
-    """A row of numbers of 4 bits, the first in the upper half of its byte."""
+    """A row for numbers of 4 bits. The first number of a byte is in its upper half."""
 
     def decode(self, raw: bytes | bytearray) -> tuple[int, ...]:
-        """Return all elements."""
+        """Return all numbers in *raw*."""
         return tuple(half for byte in raw[self.span] for half in (byte >> 4, byte & 0xF))
 
 
 class VPortState(Attribute):
-    """PortState (0 to 4) of 128 virtual ports: number i of the block in byte i div 2."""
+    """VPortState: the PortState (0 to 4) of a block of 128 virtual ports, 4 bits for each."""
 
     name = "VPortState"
     attribute_id = AttributeID.V_PORT_STATE

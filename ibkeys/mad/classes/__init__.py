@@ -1,1 +1,2 @@
-"""The management classes with keys of their own: congestion control, baseboard management, and two vendor classes."""
+"""The management classes with keys of their own: congestion control, baseboard management, and two classes of
+NVIDIA."""

@@ -1,8 +1,8 @@
-"""MADs of the classes with keys of their own: their header, which attribute lies where, and requests.
+"""MADs of the management classes with keys of their own: their header, the place of their attributes, and requests.
 
-Each of these classes has its key at byte 24 of every MAD. Data begin at byte 64 or 32. Sources: libibmad (0x21, 0x05),
-opa-ff's baseboard agent (0x05), NVIDIA's ib_types.h of 2025 (0x0A, 0x0C). That the class version of 0x0C is 1 is a
-guess: libibmad uses it for all vendor classes.
+Every MAD of these classes has the key of the class at byte 24. The attribute begins at byte 64 or 32. Sources: libibmad
+(0x21, 0x05), opa-ff's baseboard agent (0x05), NVIDIA's ib_types.h of 2025 (0x0A, 0x0C). The class version 1 of 0x0C is
+a guess: libibmad uses it for all vendor classes.
 """
 
 from __future__ import annotations
@@ -29,13 +29,13 @@ from ibkeys.mad.smp import MadHeader
 CLASS_PORT_INFO: Final = 0x0001
 NOTICE: Final = 0x0002
 VS_KEY_SUPPORTED: Final = 0x0100
-"""Bit of ClassPortInfo.CapabilityMask of class 0x0A: the port has a VS_Key."""
+"""The bit of ClassPortInfo.CapabilityMask in class 0x0A that means that the port has a VS_Key."""
 
 ClassName = Literal["cc", "vs", "n2n", "b"]
 
 
 class ClassKeyHeader(MadHeader):
-    """The first 32 bytes of a MAD of these classes."""
+    """The first 32 bytes of a MAD of a class with a key of its own."""
 
     size = 32
     class_key = field("ClassKey", 24, 64, secret=True)
@@ -43,12 +43,13 @@ class ClassKeyHeader(MadHeader):
 
 @dataclass(frozen=True, slots=True)
 class KeyClass:
-    """One of these classes.
+    """A management class with a key of its own.
 
-    ``name``: its name in options; ``key_name``: the name of its key for people; ``words``: the prefix of a method in
-    messages; ``data_offset``: the offset of the attribute. ``capability``: the bit of ClassPortInfo.CapabilityMask
-    without which a port has no such key, 0 where there is no such bit. ``not_counted``: the violations of a port that
-    does not count them, or has counted so many; None where that is not known.
+    ``name``: its name in options. ``key_name``: the name of its key in messages. ``words``: the prefix of a method in
+    messages. ``data_offset``: the byte at which the attribute begins. ``key_info``: the attribute with the key.
+    ``others``: other attributes whose table is known. ``capability``: the bit of ClassPortInfo.CapabilityMask without
+    which a port has no such key, 0 if the class has no such bit. ``not_counted``: the value of the violation counter of
+    a port that does not count violations (or has counted so many); None if the class has no such value.
     """
 
     name: ClassName
@@ -64,7 +65,7 @@ class KeyClass:
 
     @property
     def attributes(self) -> Mapping[int, type[Layout]]:
-        """The attributes of this class whose table is known, by their numbers."""
+        """The attributes of this class whose table is known, by AttributeID."""
         own = {each.attribute_id: each for each in (self.key_info, *self.others)}
         return {CLASS_PORT_INFO: ClassPortInfo, NOTICE: Notice, **own}
 
@@ -78,16 +79,16 @@ KEY_CLASSES: Final[Mapping[ClassName, KeyClass]] = {
         KeyClass("b", "B_Key", "Baseboard", MgmtClass.BASEBOARD, 1, 64, BKeyInfo, not_counted=0xFFFF),
     )
 }
-"""All of them, by the names that options have for them."""
+"""The management classes with keys of their own, by their names in options."""
 KEY_CLASS_OF: Final[Mapping[int, KeyClass]] = {int(each.mgmt_class): each for each in KEY_CLASSES.values()}
-"""The same by MgmtClass."""
+"""The management classes with keys of their own, by MgmtClass."""
 
 
 def build_class_mad(of: KeyClass, method: int, attribute_id: int, *, key: int = 0, data: bytes = b"") -> bytes:
-    """Return the 256 bytes of a MAD of the class *of*, TransactionID and AttributeModifier 0. *key*: for its header.
-    *data*: the attribute.
+    """Return the 256 bytes of a MAD of the class *of*, in which TransactionID and AttributeModifier are 0.
 
-    Raises EncodeError for a value that does not fit.
+    *key*: the key of the class in the header. *data*: the bytes of the attribute. Raises EncodeError for a value that
+    does not fit.
     """
     head = ClassKeyHeader.new(
         base_version=1,

@@ -1,9 +1,9 @@
-"""Attributes of the classes with keys of their own, as tables: the KeyInfo of each, and the attributes next to it.
+"""Attributes of the management classes with keys of their own, as tables of fields: KeyInfo of each class, and others.
 
-The first 14 bytes of the four KeyInfo are alike; each class has its own names for them. Bytes after the last field are
-reserved. Sources: CongestionKeyInfo and CongestionInfo: libibmad's field table and opensm's ib_types.h (annex A10);
-BKeyInfo: the baseboard agent of opa-ff; VSKeyInfo, N2NKeyInfo and NeighborsInfo: NVIDIA's ib_types.h of 2025. None of
-these was read from a device.
+The first 14 bytes of all four KeyInfo have the same fields, for which each class has its own names. Bytes after the
+last field are reserved. Sources: libibmad's field table and opensm's ib_types.h for CongestionKeyInfo and
+CongestionInfo (annex A10); the baseboard agent of opa-ff for BKeyInfo; NVIDIA's ib_types.h of 2025 for VSKeyInfo,
+N2NKeyInfo and NeighborsInfo. None of these was checked against a device.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ibkeys.mad.fields import Layout, field
 
 
 class KeySettings(Layout):
-    """The fields that the KeyInfo of all four classes have in common, with common names."""
+    """The fields that KeyInfo of all four classes has in common, under common names."""
 
     size = 16
     # fmt: off
@@ -27,18 +27,21 @@ class KeySettings(Layout):
 
 
 class KeyInfo(Layout):
-    """The key of one class at one port, with its protection. AttributeModifier: 0."""
+    """The base class of the four KeyInfo: the key of a management class at one port, with its protection.
+    AttributeModifier: 0.
+    """
 
     size = 16
 
     @property
     def settings(self) -> KeySettings:
-        """The same bytes with the names that all four have."""
+        """The same bytes, with the field names that all four classes have in common."""
         return KeySettings(self.raw)
 
 
 class CongestionKeyInfo(KeyInfo):
-    """CongestionKeyInfo of class 0x21 (annex A10). A Set with 0 clears the violations, any other value leaves them."""
+    """CongestionKeyInfo of class 0x21 (annex A10). A Set with 0 violations clears the counter; any other value leaves
+    it."""
 
     name = "CongestionKeyInfo"
     attribute_id = 0x0012
@@ -64,7 +67,7 @@ class CongestionInfo(Layout):
 
 
 class BKeyInfo(KeyInfo):
-    """BKeyInfo of class 0x05. The violations are read-only; 0xffff also means that they are not counted."""
+    """BKeyInfo of class 0x05. The violations are read-only. 0xffff may also mean that the port does not count them."""
 
     name = "BKeyInfo"
     attribute_id = 0x0010
@@ -92,7 +95,8 @@ class VSKeyInfo(KeyInfo):
 
 
 class N2NKeyInfo(KeyInfo):
-    """KeyInfo of the vendor class 0x0C: the key of the manager, and violations of the key between nodes as well."""
+    """KeyInfo of the vendor class 0x0C: the key of the manager, and violations of that key and of the keys between
+    nodes."""
 
     name = "N2NKeyInfo"
     attribute_id = 0x000F
@@ -107,7 +111,7 @@ class N2NKeyInfo(KeyInfo):
 
 
 class NeighborRecord(Layout):
-    """One record of NeighborsInfo: a neighbour with the key between the two nodes, in clear."""
+    """One record of NeighborsInfo: a neighbour, and the key between the two nodes in clear text."""
 
     size = 16
     name = "NeighborRecord"
@@ -121,13 +125,13 @@ class NeighborRecord(Layout):
 
 
 NEIGHBORS: Final = 14
-"""Records in one NeighborsInfo."""
+"""The number of records in one block of NeighborsInfo."""
 
 
 class NeighborsInfo(Layout):
-    """NeighborsInfo of the vendor class 0x0C. AttributeModifier: number of the block.
+    """NeighborsInfo of the vendor class 0x0C. AttributeModifier: the number of the block.
 
-    One record for each port of the node; whether block 0 begins with port 0 or port 1 is not known.
+    There is one record for each port of the node. Whether block 0 begins with port 0 or port 1 is not known.
     """
 
     size = NEIGHBORS * NeighborRecord.size
@@ -136,10 +140,10 @@ class NeighborsInfo(Layout):
 
     @property
     def neighbors(self) -> list[NeighborRecord]:
-        """The records, in order."""
+        """The records of this block, in order."""
         step = NeighborRecord.size
         return [NeighborRecord(self.raw[at : at + step]) for at in range(0, self.size, step)]
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
-        """Return the records under ``neighbors``."""
+        """Return the records as JSON, in a list under ``neighbors``. Keys are masked unless *show_keys*."""
         return {"neighbors": [record.to_json(show_keys) for record in self.neighbors]}

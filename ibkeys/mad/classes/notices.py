@@ -1,9 +1,10 @@
-"""Details of the traps that the classes with keys of their own send after a MAD with a wrong key.
+"""Details of the traps that the management classes with keys of their own send after a MAD with a wrong key.
 
-Offsets count from the start of the Notice. A trap number has a meaning only together with the class: 0 and 259 are used
-twice. The key in a trap is the offender's, and may be the real key of another port. Sources: opensm's
-ib_mad_notice_attr_t (0x21, 0x05) and NVIDIA's of 2025 (0x0A, 0x0C, trap 1600). That the traps of 0x0A and 0x0C are
-vendor notices, with their number in the last two bytes, is a guess from their place there.
+Offsets count from the beginning of the Notice. A trap number has a meaning only together with the class: several
+classes use 0, and subnet management uses 259 too. The key in a trap is the refused one, which may be the real key of
+another port. Sources: opensm's ib_mad_notice_attr_t (0x21, 0x05), and NVIDIA's version of 2025 (0x0A, 0x0C, trap 1600).
+It is a guess, from their place in that file, that the traps of 0x0A and 0x0C are vendor Notices, with the number in the
+last two bytes.
 """
 
 from __future__ import annotations
@@ -52,7 +53,7 @@ class BadBKeyDetails(DataDetails):
 
 
 class BadVendorKeyDetails(DataDetails):
-    """Trap 0 or 1 of the vendor classes 0x0A and 0x0C: a MAD with a wrong key, or a key that is set wrong."""
+    """Trap 0 of the vendor classes 0x0A and 0x0C: a MAD with a wrong key. Trap 1 of class 0x0C: a misconfigured key."""
 
     # fmt: off
     #                          name                byte width
@@ -73,10 +74,10 @@ DETAILS: Final[Mapping[tuple[int, int], type[DataDetails]]] = {
     (MgmtClass.VENDOR_N2N, BAD_VENDOR_KEY): BadVendorKeyDetails,
     (MgmtClass.VENDOR_N2N, KEY_MISCONFIGURED): BadVendorKeyDetails,
 }
-"""(class, trap number) → the layout of the Notice's details."""
+"""(MgmtClass, trap number) → the layout of the details of the Notice."""
 
 
 def details_of(notice: Notice, mgmt_class: int) -> DataDetails | None:
-    """Return the details of a trap of *mgmt_class*, None for one that is not known."""
+    """Return the details of *notice*, a trap of the class *mgmt_class*; None if that trap is not known."""
     layout = DETAILS.get((mgmt_class, notice.number))
     return layout(notice.raw) if layout is not None else None
