@@ -19,7 +19,8 @@ int umad_open_smi_port(const char *ca_name, int portnum); /* the headers may be 
 
 
 
-enum { IN_OTHER_MEMORY = 0 /* of ib_mad_addr.reserved: the server's note about where the MAD is */ };
+/* Of ib_mad_addr.reserved, the server's notes: whether the MAD is beside the record, and its bytes in the record. */
+enum { IS_BESIDE = 0, BYTES_HERE = 2 };
 
 /* By descriptor what is shared with the server. For one that has none here, each send is asked for. */
 static _Atomic(struct wire_page *) pages[4096];
@@ -48,17 +49,19 @@ int umad_open_port(const char *ca_name, int portnum)
 	struct wire_answer answer;
 	void *body, *page;
 	size_t size;
-	int memory = -1, fd = wire_ask(WIRE_OPEN, ca_name, portnum, &answer, &body, &size, &memory);
+	int passed[WIRE_PASSED], fd, failed = wire_ask(WIRE_OPEN, ca_name, portnum, &answer, &body, &size, passed);
 
-	if (fd < 0)
-		return fd;
+	if (failed)
+		return failed;
 	free(body);
-	page = mmap(NULL, sizeof(struct wire_page), PROT_READ | PROT_WRITE, MAP_SHARED, memory, 0);
-	if (memory >= 0)
-		close(memory);
-	keep_page(fd, page == MAP_FAILED ? NULL : page);
-	if (fcntl(fd, F_SETFL, O_NONBLOCK) < 0)
+	fd = passed[0];
+	/* as libibumad's own descriptors: handed on to what the program starts */
+	if (fd < 0 || fcntl(fd, F_SETFL, O_NONBLOCK) < 0 || fcntl(fd, F_SETFD, 0) < 0)
 		wire_end("the socket to the simulated fabric cannot be used");
+	page = mmap(NULL, sizeof(struct wire_page), PROT_READ | PROT_WRITE, MAP_SHARED, passed[1], 0);
+	if (passed[1] >= 0)
+		close(passed[1]);
+	keep_page(fd, page == MAP_FAILED ? NULL : page);
 	return fd;
 }
 
@@ -84,8 +87,8 @@ int umad_get_fd(int fd)
 
 static int register_agent(int fd, const struct wire_agent *agent, uint32_t *id)
 {
-	struct wire_record record = {WIRE_REGISTER, 0};
-	struct iovec parts[] = {{&record, sizeof(record)}, {(void *)agent, sizeof(*agent)}};
+	struct wire_record record = {.kind = WIRE_REGISTER};
+	struct iovec parts[3] = {{&record, sizeof(record)}, {(void *)agent, sizeof(*agent)}};
 	struct wire_reply reply;
 
 	if (wire_call(fd, parts, 2, -1, &reply))
@@ -155,8 +158,8 @@ int umad_register2(int fd, struct umad_reg_attr *attr, uint32_t *agent_id)
 
 int umad_unregister(int fd, int agentid)
 {
-	struct wire_record record = {WIRE_UNREGISTER, 0};
-	struct iovec parts[] = {{&record, sizeof(record)}, {&agentid, sizeof(agentid)}};
+	struct wire_record record = {.kind = WIRE_UNREGISTER};
+	struct iovec parts[3] = {{&record, sizeof(record)}, {&agentid, sizeof(agentid)}};
 	struct wire_reply reply;
 
 	if (wire_call(fd, parts, 2, -1, &reply))
@@ -212,8 +215,8 @@ static int memory_with(const void *data, size_t size)
 
 static int send_mad(int fd, struct ib_user_mad *mad, int length, enum wire_kind kind)
 {
-	struct wire_record record = {kind, 0};
-	struct iovec parts[] = {{&record, sizeof(record)}, {mad, HEADER}, {mad->data, length}};
+	struct wire_record record = {.kind = kind};
+	struct iovec parts[4] = {{&record, sizeof(record)}, {mad, HEADER}, {mad->data, length}};
 	struct wire_page *page = page_of(fd);
 	struct wire_reply reply = {0};
 	int memory = -1, failed, ask = 1;
@@ -289,15 +292,31 @@ static int fill(struct ib_user_mad *mad, size_t size, int memory)
 	return 0;
 }
 
+/* The bytes of the MAD that are in a record. */
+static int bytes_here(const struct ib_user_mad *head)
+{
+	uint16_t bytes;
+
+	memcpy(&bytes, head->addr.reserved + BYTES_HERE, sizeof(bytes));
+	wire_expect(bytes <= WIRE_INLINE);
+	return bytes;
+}
+
 /* The bytes of the MAD in, or beside, a record of *got* bytes. */
 static int size_of(const struct ib_user_mad *head, ssize_t got, int is_beside)
 {
-	wire_expect(got >= HEADER);
+	wire_expect(got == WIRE_BODY);
 	if (!is_beside)
-		return (int)(got - HEADER);
-	wire_expect(got == HEADER + WIRE_INLINE && head->length > HEADER + WIRE_INLINE &&
-		    head->length <= HEADER + WIRE_MOST);
+		return bytes_here(head);
+	wire_expect(head->length > WIRE_BODY && head->length <= HEADER + WIRE_MOST);
 	return (int)head->length - HEADER;
+}
+
+/* Gives a program the header of a record, without the server's notes. */
+static void give_header(struct ib_user_mad *mad, const struct ib_user_mad *head)
+{
+	memcpy(mad, head, HEADER);
+	memset(mad->addr.reserved, 0, sizeof(mad->addr.reserved));
 }
 
 /* Takes the next MAD, as read() of the kernel's device: 0, or a negative errno with the MAD still there. */
@@ -305,41 +324,42 @@ static int take(int fd, struct ib_user_mad *mad, int *length)
 {
 	union {
 		struct ib_user_mad head;
-		char bytes[HEADER + WIRE_INLINE];
+		char bytes[WIRE_BODY];
 	} next, taken;
 	struct ib_user_mad *head = &next.head;
 	struct iovec part = {&taken, sizeof(taken)};
 	ssize_t got = recv(fd, &next, sizeof(next), MSG_PEEK | MSG_DONTWAIT);
-	int memory, failed, size;
+	int passed[WIRE_PASSED], memory, failed, size;
 
 	if (!got || (got < 0 && errno == ECONNRESET))
 		wire_end("the simulated fabric is gone");
 	if (got < 0)
 		return -errno;
-	size = size_of(head, got, head->addr.reserved[IN_OTHER_MEMORY]);
+	size = size_of(head, got, head->addr.reserved[IS_BESIDE]);
 	if (*length < (size > WIRE_INLINE ? WIRE_INLINE : size))
 		return -EINVAL;
 	if (*length < size) { /* the first segment, and how much there is */
-		head->addr.reserved[IN_OTHER_MEMORY] = 0;
-		memcpy(mad, head, got);
+		give_header(mad, head);
+		memcpy(mad->data, next.bytes + HEADER, WIRE_INLINE);
 		return -ENOSPC;
 	}
-	got = wire_receive(fd, &part, 1, MSG_DONTWAIT, &memory);
+	got = wire_receive(fd, &part, 1, MSG_DONTWAIT, passed);
 	if (!got)
 		wire_end("the simulated fabric is gone");
 	if (got < 0)
 		return -errno;
+	memory = passed[0];
 	size = size_of(&taken.head, got, memory >= 0);
-	memcpy(mad, &taken, HEADER);
-	mad->addr.reserved[IN_OTHER_MEMORY] = 0;
+	give_header(mad, &taken.head);
 	if (*length < size) {
 		/* Another thread or process took the one that was looked at, and this one does not fit. */
-		struct wire_record record = {WIRE_NOT_TAKEN, memory >= 0 ? WIRE_MEMORY : 0};
-		struct iovec parts[] = {{&record, sizeof(record)}, {&taken, got}};
+		struct wire_record record = {.kind = WIRE_NOT_TAKEN, .flags = memory >= 0 ? WIRE_MEMORY : 0};
+		int here = bytes_here(&taken.head);
+		struct iovec parts[3] = {{&record, sizeof(record)}, {&taken, HEADER + here}};
 
 		wire_send(fd, parts, 2, -1, memory);
 		failed = size > WIRE_INLINE ? -ENOSPC : -EINVAL;
-		memcpy(mad->data, taken.bytes + HEADER, *length < got - HEADER ? *length : got - HEADER);
+		memcpy(mad->data, taken.bytes + HEADER, *length < here ? *length : here);
 	} else if (memory >= 0) {
 		*length = size;
 		failed = fill(mad, size, memory);
@@ -363,12 +383,17 @@ int umad_recv(int fd, void *umad, int *length, int timeout_ms)
 		errno = EINVAL;
 		return -EINVAL;
 	}
-	if (timeout_ms && (failed = wait_for(fd, timeout_ms)) < 0) {
-		if (!errno)
-			errno = -failed;
-		return failed;
-	}
 	failed = take(fd, mad, length);
+	if (failed == -EAGAIN && timeout_ms) {
+		errno = 0;
+		failed = wait_for(fd, timeout_ms);
+		if (failed < 0) {
+			if (!errno)
+				errno = -failed;
+			return failed;
+		}
+		failed = take(fd, mad, length);
+	}
 	if (!failed)
 		return mad->agent_id;
 	if (failed == -ENOSPC)

@@ -16,7 +16,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-enum { DESCRIPTORS = 2, MOST_BODY = 160 * 1024 /* a P_Key table has at most 65535 entries */ };
+enum { MOST_BODY = 160 * 1024 /* a P_Key table has at most 65535 entries */ };
 
 void wire_end(const char *why)
 {
@@ -62,69 +62,15 @@ static int dial(void)
 	return fd;
 }
 
-int wire_ask(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
-	     size_t *size, int *memory)
-{
-	struct wire_hello hello = {WIRE_MAGIC, WIRE_VERSION, question, port, "", ""};
-	struct iovec out = {&hello, sizeof(hello)}, in[2] = {{answer, sizeof(*answer)}};
-	const char *host = setting("IBKEYS_SIM_HOST", "");
-	ssize_t got;
-	int fd;
-
-	if (strlen(host) >= sizeof(hello.host))
-		wire_end("IBKEYS_SIM_HOST is longer than the name of any host");
-	strcpy(hello.host, host);
-	if (ca && strlen(ca) >= sizeof(hello.ca))
-		return -ENODEV;
-	strcpy(hello.ca, ca ? ca : "");
-	*body = malloc(MOST_BODY + 1);
-	if (!*body)
-		return -ENOMEM;
-	in[1] = (struct iovec){*body, MOST_BODY};
-	fd = dial();
-	if (fd < 0) {
-		free(*body);
-		return fd;
-	}
-	if (wire_send(fd, &out, 1, -1, -1) || (got = wire_receive(fd, in, 2, 0, memory)) < (ssize_t)sizeof(*answer))
-		wire_end("the simulated fabric is gone");
-	*size = got - sizeof(*answer);
-	((char *)*body)[*size] = '\0';
-	if (answer->error < 0)
-		wire_end(*body);
-	if (!answer->error)
-		return fd;
-	close(fd);
-	free(*body);
-	return -answer->error;
-}
-
-int wire_get(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
-	     size_t *size)
-{
-	int memory = -1, fd = wire_ask(question, ca, port, answer, body, size, &memory);
-
-	if (fd < 0)
-		return fd;
-	close(fd);
-	if (memory >= 0)
-		close(memory);
-	return 0;
-}
-
-int wire_send(int fd, const struct iovec *parts, int count, int reply, int memory)
+/* Sends all parts at once: a record of an open port is far too short for the kernel to split it. */
+static int send_parts(int fd, const struct iovec *parts, int count, const int *descriptors, int held)
 {
 	union {
 		struct cmsghdr header;
-		char space[CMSG_SPACE(DESCRIPTORS * sizeof(int))];
+		char space[CMSG_SPACE(WIRE_PASSED * sizeof(int))];
 	} control = {0};
 	struct msghdr message = {.msg_iov = (struct iovec *)parts, .msg_iovlen = count};
-	int descriptors[DESCRIPTORS], held = 0;
 
-	if (reply >= 0)
-		descriptors[held++] = reply;
-	if (memory >= 0)
-		descriptors[held++] = memory;
 	if (held) {
 		message.msg_control = &control;
 		message.msg_controllen = CMSG_SPACE(held * sizeof(int));
@@ -149,9 +95,71 @@ int wire_send(int fd, const struct iovec *parts, int count, int reply, int memor
 	return 0;
 }
 
+int wire_ask(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
+	     size_t *size, int passed[WIRE_PASSED])
+{
+	struct wire_hello hello = {WIRE_MAGIC, WIRE_VERSION, question, port, "", ""};
+	struct iovec out = {&hello, sizeof(hello)}, in[2] = {{answer, sizeof(*answer)}};
+	const char *host = setting("IBKEYS_SIM_HOST", "");
+	ssize_t got;
+	int fd;
+
+	if (strlen(host) >= sizeof(hello.host))
+		wire_end("IBKEYS_SIM_HOST is longer than the name of any host");
+	strcpy(hello.host, host);
+	if (ca && strlen(ca) >= sizeof(hello.ca))
+		return -ENODEV;
+	strcpy(hello.ca, ca ? ca : "");
+	*body = malloc(MOST_BODY + 1);
+	if (!*body)
+		return -ENOMEM;
+	in[1] = (struct iovec){*body, MOST_BODY};
+	fd = dial();
+	if (fd < 0) {
+		free(*body);
+		return fd;
+	}
+	if (send_parts(fd, &out, 1, NULL, 0) || (got = wire_receive(fd, in, 2, 0, passed)) < (ssize_t)sizeof(*answer))
+		wire_end("the simulated fabric is gone");
+	close(fd);
+	*size = got - sizeof(*answer);
+	((char *)*body)[*size] = '\0';
+	if (answer->error < 0)
+		wire_end(*body);
+	if (answer->error)
+		free(*body);
+	return -answer->error;
+}
+
+int wire_get(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
+	     size_t *size)
+{
+	int passed[WIRE_PASSED];
+
+	return wire_ask(question, ca, port, answer, body, size, passed);
+}
+
+int wire_send(int fd, struct iovec *parts, int count, int reply, int memory)
+{
+	static const char zeros[WIRE_BODY];
+	int descriptors[WIRE_PASSED], held = 0, each;
+	size_t size = 0;
+
+	for (each = 1; each < count; each++)
+		size += parts[each].iov_len;
+	((struct wire_record *)parts->iov_base)->size = size;
+	if (size < WIRE_BODY)
+		parts[count++] = (struct iovec){(void *)zeros, WIRE_BODY - size};
+	if (reply >= 0)
+		descriptors[held++] = reply;
+	if (memory >= 0)
+		descriptors[held++] = memory;
+	return send_parts(fd, parts, count, descriptors, held);
+}
+
 int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_reply *reply)
 {
-	int pair[2], ignored, saved;
+	int pair[2], ignored[WIRE_PASSED], saved;
 	struct iovec in = {reply, sizeof(*reply)};
 	ssize_t got = -1;
 
@@ -161,7 +169,7 @@ int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_re
 	saved = wire_send(fd, parts, count, pair[1], memory) ? errno : 0;
 	close(pair[1]);
 	if (!saved)
-		got = wire_receive(pair[0], &in, 1, 0, &ignored);
+		got = wire_receive(pair[0], &in, 1, 0, ignored);
 	close(pair[0]);
 	if (saved) {
 		errno = saved;
@@ -172,11 +180,11 @@ int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_re
 	return 0;
 }
 
-ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, int *memory)
+ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, int passed[WIRE_PASSED])
 {
 	union {
 		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
+		char space[CMSG_SPACE(WIRE_PASSED * sizeof(int))];
 	} control;
 	struct msghdr message = {
 		.msg_iov = (struct iovec *)parts,
@@ -184,15 +192,20 @@ ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, in
 		.msg_control = &control,
 		.msg_controllen = sizeof(control),
 	};
+	size_t size;
 	ssize_t got;
+	int each;
 
-	*memory = -1;
+	for (each = 0; each < WIRE_PASSED; each++)
+		passed[each] = -1;
 	do {
 		got = recvmsg(fd, &message, flags | MSG_CMSG_CLOEXEC);
 	} while (got < 0 && errno == EINTR);
 	if (got < 0 && errno == ECONNRESET)
 		return 0;
-	if (got > 0 && message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS)
-		memcpy(memory, CMSG_DATA(&control.header), sizeof(int));
+	if (got > 0 && message.msg_controllen >= CMSG_LEN(sizeof(int)) && control.header.cmsg_type == SCM_RIGHTS) {
+		size = control.header.cmsg_len - CMSG_LEN(0);
+		memcpy(passed, CMSG_DATA(&control.header), size < sizeof(int[WIRE_PASSED]) ? size : sizeof(int[WIRE_PASSED]));
+	}
 	return got;
 }

@@ -12,12 +12,14 @@
 
 enum {
 	WIRE_MAGIC = 0x44414d55, /* UMAD */
-	WIRE_VERSION = 1,
+	WIRE_VERSION = 2,
 	WIRE_INLINE = 256, /* bytes of a MAD in a record; a longer one is in a memory file beside it */
 	WIRE_SLOTS = 1024,
 	WIRE_MOST = 64 << 20, /* bytes of the longest MAD */
 	RMPP_HEADER = 36, /* ib_umad_write() takes no MAD that is shorter */
 	HEADER = sizeof(struct ib_user_mad),
+	WIRE_BODY = HEADER + WIRE_INLINE, /* bytes of each record of an open port, without struct wire_record */
+	WIRE_PASSED = 2, /* most descriptors beside a record */
 };
 
 enum wire_question { WIRE_NAMES = 1, WIRE_CA, WIRE_PORT, WIRE_ISSM, WIRE_OPEN };
@@ -50,7 +52,8 @@ struct wire_port {
 } __attribute__((packed));
 
 struct wire_record {
-	uint32_t kind, flags;
+	uint32_t kind;
+	uint16_t flags, size; /* the size is that of the data; zeros fill the rest of the record */
 };
 
 struct wire_agent {
@@ -78,24 +81,25 @@ void wire_end(const char *why) __attribute__((noreturn));
 /* Ends the process unless what came is what a server of this version sends. */
 void wire_expect(int holds);
 
-/* Asks the server. Returns the connection, with the answer in *answer and *size bytes of what follows it in *body, to
- * be freed; *memory is the descriptor that came with it. A negative errno is what the server says. */
+/* Asks the server. Returns 0, with the answer in *answer and *size bytes of what follows it in *body, to be freed;
+ * passed[] are the descriptors that came with it. A negative errno is what the server says. */
 int wire_ask(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
-	     size_t *size, int *memory);
+	     size_t *size, int passed[WIRE_PASSED]);
 
-/* As wire_ask(), and ends the connection. Returns 0 or a negative errno. */
+/* As wire_ask(), without descriptors. */
 int wire_get(enum wire_question question, const char *ca, int port, struct wire_answer *answer, void **body,
 	     size_t *size);
 
-/* Sends a record. Returns 0, or -1 with errno. A descriptor of -1 is none. */
-int wire_send(int fd, const struct iovec *parts, int count, int reply, int memory);
+/* Sends a record of an open port: the first part is its struct wire_record, whose size is set here; after the last
+ * part there is room in the array for one more. Returns 0, or -1 with errno. A descriptor of -1 is none. */
+int wire_send(int fd, struct iovec *parts, int count, int reply, int memory);
 
-/* Sends a record whose header is the first part, and waits for the reply to it. Returns 0, or -1 with errno. */
+/* Sends a record as wire_send() does, and waits for the reply to it. Returns 0, or -1 with errno. */
 int wire_call(int fd, struct iovec *parts, int count, int memory, struct wire_reply *reply);
 
-/* Receives a record; *memory is the descriptor that came with it, -1 for none. Returns its size; 0: the server is
- * gone; -1 with errno. */
-ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, int *memory);
+/* Receives a message or record; passed[] are the descriptors that came with it, -1 for none. Returns its size; 0: the
+ * server is gone; -1 with errno. */
+ssize_t wire_receive(int fd, const struct iovec *parts, int count, int flags, int passed[WIRE_PASSED]);
 
 extern int wire_debug; /* umad_debug() */
 

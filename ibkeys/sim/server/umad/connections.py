@@ -36,16 +36,17 @@ MOST_STRANGERS: Final = 256
 """The most connections that have not sent their question yet."""
 _BACKLOG: Final = 128
 _BATCH: Final = 32
-"""Most records taken from one program before the others have their turn."""
+"""Most records taken from one program before its answers are sent and the others have their turn."""
 _DESCRIPTORS: Final = 2
 _SPACE: Final = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 _FIRST_SLOT: Final = 1000
 """Numbers that no client of ibsim's protocol has."""
 
 
-_PLAIN_SEND: Final = wire.RECORD.pack(Kind.SEND, 0)
-_HEADER: Final = slice(wire.RECORD.size, wire.RECORD.size + wire.HEADER_SIZE)
-_MAD: Final = slice(_HEADER.stop, _HEADER.stop + wire.INLINE)
+_SEND: Final = wire.RECORD.pack(Kind.SEND, 0, wire.BODY_SIZE)
+"""The beginning of nearly all records: a MAD of full length, sent without REPLY."""
+_KIND: Final = wire.RECORD.size
+_HEADER: Final = _KIND + wire.HEADER_SIZE
 
 
 class _Malformed(Exception):
@@ -137,7 +138,7 @@ class Connections:
     def _hear(self, connected: socket.socket, events: int) -> None:
         """Answer a question; then the connection ends, or becomes an open port."""
         try:
-            raw = connected.recv(wire.MOST_RECORD)
+            raw = connected.recv(wire.MOST_HELLO)
         except BlockingIOError:
             return
         except OSError:
@@ -193,17 +194,20 @@ class Connections:
     # Open ports
 
     def _open_port(self, connected: socket.socket, port: SimPort) -> None:
-        opened = ProgramPort(next(self._slots), process_of_stream(connected), port, connected, Page(port))
-        rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [opened.page.fd])
-        try:
-            connected.sendmsg([wire.answer()], [rights])
-        except OSError:
-            opened.close()
-            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        ours.setblocking(False)
+        opened = ProgramPort(next(self._slots), process_of_stream(connected), port, ours, Page(port))
+        rights = socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", [theirs.fileno(), opened.page.fd])
+        with connected, theirs:
+            try:
+                connected.sendmsg([wire.answer()], [rights])
+            except OSError:
+                opened.close()
+                return
         opened.is_sm = self._issm.is_open(port)
-        self._open[connected.fileno()] = opened
+        self._open[ours.fileno()] = opened
         self._mads.open(opened)
-        self.loop.register(connected.fileno(), partial(self._ready, opened))
+        self.loop.register(ours.fileno(), partial(self._ready, opened))
         self.log_clients(f"{opened} attached")
 
     def _wait_to_write(self, opened: ProgramPort) -> None:
@@ -236,28 +240,38 @@ class Connections:
             self._mads.send_answers(opened)
 
     def _take(self, opened: ProgramPort) -> None:
-        for _ in range(_BATCH):
-            try:
-                raw, ancillary, _, _ = opened.socket.recvmsg(wire.MOST_RECORD, _SPACE, socket.MSG_CMSG_CLOEXEC)
-            except BlockingIOError:
-                return
+        try:
+            raw, ancillary, _, _ = opened.socket.recvmsg(_BATCH * wire.RECORD_SIZE, _SPACE, socket.MSG_CMSG_CLOEXEC)
+        except BlockingIOError:
+            return
+        descriptors = _descriptors(ancillary) if ancillary else []
+        try:
             if not raw:
                 raise ConnectionResetError
-            if not ancillary and raw[: wire.RECORD.size] == _PLAIN_SEND and _HEADER.stop < len(raw) <= _MAD.stop:
-                self._mads.send(opened, raw[_HEADER], raw[_MAD])
-                continue
-            descriptors = _descriptors(ancillary)
-            try:
-                self._record(opened, raw, descriptors)
-            finally:
-                for descriptor in descriptors:
-                    os.close(descriptor)
+            if len(raw) % wire.RECORD_SIZE:
+                raise _Malformed
+            with_descriptors = len(raw) - wire.RECORD_SIZE if descriptors else -1
+            for start in range(0, len(raw), wire.RECORD_SIZE):
+                try:
+                    if raw[start : start + _KIND] == _SEND and start != with_descriptors:
+                        header = raw[start + _KIND : start + _HEADER]
+                        self._mads.send(opened, header, raw[start + _HEADER : start + wire.RECORD_SIZE])
+                    else:
+                        record = raw[start : start + wire.RECORD_SIZE]
+                        self._record(opened, record, descriptors if start == with_descriptors else [])
+                except (_Malformed, OSError):
+                    raise
+                except Exception as error:  # a bug that one record meets must not lose the others
+                    self.loop.report(error)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
 
     def _record(self, opened: ProgramPort, raw: bytes, descriptors: list[int]) -> None:
-        if len(raw) < wire.RECORD.size:
+        kind, flags, size = wire.RECORD.unpack_from(raw)
+        if size > wire.BODY_SIZE:
             raise _Malformed
-        kind, flags = wire.RECORD.unpack_from(raw)
-        body = raw[wire.RECORD.size :]
+        body = raw[wire.RECORD.size : wire.RECORD.size + size]
         wants = bool(flags & wire.REPLY) + bool(flags & wire.MEMORY)
         if wants != len(descriptors):
             raise _Malformed
@@ -281,7 +295,7 @@ class Connections:
                 return self._mads.unregister(opened, number), 0
         elif kind == Kind.NOT_TAKEN:
             header, mad = _mad(body, memory)
-            if not opened.write(header + mad[: wire.INLINE], mad):
+            if not opened.write(header + mad[: wire.INLINE].ljust(wire.INLINE, b"\0"), mad):
                 self._wait_to_write(opened)
             return 0, 0
         raise _Malformed
@@ -313,7 +327,7 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 def _mad(body: bytes, memory: int | None) -> tuple[bytes, bytes]:
     """Return the umad header and the MAD of a record."""
     header, mad = body[: wire.HEADER_SIZE], body[wire.HEADER_SIZE :]
-    if len(header) < wire.HEADER_SIZE or len(mad) > wire.INLINE:
+    if len(header) < wire.HEADER_SIZE:
         raise _Malformed
     return header, mad if memory is None else _contents(memory)
 

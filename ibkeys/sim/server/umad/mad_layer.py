@@ -299,9 +299,17 @@ class MadLayer:
 
     def send_answers(self, opened: ProgramPort) -> None:
         """Write the waiting answers: one batch of a program's MADs then wakes it once."""
-        answers, opened.answers = opened.answers, []
-        for answer in answers:
-            self._write_now(opened, answer)
+        if not opened.answers:
+            return
+        try:
+            if not opened.write_answers():
+                self._busy(opened)
+        except OSError:  # the program is gone, which its own connection shows too
+            self._counts["lost"] += 1
+            return
+        while len(opened.waiting) > MOST_WAITING:
+            opened.waiting.pop()
+            self._counts["lost"] += 1
 
     def _give(self, agent: Agent, mad: bytes, slid: int, arrival: Arrival, *, at_once: bool = True) -> None:
         """Give a received MAD to the program of *agent*; unless *at_once*, it waits for `send_answers`."""

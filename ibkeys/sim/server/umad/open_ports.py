@@ -132,11 +132,23 @@ class ProgramPort:
     def write(self, record: bytes, mad: bytes = b"") -> bool:
         """Give a record to the program, with the whole *mad* if the record has only its beginning.
 
-        Returns False when it has to wait (see `flush`).
+        Returns False when it has to wait (see `flush`). Raises OSError when the program is gone.
         """
         if not self.waiting and self._write(record, mad):
             return True
         self.waiting.append((record, mad))
+        return False
+
+    def write_answers(self) -> bool:
+        """Write the ``answers``, all or none of them. Returns False when they have to wait (see `flush`).
+
+        One call for all of them takes a fraction of the time, and wakes the program once. Raises OSError when the
+        program is gone.
+        """
+        answers, self.answers = self.answers, []
+        if not self.waiting and self._write(b"".join(answers)):
+            return True
+        self.waiting.extend((record, b"") for record in answers)
         return False
 
     def flush(self) -> bool:
@@ -147,8 +159,12 @@ class ProgramPort:
             self.waiting.popleft()
         return True
 
-    def _write(self, record: bytes, mad: bytes) -> bool:
-        """Write a record. Returns False when the socket is full. Raises OSError when the program is gone."""
+    def _write(self, record: bytes, mad: bytes = b"") -> bool:
+        """Write a record. Returns False when the socket is full. Raises OSError when the program is gone.
+
+        The kernel takes it whole or not at all (net/unix/af_unix.c: unix_stream_sendmsg), several records too as long
+        as they are no more than the 32 KiB of one buffer.
+        """
         try:
             if len(mad) <= wire.INLINE:
                 self.socket.send(record)

@@ -1,6 +1,6 @@
 """The wire between our libibumad (native/umad-sim) and the server: bytes only, no sockets.
 
-The server listens on a UNIX socket of type SOCK_SEQPACKET with the abstract name ``NAME:umad``; each record is one
+The server listens on a UNIX socket of type SOCK_SEQPACKET with the abstract name ``NAME:umad``; each message is one
 datagram, so it is sent and taken whole. Numbers are in the byte order of the host, those of a MAD and its address in
 that of the network. native/umad-sim/wire.h has the same as C.
 
@@ -10,28 +10,37 @@ A connection begins with HELLO: magic, version, a question, the port, the names 
 
 NAMES  count names of adapters, 20 bytes each          PORT  a port, then its P_Key table
 CA     an adapter                                      ISSM  the path whose reader is a subnet manager
-OPEN   nothing, and beside it the descriptor of the page that both share: the connection is an open port now
+OPEN   nothing, and beside it two descriptors: the open port, which is a stream socket to the server, and the page
+       that both share
 HOST   the name of the host, the folder of its server (with port 0: "") and what is served, each with a NUL behind it;
        only ibkeys asks
 
-On an open port the library sends records of a kind and flags. Beside one may be descriptors: with REPLY that of a
-socket to which the server writes an errno and a number, with MEMORY that of a memory file with the whole MAD.
+On an open port the library sends records of a kind, flags and a size. All records are equally long: zeros follow the
+data. The stream keeps each of them whole, because the kernel never splits one that is sent by one call, and whoever
+reads asks for whole records. The server reads and writes many of them by one call.
+
+Beside a record may be descriptors: with REPLY that of a socket to which the server writes an errno and a number, with
+MEMORY that of a memory file with the whole MAD. They belong to the last record of those that are read by one call
+(net/unix/af_unix.c: unix_stream_read_generic).
 
 REGISTER    an agent; the number of the reply is its id       UNREGISTER  an id
 SEND        the umad header and the MAD: up to 256 bytes of it, a longer one in memory
 NOT_TAKEN   a received MAD, back because it did not fit the reader's buffer
 
-The server sends received MADs: the umad header and up to 256 bytes; of a longer MAD the first segment, with the MAD
-beside it in memory, its length in the header and the first reserved byte of the address set. The library has no thread,
-keeps nothing and holds no lock: a process that forks, or is cancelled or killed anywhere, leaves nothing behind.
+The server sends received MADs: the umad header and up to 256 bytes, followed by zeros; of a longer MAD the first
+segment, with the MAD beside it in memory, its length in the header. The reserved bytes of the address tell the library
+whether the MAD is beside the record, and how many bytes of it are in the record.
+
+The library has no thread, keeps nothing and holds no lock: a process that forks, or is cancelled or killed anywhere,
+leaves nothing behind.
 
 A SEND without REPLY is one that the kernel's write() would certainly take, which the library sees on the page: the
 agents of this port, one bit each; number and kind of the port; and two counters for each of 1024 slots, into which
 class and TransactionID of a MAD fall. ``sent`` the library counts, ``done`` the server, when the MAD waits for nothing
 any more: while the two are equal no request with that TransactionID waits, so the next one is no duplicate.
 
-Nothing that a client sends is believed: lengths are those of the datagrams, memory must be a memory file (nothing else
-can be read without waiting), at most `MOST_MAD` of it is read, and a record that is none of these ends the connection.
+Nothing that a client sends is believed: sizes are checked, memory must be a memory file (nothing else can be read
+without waiting), at most `MOST_MAD` of it is read, and a record that is none of these ends the connection.
 """
 
 from __future__ import annotations
@@ -42,15 +51,17 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 MAGIC: Final = 0x44414D55
-VERSION: Final = 1
+VERSION: Final = 2
 INLINE: Final = 256
 """Bytes of a MAD that a record holds."""
 MOST_MAD: Final = 64 << 20
 """Bytes of the longest MAD; an SA answer for 40,000 hosts has a tenth of that."""
 HEADER_SIZE: Final = 64
 """The umad header, struct ib_user_mad."""
-MOST_RECORD: Final = 512
-"""More than the longest record that a client sends."""
+BODY_SIZE: Final = HEADER_SIZE + INLINE
+"""Bytes of a record that the server sends, and of one that the library sends without its beginning, `RECORD`."""
+MOST_HELLO: Final = 512
+"""More than the question of a client has."""
 NAME_SIZE: Final = 20
 SLOTS: Final = 1024
 
@@ -80,7 +91,8 @@ MEMORY: Final = 2
 
 _HELLO: Final = struct.Struct(f"=IIIi{NAME_SIZE}s128s")
 _ANSWER: Final = struct.Struct("=iI")
-RECORD: Final = struct.Struct("=II")
+RECORD: Final = struct.Struct("=IHH")
+RECORD_SIZE: Final = RECORD.size + BODY_SIZE
 _AGENT: Final = struct.Struct("=16sIIBBBx")
 _ID: Final = struct.Struct("=I")
 _REPLY: Final = struct.Struct("=iI")
@@ -93,8 +105,8 @@ _P_KEY_INDEX: Final = struct.Struct("=H")
 _ADDRESS: Final = struct.Struct(">IIHBBBBBB16sI")
 _STATUS: Final = slice(4, 8)
 _ADDRESS_END: Final = _HEAD.size + _ADDRESS.size + _P_KEY_INDEX.size
-_RESERVED: Final = bytes(HEADER_SIZE - _ADDRESS_END)
-_IN_MEMORY: Final = b"\1" + _RESERVED[1:]
+_NOTES: Final = struct.Struct("=?xHxx")
+"""The reserved bytes of the address: whether the MAD is beside the record, and its bytes in the record."""
 
 
 class Hello(NamedTuple):
@@ -213,6 +225,11 @@ def port(
     return answer(_PORT.pack(name.encode(), *numbers, *fixed, len(p_keys)) + struct.pack(f"={len(p_keys)}H", *p_keys))
 
 
+def record(kind: int, flags: int, data: bytes) -> bytes:
+    """Return a record as the library sends it."""
+    return RECORD.pack(kind, flags, len(data)) + data.ljust(BODY_SIZE, b"\0")
+
+
 def parse_registration(raw: bytes) -> Registration | None:
     """Read the data of REGISTER; None if the length is wrong."""
     if len(raw) != _AGENT.size:
@@ -270,7 +287,7 @@ def grh_from(sent: bytes, gid: int) -> bytes:
 
 def received(agent: int, address: Address, mad: bytes) -> bytes:
     """Return the record of a received MAD, or of the first segment of a long one."""
-    return received_header(agent, address, len(mad)) + mad[:INLINE]
+    return received_header(agent, address, len(mad)) + mad[:INLINE].ljust(INLINE, b"\0")
 
 
 @lru_cache(maxsize=1024)
@@ -283,7 +300,7 @@ def received_header(agent: int, address: Address, length: int) -> bytes:
             struct.pack(">IIHBBB", qpn, 0, lid, sl, path_bits, grh is not None),
             grh or _NO_GRH,
             _P_KEY_INDEX.pack(p_key_index),
-            _IN_MEMORY if length > INLINE else _RESERVED,
+            _NOTES.pack(length > INLINE, min(length, INLINE)),
         )
     )
 
@@ -294,7 +311,11 @@ _NO_GRH: Final = bytes(_GRH.stop - _GRH.start)
 def given_up(header: bytes, mad: bytes, status: int) -> bytes:
     """Return the record of a send that failed: its own umad header with *status*, the first 24 bytes of the MAD."""
     failed = header[: _STATUS.start] + struct.pack("=I", status) + header[_STATUS.stop : _ADDRESS_END]
-    return failed + _RESERVED + mad[:24]
+    return failed + _NOTES.pack(False, _GIVEN_UP) + mad[:_GIVEN_UP].ljust(INLINE, b"\0")
+
+
+_GIVEN_UP: Final = 24
+"""Bytes of the MAD of a send that failed: the common header."""
 
 
 def slot(mad: bytes) -> int:

@@ -68,18 +68,19 @@ class Program(ProgramSockets):
     """An open port."""
 
     def __init__(self, name: str, host: str = "", ca: str = "", port: int = 0) -> None:
-        self.socket = connect(name)
-        self.socket.send(hello(WireQuestion.OPEN, ca, port, host))
-        raw, descriptors, _, _ = socket.recv_fds(self.socket, 1 << 12, 1)
+        with connect(name) as connected:
+            connected.send(hello(WireQuestion.OPEN, ca, port, host))
+            raw, descriptors, _, _ = socket.recv_fds(connected, 1 << 12, 2)
         error = struct.unpack_from("=i", raw)[0]
         assert error == 0, (error, raw[8:])
-        self.page = mmap.mmap(descriptors[0], 0)
-        os.close(descriptors[0])
+        self.socket = socket.socket(fileno=descriptors[0])
+        self.page = mmap.mmap(descriptors[1], 0)
+        os.close(descriptors[1])
 
     def record(self, kind: int, body: bytes = b"", memory: int | None = None) -> None:
         """Send a record without asking for a reply."""
         flags = 0 if memory is None else wire.MEMORY
-        socket.send_fds(self.socket, [wire.RECORD.pack(kind, flags) + body], [] if memory is None else [memory])
+        socket.send_fds(self.socket, [wire.record(kind, flags, body)], [] if memory is None else [memory])
 
     def call(self, kind: int, body: bytes = b"", memory: int | None = None) -> tuple[int, int]:
         """Send a record and return the errno and the number of the reply."""
@@ -87,7 +88,7 @@ class Program(ProgramSockets):
         with ours, theirs:
             flags = wire.REPLY | (0 if memory is None else wire.MEMORY)
             descriptors = [theirs.fileno(), *([] if memory is None else [memory])]
-            socket.send_fds(self.socket, [wire.RECORD.pack(kind, flags) + body], descriptors)
+            socket.send_fds(self.socket, [wire.record(kind, flags, body)], descriptors)
             theirs.close()
             ours.settimeout(TIMEOUT)
             error, number = struct.unpack("=iI", ours.recv(100))
@@ -143,13 +144,16 @@ class Program(ProgramSockets):
 
     def receive(self, timeout: float = TIMEOUT) -> Received:
         self.socket.settimeout(timeout)
-        raw, descriptors, _, _ = socket.recv_fds(self.socket, 1 << 12, 1)
+        raw, descriptors, _, _ = socket.recv_fds(self.socket, wire.BODY_SIZE, 1)
         assert raw, "the server closed the connection"
+        assert len(raw) == wire.BODY_SIZE
+        is_beside, here = struct.unpack_from("=?xH", raw, 58)
+        assert raw[64 + here :] == bytes(wire.INLINE - here)
         agent, status, _, _, length = struct.unpack_from("=IIIII", raw)
         qpn, _, lid, sl, path_bits, has_grh = struct.unpack_from(">IIHBBB", raw, 20)
-        mad = raw[64:]
+        mad = raw[64 : 64 + here]
+        assert is_beside == bool(descriptors)
         if descriptors:
-            assert raw[58] == 1
             mad = os.pread(descriptors[0], 1 << 27, 0)
             os.close(descriptors[0])
         index = struct.unpack_from("=H", raw, 56)[0]

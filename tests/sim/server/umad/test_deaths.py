@@ -94,7 +94,7 @@ def test_a_stranger_may_leave_at_any_moment(running: Running) -> None:
 def test_a_reply_to_somebody_who_is_gone(running: Running, program: Opener) -> None:
     one = program()
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-    socket.send_fds(one.socket, [wire.RECORD.pack(Kind.UNREGISTER, wire.REPLY) + bytes(4)], [theirs.fileno()])
+    socket.send_fds(one.socket, [wire.record(Kind.UNREGISTER, wire.REPLY, bytes(4))], [theirs.fileno()])
     ours.close()
     theirs.close()
     assert one.register(DIRECTED) == 0

@@ -32,14 +32,15 @@ def test_a_bad_hello_is_refused(running: Running, raw: bytes) -> None:
     "record",
     [
         b"\0",
-        wire.RECORD.pack(Kind.SEND, 0),
-        wire.RECORD.pack(Kind.SEND, wire.REPLY) + bytes(320),  # without the descriptor
-        wire.RECORD.pack(Kind.SEND, 0) + bytes(63),
-        wire.RECORD.pack(Kind.SEND, 0) + bytes(64 + 257),
-        wire.RECORD.pack(Kind.REGISTER, 0) + bytes(27),
-        wire.RECORD.pack(Kind.UNREGISTER, 0) + bytes(5),
-        wire.RECORD.pack(Kind.NOT_TAKEN, 0) + bytes(3),
-        wire.RECORD.pack(99, 0),
+        wire.RECORD.pack(Kind.SEND, 0, 0),
+        wire.record(Kind.SEND, wire.REPLY, bytes(320)),  # without the descriptor
+        wire.record(Kind.SEND, 0, bytes(63)),
+        wire.record(Kind.SEND, 0, bytes(320)) + b"\0",
+        wire.RECORD.pack(Kind.SEND, 0, 321) + bytes(320),
+        wire.record(Kind.REGISTER, 0, bytes(27)),
+        wire.record(Kind.UNREGISTER, 0, bytes(5)),
+        wire.record(Kind.NOT_TAKEN, 0, bytes(3)),
+        wire.RECORD.pack(99, 0, 0) + bytes(320),
         bytes(500),
     ],
 )
@@ -74,7 +75,7 @@ def test_a_reply_is_written_to_nothing_but_a_socket(program: Opener) -> None:
     one = program()
     for _ in range(3):
         reading, writing = os.pipe()
-        socket.send_fds(one.socket, [wire.RECORD.pack(Kind.UNREGISTER, wire.REPLY) + bytes(4)], [writing])
+        socket.send_fds(one.socket, [wire.record(Kind.UNREGISTER, wire.REPLY, bytes(4))], [writing])
         os.close(writing)
         assert os.read(reading, 1) == b""
         os.close(reading)
@@ -98,13 +99,13 @@ def test_a_program_that_does_not_read_loses_what_is_too_much(
     assert open_ports.MOST_WAITING > 8
     one, two = program(), program()
     agent, other = one.register(DIRECTED), two.register(DIRECTED)
-    for number in range(1000):
+    for number in range(2000):
         one.record(Kind.SEND, one.header(agent) + get(NODE_INFO, tid=number))
     assert two.exchange(other, get(NODE_INFO)).status == 0
-    running.wait_until(lambda: running.server.counts()["packets"] == 1001)
+    running.wait_until(lambda: running.server.counts()["packets"] == 2001)
     lost = running.server.counts()["lost"]
     assert lost > 500
-    numbers = [int.from_bytes(one.receive().mad[12:16]) for _ in range(1000 - lost)]
+    numbers = [int.from_bytes(one.receive().mad[12:16]) for _ in range(2000 - lost)]
     assert numbers == sorted(numbers)
     assert one.exchange(agent, get(NODE_INFO, tid=5000)).mad[12:16] == (5000).to_bytes(4)
 
