@@ -260,7 +260,7 @@ class Rewind:
             if switch_info is not None:
                 node.switch_info = bytearray(switch_info)
         net.first_routes = self._first_routes
-        net.history.touches += 1
+        net.history.reroutes += 1
         for node, routes in self._routes:
             node.first_routes = net.first_routes
             node.routes = bytearray(routes) if routes is not None else None

@@ -33,8 +33,8 @@ class SimEvent(NamedTuple):
 class SimHistory:
     """The history of one subnet.
 
-    ``events``: the last events (see `MAX_EVENTS`). ``changes``: a count that grows with each change. ``touches``: a
-    count that grows with each write to a node or port; values that were computed before it grew may be outdated.
+    ``events``: the last events (see `MAX_EVENTS`). ``changes``: a count that grows with each change. ``reroutes``: a
+    count that grows with each write that may change a directed route; routes that were found before may be outdated.
     ``touched_ports`` (index of the node, port number) and ``touched_nodes`` (index): the ports and nodes that may
     differ from the start. ``fresh_ports`` and ``fresh_nodes``: the ports and nodes that may have changed since the last
     `forget_fresh`.
@@ -43,7 +43,7 @@ class SimHistory:
     def __init__(self) -> None:
         self.events: list[SimEvent] = []
         self.changes = 0
-        self.touches = 0
+        self.reroutes = 0
         self.touched_ports: set[tuple[int, int]] = set()
         self.touched_nodes: set[int] = set()
         self.fresh_ports: set[tuple[int, int]] = set()
@@ -68,15 +68,15 @@ class SimHistory:
         """Let `now` follow *clock* (seconds) as long as *clock* is ahead of the virtual time; None ends this."""
         self._clock = clock
 
-    def touch_port(self, index: int, number: int) -> None:
-        """Record that a port may have changed."""
-        self.touches += 1
+    def touch_port(self, index: int, number: int, *, reroutes: bool = True) -> None:
+        """Record that a port may have changed. *reroutes*: whether a directed route may have changed with it."""
+        self.reroutes += reroutes
         self.touched_ports.add((index, number))
         self.fresh_ports.add((index, number))
 
-    def touch_node(self, index: int) -> None:
-        """Record that a node itself may have changed."""
-        self.touches += 1
+    def touch_node(self, index: int, *, reroutes: bool = True) -> None:
+        """Record that a node itself may have changed. *reroutes* as for `touch_port`."""
+        self.reroutes += reroutes
         self.touched_nodes.add(index)
         self.fresh_nodes.add(index)
 

@@ -182,7 +182,7 @@ class SimPort:
         valid = 2 * (self.p_key_capacity - P_KEYS_PER_BLOCK * block)
         table = self._table()
         table[BLOCK_SIZE * block : BLOCK_SIZE * block + BLOCK_SIZE] = data[:valid].ljust(BLOCK_SIZE, b"\0")
-        self.touch()
+        self.touch(reroutes=False)
 
     def _table(self) -> bytearray:
         if self._p_keys is None:
@@ -253,13 +253,13 @@ class SimPort:
         """Return the value of the counter *name* in PortCounters."""
         return int(PortCounters.rows[name].decode(self.counters.basic)) if self.counters is not None else 0
 
-    def touch(self) -> None:
+    def touch(self, *, reroutes: bool = True) -> None:
         """Record that this port may have changed. Code that writes ``info`` or ``peer`` has to call this.
 
-        Otherwise the change is not saved, and cached routes are outdated.
+        Otherwise the change is not saved, and cached routes are outdated. *reroutes* as for `SimHistory.touch_port`.
         """
         node = self.node
-        node.history.touch_port(node.index, self.number)
+        node.history.touch_port(node.index, self.number, reroutes=reroutes)
 
     def record(self, kind: str, **detail: Any) -> None:
         """Record an event at this port."""
@@ -361,9 +361,9 @@ class SimNode:
             ingress << 24 | self.vendor_id,  # LocalPortNum and VendorID are one number
         )
 
-    def touch(self) -> None:
+    def touch(self, *, reroutes: bool = True) -> None:
         """Record that this node may have changed. Code that writes to it has to call this, as for `SimPort.touch`."""
-        self.history.touch_node(self.index)
+        self.history.touch_node(self.index, reroutes=reroutes)
 
     def __repr__(self) -> str:
         return f"<Node {self.node_id} {self.description!r}>"

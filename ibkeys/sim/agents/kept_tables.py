@@ -48,5 +48,5 @@ def get(request: AgentRequest) -> SmpAnswer:
 def set_block(request: AgentRequest) -> SmpAnswer:
     """Store the block of a Set and return it. Raises SmpRefused if there is no such table."""
     request.node.store_table(_table_key(request)[0], request.data)
-    request.node.touch()
+    request.node.touch(reroutes=False)
     return OK, request.data

@@ -7,6 +7,7 @@ ports of switches.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Final
 
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
@@ -39,52 +40,69 @@ _ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.
 def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
     """Apply the attribute *data* of a Set to *port*; return whether every field was valid. *traps*: sends traps about
     the link."""
-    node, requested = port.node, PortInfo(data)
-    valid = _apply_link_fields(port, requested)
-    if port.is_end_port:
-        valid &= _apply_end_port_fields(port, requested)
-    info = port.info
-    has_link = not (node.is_switch and port.number == 0)
-    if has_link and node.node_type != NodeType.CA:
-        PortInfo.hoq_life.copy(data, info)
-        if node.is_switch:
-            PortInfo.vl_stall_count.copy(data, info)
-    if node.is_switch and port.number and node.switch_info is not None:
-        for bit, capability in ENFORCEMENT:
-            bit.patch(info, bit.decode(data) & capability.decode(node.switch_info))
-    elif node.node_type == NodeType.ROUTER and any(bit.decode(info) for bit in _ENFORCED_BY_ROUTERS):
-        # No field shows whether a router can enforce, so a port that enforces already counts as able to.
-        for bit in _ENFORCED_BY_ROUTERS:
-            bit.copy(data, info)
-    valid &= _apply_states(port, requested, traps)
-    port.touch()
+    node, info = port.node, port.info
+    switch_info = None if node.switch_info is None else bytes(node.switch_info)
+    with_fields = _with_fields if port.is_end_port else _with_fields_of_external_port
+    info[:], valid = with_fields(bytes(info), data, node.node_type, port.number == 0, switch_info)
+    valid &= _apply_states(port, data, traps)
+    port.touch(reroutes=False)
     return valid
 
 
-def _apply_end_port_fields(port: SimPort, requested: PortInfo) -> bool:
-    info, data = port.info, requested.raw
+def _with_fields(
+    before: bytes, data: bytes, node_type: int, is_port_0: bool, switch_info: bytes | None
+) -> tuple[bytes, bool]:
+    """Return the PortInfo *before* after a Set of *data*, but for the states of the link, and whether all other fields
+    were valid. *switch_info*: that of the node if it is a switch."""
+    info, requested = bytearray(before), PortInfo(data)
+    is_switch = node_type == NodeType.SWITCH
+    valid = _apply_link_fields(info, requested)
+    if is_port_0 or not is_switch:
+        valid &= _apply_end_port_fields(info, requested, switch_info)
+    has_link = not (is_switch and is_port_0)
+    if has_link and node_type != NodeType.CA:
+        PortInfo.hoq_life.copy(data, info)
+        if is_switch:
+            PortInfo.vl_stall_count.copy(data, info)
+    if has_link and switch_info is not None:
+        for bit, capability in ENFORCEMENT:
+            bit.patch(info, bit.decode(data) & capability.decode(switch_info))
+    elif node_type == NodeType.ROUTER and any(bit.decode(info) for bit in _ENFORCED_BY_ROUTERS):
+        # No field shows whether a router can enforce, so a port that enforces already counts as able to.
+        for bit in _ENFORCED_BY_ROUTERS:
+            bit.copy(data, info)
+    return bytes(info), valid
+
+
+_with_fields_of_external_port: Final = lru_cache(maxsize=1024)(_with_fields)
+"""`_with_fields` with a cache: a subnet manager sets most external ports of switches to the same values. They have no
+M_Key, so the cache has none."""
+
+
+def _apply_end_port_fields(info: bytearray, requested: PortInfo, switch_info: bytes | None) -> bool:
+    data = requested.raw
     for row in _STORED_BY_END_PORTS:
         row.copy(data, info)
-    switch = port.node.switch_info
-    has_one_lid = switch is not None and not SwitchInfo.enhanced_port0.decode(switch)  # for a base switch port 0
-    valid = _store_if_valid(port, requested, not (requested.lmc and has_one_lid), PortInfo.lmc)
-    valid &= _store_if_valid(port, requested, 0 < requested.lid <= MAX_UNICAST_LID, PortInfo.lid)
+    # for a base switch port 0
+    has_one_lid = switch_info is not None and not SwitchInfo.enhanced_port0.decode(switch_info)
+    valid = _store_if_valid(info, requested, not (requested.lmc and has_one_lid), PortInfo.lmc)
+    valid &= _store_if_valid(info, requested, 0 < requested.lid <= MAX_UNICAST_LID, PortInfo.lid)
     is_sm_lid = 0 < requested.master_sm_lid <= MAX_UNICAST_LID
-    valid &= _store_if_valid(port, requested, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)
+    valid &= _store_if_valid(info, requested, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)
     for row in VIOLATION_COUNTERS:
         if not row.decode(data):
             row.copy(data, info)
     PortInfo.client_reregister.patch(info, 0)  # It is a request to the port, and not stored.
     suppression = PortInfo.multicast_p_key_trap_suppression_enabled
-    if port.capability_mask & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
+    if PortInfo.capability_mask.decode(info) & CapabilityMask.IS_MULTICAST_P_KEY_TRAP_SUPPRESSION_SUPPORTED:
         suppression.copy(data, info)
     else:
         suppression.patch(info, 0)
     return valid
 
 
-def _apply_link_fields(port: SimPort, requested: PortInfo) -> bool:
-    info, data, current = port.info, requested.raw, PortInfo(bytes(port.info))
+def _apply_link_fields(info: bytearray, requested: PortInfo) -> bool:
+    data, current = requested.raw, PortInfo(bytes(info))
     valid = _enable(
         info, PortInfo.link_width_enabled, requested.link_width_enabled, current.link_width_supported, _ALL_WIDTHS
     )
@@ -94,20 +112,20 @@ def _apply_link_fields(port: SimPort, requested: PortInfo) -> bool:
     valid &= _enable_extended_speed(info, requested.link_speed_ext_enabled, current.link_speed_ext_supported)
     if down := requested.link_down_default_state:
         is_state = down in (PortPhysicalState.SLEEP, PortPhysicalState.POLLING)
-        valid &= _store_if_valid(port, requested, is_state, PortInfo.link_down_default_state)
-    valid &= _store_if_valid(port, requested, 1 <= requested.neighbor_mtu <= current.mtu_cap, PortInfo.neighbor_mtu)
+        valid &= _store_if_valid(info, requested, is_state, PortInfo.link_down_default_state)
+    valid &= _store_if_valid(info, requested, 1 <= requested.neighbor_mtu <= current.mtu_cap, PortInfo.neighbor_mtu)
     if requested.operational_vls:
-        valid &= _store_if_valid(port, requested, requested.operational_vls <= current.vl_cap, PortInfo.operational_vls)
+        valid &= _store_if_valid(info, requested, requested.operational_vls <= current.vl_cap, PortInfo.operational_vls)
     for row in _STORED:
         row.copy(data, info)
     return valid
 
 
-def _store_if_valid(port: SimPort, requested: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
-    """Store the fields *rows* of *requested* in *port* if *is_valid*, and return *is_valid*."""
+def _store_if_valid(info: bytearray, requested: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
+    """Store the fields *rows* of *requested* in *info* if *is_valid*, and return *is_valid*."""
     if is_valid:
         for row in rows:
-            row.copy(requested.raw, port.info)
+            row.copy(requested.raw, info)
     return is_valid
 
 
@@ -139,13 +157,14 @@ def _enable_extended_speed(info: bytearray, value: int, supported: int) -> bool:
     return True
 
 
-def _apply_states(port: SimPort, request: PortInfo, traps: Traps) -> bool:
-    """Apply PortState and PortPhysicalState of *request* to *port*, and return whether they are valid (IBA 7.2,
+def _apply_states(port: SimPort, data: bytes, traps: Traps) -> bool:
+    """Apply PortState and PortPhysicalState of *data* to *port*, and return whether they are valid (IBA 7.2,
     14.2.5.6).
 
     The value 2 (Initialize) of PortState is never valid in a Set.
     """
-    requested, physical, current = request.port_state, request.port_physical_state, port.state
+    requested, physical = PortInfo.port_state.decode(data), PortInfo.port_physical_state.decode(data)
+    current = port.state
     if requested > PortState.ACTIVE or requested == PortState.INITIALIZE:
         return False
     if physical > PortPhysicalState.DISABLED or (physical and requested > PortState.DOWN):
@@ -156,7 +175,7 @@ def _apply_states(port: SimPort, request: PortInfo, traps: Traps) -> bool:
         # Valid is the next state after the current one, or the current state.
         if current == PortState.DOWN or requested - current not in (0, 1):
             return False
-        port.state = requested
+        PortInfo.port_state.patch(port.info, requested)
         return True
     if requested == PortState.DOWN or physical:
         _retrain(port, physical, traps)

@@ -66,7 +66,7 @@ def _set_switch_info(request: AgentRequest) -> SmpAnswer:
         SwitchInfo.port_state_change.patch(info, 0)
     if request.node.ports[0].capability_mask & CapabilityMask.IS_MULTICAST_FDB_TOP_SUPPORTED:
         SwitchInfo.multicast_fdb_top.copy(data, info)
-    request.node.touch()
+    request.node.touch(reroutes=False)
     return status, bytes(info)
 
 
@@ -154,7 +154,7 @@ def _set_guid_info(request: AgentRequest) -> SmpAnswer:
             if port.guids is None:
                 port.guids = {}
             port.guids[index] = written[place]
-    port.touch()
+    port.touch(reroutes=False)
     return OK, port.guid_block(request.modifier)
 
 
@@ -186,7 +186,7 @@ def _set_routes(request: AgentRequest) -> SmpAnswer:
     if start <= MAX_UNICAST_LID:
         table.extend(b"\xff" * max(0, start + BLOCK_SIZE - len(table)))
         table[start : start + BLOCK_SIZE] = request.data
-    request.node.touch()
+    request.node.touch(reroutes=False)
     return OK, request.data
 
 
