@@ -135,6 +135,21 @@ class MadCarrier:
         arriving = [delivery for answer in answers for delivery in self._with_faults(answer, mad, node, end.lid)]
         return arriving if arriving or not answers else Drop.FAULT
 
+    def exchange(self, mad: bytes, origin: SimPort) -> bytes | DeliveryOutcome:
+        """Send a directed-route request of full length, with HopPointer 0 and no LID-routed part, as `send` does.
+
+        Returns the reply itself, and what `send` returns only where there is none. No faults may be active.
+        """
+        walked = self._routes.walk(origin.node, origin.number, mad[_FIRST_HOP : _FIRST_HOP + mad[at.HOP_COUNT]])
+        if walked is None:
+            return Drop.NO_ROUTE
+        node, ingress, back = walked
+        mad = with_return_path(mad, back)
+        answer = self.ask(mad, node, ingress, PERMISSIVE_LID)
+        if not isinstance(answer, tuple):
+            return answer
+        return directed_route_reply(mad, *answer)
+
     def _send_directed(self, mad: bytes, origin: SimPort, dlid: int) -> DeliveryOutcome:
         method, d, hop_pointer, hops, dr_slid, dr_dlid = _DIRECTED_HEAD.unpack_from(mad)
         if hops > MAX_HOPS:

@@ -253,7 +253,8 @@ class Subnet:
 
     def next_timer(self) -> float | None:
         """Return the time, on the subnet's clock, at which `run_timers` is due; None if nothing waits."""
-        return earliest((self.traps.repeats.next_time(), self.managers.next_timer()))
+        repeat, resend = self.traps.repeats.next_time(), self.managers.next_timer()
+        return repeat if resend is None else earliest((repeat, resend))
 
     def run_timers(self) -> None:
         """Send the traps, segments and Reports again that are due. Only a server that runs in real time needs it."""

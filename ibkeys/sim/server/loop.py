@@ -5,8 +5,9 @@ An exception in a handler is reported and the loop continues: a bug hit by one p
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import os
-import sched
 import select
 import time
 from collections.abc import Callable
@@ -22,7 +23,8 @@ class Loop:
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self.report = report
         self._handlers: dict[int, Callable[[int], object]] = {}
-        self._later = sched.scheduler(time.monotonic)
+        self._later: list[tuple[float, int, Callable[[], object]]] = []
+        self._serial = itertools.count()
         self._closed = False
         self.stopping = False
         self._wake = os.eventfd(0, os.EFD_NONBLOCK | os.EFD_CLOEXEC)
@@ -45,11 +47,17 @@ class Loop:
 
     def at(self, delay: float, work: Callable[[], object]) -> None:
         """Call *work* in the loop, *delay* seconds from now."""
-        self._later.enter(delay, 0, self.guarded, (work,))
+        heapq.heappush(self._later, (time.monotonic() + delay, next(self._serial), work))
 
     def run_due(self) -> float | None:
         """Call the functions that are due. Return the seconds until the next is due, None if there is none."""
-        return self._later.run(blocking=False)
+        later = self._later
+        if not later:
+            return None
+        now = time.monotonic()
+        while later and later[0][0] <= now:
+            self.guarded(heapq.heappop(later)[2])
+        return max(0.0, later[0][0] - now) if later else None
 
     def poll(self, wait: float) -> None:
         """Wait up to *wait* seconds, and call the handlers of the sockets that are ready."""

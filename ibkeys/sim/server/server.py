@@ -156,9 +156,13 @@ class Server(Closing):
             if now >= next_tick:
                 self._loop.guarded(self._tick)
                 next_tick = now + TICK
-            waits = next_tick - now, self._loop.run_due(), self.steering.play_due(), self._run_timers()
-            self._loop.poll(min(wait for wait in waits if wait is not None))
-            self._loop.guarded(self._attachments.detach_leaving)
+            wait = next_tick - now
+            for due in (self._loop.run_due(), self.steering.play_due(), self._run_timers()):
+                if due is not None and due < wait:
+                    wait = due
+            self._loop.poll(wait)
+            if self.clients.leaving:
+                self._loop.guarded(self._attachments.detach_leaving)
 
     def _report_bug(self, error: Exception) -> None:
         """Count an internal error and log its place; the text of the error is left out because it may contain a key."""

@@ -46,7 +46,6 @@ _FIRST_SLOT: Final = 1000
 _SEND: Final = wire.RECORD.pack(Kind.SEND, 0, wire.BODY_SIZE)
 """The beginning of nearly all records: a MAD of full length, sent without REPLY."""
 _KIND: Final = wire.RECORD.size
-_HEADER: Final = _KIND + wire.HEADER_SIZE
 
 
 class _Malformed(Exception):
@@ -253,9 +252,8 @@ class Connections:
             with_descriptors = len(raw) - wire.RECORD_SIZE if descriptors else -1
             for start in range(0, len(raw), wire.RECORD_SIZE):
                 try:
-                    if raw[start : start + _KIND] == _SEND and start != with_descriptors:
-                        header = raw[start + _KIND : start + _HEADER]
-                        self._mads.send(opened, header, raw[start + _HEADER : start + wire.RECORD_SIZE])
+                    if start != with_descriptors and raw[start : start + _KIND] == _SEND:
+                        self._mads.send_full(opened, raw[start + _KIND : start + wire.RECORD_SIZE])
                     else:
                         record = raw[start : start + wire.RECORD_SIZE]
                         self._record(opened, record, descriptors if start == with_descriptors else [])

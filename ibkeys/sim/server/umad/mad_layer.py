@@ -14,6 +14,7 @@ from typing import Final, TypeGuard
 
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import DIRECTED_ROUTE, MAD_SIZE, PERMISSIVE_LID
+from ibkeys.mad.smp import DirectedRouteSmp
 from ibkeys.sim import rmpp
 from ibkeys.sim.deliveries import Delivery, DeliveryOutcome, Drop
 from ibkeys.sim.nodes import SimPort
@@ -32,10 +33,17 @@ LEAST_MAD: Final = 36
 """Bytes of the shortest MAD that the kernel sends: both headers (ib_umad_write)."""
 _FOR_EVER: Final = 1 << 31
 """Milliseconds from which a timeout is infinite: it is a negative number of the program."""
-_DIRECTED_HEAD: Final = slice(at.HOP_COUNT + 1)
-"""The part of a MAD that decides, with its umad header and the first hop, whether a directed-route request is valid."""
-_FIRST_HOP: Final = at.INITIAL_PATH.start + 1
 _MOST_ALIKE: Final = 256
+# In a MAD with its umad header before it
+_ALIKE: Final = wire.HEADER_SIZE + at.HOP_COUNT + 1
+"""The end of what decides, with the first hop, whether a directed-route request is valid."""
+_AGENT: Final = wire.HEADER_SIZE + at.AGENT.start
+_TID: Final = wire.HEADER_SIZE + at.TID.start
+_FIRST_HOP: Final = wire.HEADER_SIZE + at.INITIAL_PATH.start + 1
+_DR_LIDS: Final = slice(
+    wire.HEADER_SIZE + DirectedRouteSmp.dr_slid.byte, wire.HEADER_SIZE + DirectedRouteSmp.dr_dlid.stop
+)
+_NO_LID_ROUTED_PART: Final = PERMISSIVE_LID.to_bytes(2) * 2
 
 
 class MadLayer:
@@ -118,25 +126,34 @@ class MadLayer:
     def send(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
         """Send a program's MAD; returns 0, or the errno with which write() refuses it."""
         self.packets += 1
-        like = opened.alike.get(header + mad[_DIRECTED_HEAD])
-        if like is not None and not opened.sends and len(mad) == MAD_SIZE and like.first_hop in (None, mad[_FIRST_HOP]):
-            return self._send_alike(opened, like, header, mad)
         return self._send_any(opened, header, mad)
 
-    def _send_alike(self, opened: ProgramPort, like: Alike, header: bytes, mad: bytes) -> int:
-        """Send a directed-route request that begins as one that was answered, so that it needs no check."""
-        mad = mad[: at.AGENT.start] + like.agent.number + mad[at.AGENT.stop :]
-        outcome = self._subnet.carrier.send(mad, opened.port)
-        if _is_answer(outcome, mad):
+    def send_full(self, opened: ProgramPort, umad: bytes) -> None:
+        """Send a program's MAD of full length, which follows its umad header, as `send` does."""
+        self.packets += 1
+        like = opened.alike.get(umad[:_ALIKE])
+        if (
+            like is None
+            or opened.sends
+            or like.first_hop not in (None, umad[_FIRST_HOP])
+            or umad[_DR_LIDS] != _NO_LID_ROUTED_PART
+            or self._subnet.faults.active
+        ):
+            self._send_any(opened, umad[: wire.HEADER_SIZE], umad[wire.HEADER_SIZE :])
+            return
+        # a directed-route request that begins as one that was answered, so that it needs no check
+        mad = umad[wire.HEADER_SIZE : _AGENT] + like.agent.number + umad[_TID:]
+        outcome = self._subnet.carrier.exchange(mad, opened.port)
+        if isinstance(outcome, bytes):
             opened.page.done(mad)
-            opened.answers.append(like.answer + outcome[0].mad)
-            return 0
+            opened.answers.append(like.answer + outcome)
+            return
+        header = umad[: wire.HEADER_SIZE]
         sent = wire.parse_outgoing(header)
         key = send_key(False, mad, sent.address)
         opened.sends[key] = send = _send(like.agent, key, header, mad, sent)
         self._take_back(send, outcome, arrival_at(PERMISSIVE_LID))
         self._own.carry()
-        return 0
 
     def _keep(self, opened: ProgramPort, agent: Agent, header: bytes, mad: bytes, address: wire.Address) -> None:
         """Record that *mad* was valid and answered, for later MADs with the same beginning."""
@@ -149,9 +166,10 @@ class MadLayer:
             return
         if len(opened.alike) >= _MOST_ALIKE:
             opened.alike.clear()
-        first_hop = mad[_FIRST_HOP] if mad[at.HOP_COUNT] and not opened.port.node.is_switch else None
+        has_one_port = mad[at.HOP_COUNT] and not opened.port.node.is_switch
+        first_hop = mad[at.INITIAL_PATH.start + 1] if has_one_port else None
         answer = wire.received_header(agent.id, address, MAD_SIZE)
-        opened.alike[header + mad[_DIRECTED_HEAD]] = Alike(agent, first_hop, answer)
+        opened.alike[(header + mad)[:_ALIKE]] = Alike(agent, first_hop, answer)
 
     def _send_any(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
         """Send a MAD as `send` does, without a cached decision about it."""
