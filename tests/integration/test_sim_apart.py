@@ -13,7 +13,7 @@ import pytest
 
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.opensm.process import opensm_processes
-from ibkeys.sim.hosted.processes import hosted
+from ibkeys.sim.hosted.processes import hosted_processes
 from tests.corpus import DATA
 from tests.integration.ibsim import NO_LAYERS, RUN_TIMEOUT, ibkeys_environment, tool
 from tests.integration.opensms import Log, listen
@@ -55,7 +55,7 @@ def opensm(fabric: OwnUmad, stack: ExitStack) -> Log:
 
 
 def its_number(fabric: OwnUmad) -> int:
-    [found] = [each.pid for each in hosted(fabric.socket_name) if "opensm" in each.command]
+    [found] = [each.pid for each in hosted_processes(fabric.socket_name) if "opensm" in each.command]
     return found
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.hosted.processes import hosted
+from ibkeys.sim.hosted.processes import hosted_processes
 from ibkeys.sim.hosted.servers import ask
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, ibkeys_environment, parse_dump
@@ -104,7 +104,7 @@ def test_programs_of_one_host_share_its_view_and_those_of_others_do_not(
     on: Run, begin: Callable[..., subprocess.Popen[str]], fabric: OwnUmad
 ) -> None:
     begin("node01", "sh", "-c", "touch /dev/shared; echo begun; read line")
-    [first] = hosted(fabric.socket_name)
+    [first] = hosted_processes(fabric.socket_name)
     namespace = os.readlink(f"/proc/{first.pid}/ns/mnt")
     assert on("node01", "readlink", "/proc/self/ns/mnt").stdout.strip() == namespace
     assert on("node01", "ls", "/dev/shared").returncode == 0
@@ -173,7 +173,7 @@ def test_stop_ends_programs_and_server(fabric: OwnUmad, begin: Callable[..., sub
     assert done.returncode == 0, done.stderr
     assert first.wait(RUN_TIMEOUT) != 0
     assert stubborn.wait(RUN_TIMEOUT) == 137
-    assert not list(hosted(fabric.socket_name))
+    assert not list(hosted_processes(fabric.socket_name))
     assert fabric.program is not None
     assert fabric.program.wait(RUN_TIMEOUT) == 0
     assert sim("stop", "--socket", fabric.socket_name).returncode == 3

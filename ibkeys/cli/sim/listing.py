@@ -27,10 +27,10 @@ def list_servers(format: str) -> int:
 
     Fabrics are listed whose server lets this user in. 'ibkeys sim stop' ends one.
     """
-    from ibkeys.sim.hosted.processes import hosted
+    from ibkeys.sim.hosted.processes import hosted_processes
     from ibkeys.sim.hosted.servers import running
 
-    processes = list(hosted())
+    processes = list(hosted_processes())
     servers = [_document_of(server, processes) for server in running()]
     rows = [{**server, **each} for server in servers for each in server["processes"]]
     if not write_document(format, SIM_LS, lambda: {"servers": servers}, rows):

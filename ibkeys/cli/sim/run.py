@@ -123,11 +123,11 @@ def _host(socket: str, host: str, folder: str) -> SimulatedHost:
 
 def _run(words: Sequence[str], place: _HostOptions, open_host: _OpenHost) -> int:
     from ibkeys.sim.hosted import program
-    from ibkeys.sim.hosted.processes import hosted
+    from ibkeys.sim.hosted.processes import hosted_processes
 
     host = open_host.host
     Path(host.folder).mkdir(0o700, exist_ok=True)
-    peers = [each.pid for each in hosted(host.socket) if each.host == host]
+    peers = [each.pid for each in hosted_processes(host.socket) if each.host == host]
     environment = program.environment_of(host, place.host or host.host, os.environ)
     return program.run(words, host, environment, peers, open_host.wait)
 

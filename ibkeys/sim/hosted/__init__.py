@@ -1,1 +1,2 @@
-"""Programs on hosts of a simulated fabric: started where nothing reaches an adapter, found, and ended."""
+"""Programs on hosts of a simulated fabric: starting them without access to the real adapters, listing and ending
+them."""

@@ -1,8 +1,8 @@
-"""Confining a process, before it executes a program of a simulated host, so that nothing there reaches an adapter.
+"""Confining a process that is about to execute a program of a simulated host, so that it cannot reach a real adapter.
 
-The first of these that the kernel allows: a mount namespace; Landlock; a user who may not open the devices anyway. In
-all three the process has no privilege and its programs get none, and what it sees is checked at the end. If none is
-possible, the program is not started.
+There are three means, of which the first possible one is used: a mount namespace; Landlock; or the user may not open
+the devices anyway. In all cases the process gives up its privileges, its programs can get none, and at the end it is
+checked that no device is accessible. If no means is possible, the program is not started.
 """
 
 from __future__ import annotations
@@ -23,9 +23,10 @@ ALL: Final[tuple[Hiding, ...]] = ("namespace", "landlock", "permissions")
 
 
 def confine(host: SimulatedHost, peers: Iterable[int], means: Iterable[Hiding] = ALL) -> Hiding:
-    """Confine this process, which has one thread, to *host* and return by which of the *means*.
+    """Confine this process, which must have one thread, to *host*; return which of the *means* was possible.
 
-    *peers*: processes on the same host. Raises Refused if no means is possible.
+    *peers*: ids of processes on the same host, whose namespace it joins. Raises Refused if no means is possible, or a
+    standard descriptor leads to an adapter.
     """
     _close_devices()
     folder = _working_directory()
@@ -33,9 +34,9 @@ def confine(host: SimulatedHost, peers: Iterable[int], means: Iterable[Hiding] =
     for each in means:
         try:
             _MEANS[each](host, peers)
-            _go_to(folder)
+            _enter_folder(folder)
         except (OSError, LibraryMissing) as error:
-            reasons.append(f"{each}: {_words(error)}")
+            reasons.append(f"{each}: {_describe_error(error)}")
         else:
             return each
     raise Refused(
@@ -46,19 +47,19 @@ def confine(host: SimulatedHost, peers: Iterable[int], means: Iterable[Hiding] =
 
 
 def _by_namespace(host: SimulatedHost, peers: Iterable[int]) -> None:
-    if not _joined(peers):
+    if not _join_peer(peers):
         namespaces.make(host)
     give_up_privileges()
-    seen = list(hidden.visible())
-    if seen:
-        raise OSError(0, f"{seen[0]} is still there")
+    found = list(hidden.visible_adapters())
+    if found:
+        raise OSError(0, f"{found[0]} is still there")
 
 
-def _joined(peers: Iterable[int]) -> bool:
+def _join_peer(peers: Iterable[int]) -> bool:
     for process in peers:
         try:
             namespaces.join(process)
-        except OSError:  # it has ended
+        except OSError:  # The process has ended.
             continue
         return True
     return False
@@ -78,7 +79,8 @@ def _by_permissions(host: SimulatedHost, peers: Iterable[int]) -> None:
 
 
 def _check_devices() -> None:
-    """Raise OSError if this process can open a device for MADs. An issm device is not opened, as that sets a bit."""
+    """Raise OSError if this process can open a device for MADs. No issm device is opened, because that would set
+    IsSM."""
     for path in hidden.managing_devices():
         if os.path.basename(path).startswith("issm"):
             continue
@@ -99,12 +101,13 @@ _MEANS: Final[dict[Hiding, Callable[[SimulatedHost, Iterable[int]], None]]] = {
 def _working_directory() -> str:
     try:
         return os.getcwd()
-    except OSError:  # it was removed
+    except OSError:  # The folder was removed.
         return "/"
 
 
-def _go_to(folder: str) -> None:
-    """Enter the folder of this name, which may be hidden now, or be another one than that in which the process was."""
+def _enter_folder(folder: str) -> None:
+    """Enter *folder* by its name, because the folder in which the process is may be hidden now. Enter / if this
+    fails."""
     try:
         os.chdir(folder)
     except OSError:
@@ -112,7 +115,8 @@ def _go_to(folder: str) -> None:
 
 
 def _close_devices() -> None:
-    """Close every device and folder that this process inherited, because by a folder of /dev a device can be opened.
+    """Close every device and folder that this process inherited: by a descriptor of a folder, devices in it can be
+    opened.
 
     Raises Refused if a standard descriptor leads to an adapter or is a folder.
     """
@@ -120,7 +124,7 @@ def _close_devices() -> None:
         try:
             mode = os.fstat(number).st_mode
             path = os.readlink(f"/proc/self/fd/{number}")
-        except OSError:  # the list itself
+        except OSError:  # the descriptor of the listing itself
             continue
         is_folder = stat.S_ISDIR(mode)
         if number > 2 and (is_folder or stat.S_ISCHR(mode)):
@@ -129,7 +133,7 @@ def _close_devices() -> None:
             raise Refused(f"descriptor {number} of the program would be {path}: redirect it elsewhere", "adapters")
 
 
-def _words(error: Exception) -> str:
+def _describe_error(error: Exception) -> str:
     if isinstance(error, OSError) and error.strerror:
         return f"{error.strerror}{f' ({error.filename})' if error.filename else ''}"
     return str(error)

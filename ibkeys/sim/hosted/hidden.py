@@ -1,7 +1,7 @@
-"""What a program on a simulated host does not see of the real host, and what it has in its place.
+"""The files of the real host that are hidden from programs on a simulated host.
 
-Adapters; files of the real host's subnet manager and of ibkeys, which an OpenSM or ibkeys on the simulated host would
-otherwise read or replace; and the sockets of services that start programs on the real host.
+They are the adapters; the files of OpenSM and ibkeys, which the same programs on the simulated host would otherwise
+read or replace; and the sockets of services that start programs on the real host.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWN_FOLDERS: Final = (
     "/var/lib/ibkeys",
     "/var/log",
 )
-"""Folders that each simulated host has for itself, empty at first: of ibkeys, of infiniband-diags and of OpenSM."""
+"""The folders of ibkeys, infiniband-diags and OpenSM. Each simulated host has its own, which are empty at first."""
 SERVICES: Final = (
     "/run/dbus",
     "/run/systemd/private",
@@ -32,7 +32,7 @@ SERVICES: Final = (
     f"/run/user/{os.getuid()}/bus",
     f"/run/user/{os.getuid()}/systemd",
 )
-"""Sockets whose owners start programs for others: `systemctl start opensm` would start that of the real host."""
+"""Sockets of services that start programs: by them `systemctl start opensm` would start OpenSM on the real host."""
 
 
 def adapter_classes() -> list[str]:
@@ -41,12 +41,12 @@ def adapter_classes() -> list[str]:
 
 
 def managing_devices() -> list[str]:
-    """Return the devices by which MADs leave this host, and the bit IsSM is set."""
+    """Return the umad devices, which send MADs, and the issm devices, which set IsSM."""
     return [each for name in ("umad", "issm") for each in sorted(glob.glob(f"{DEVICES}/{name}*"))]
 
 
-def visible() -> Iterator[str]:
-    """Yield what is seen of adapters that should be hidden."""
+def visible_adapters() -> Iterator[str]:
+    """Yield the paths of adapters that this process can still see."""
     for folder in (DEVICES, *adapter_classes()):
         try:
             yield from (os.path.join(folder, name) for name in os.listdir(folder))

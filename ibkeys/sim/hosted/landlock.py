@@ -1,7 +1,7 @@
-"""Hiding files by Landlock, for a process that gets no mount namespace: they are there, but cannot be opened.
+"""Hiding files by Landlock, for a process that gets no mount namespace: the files exist, but cannot be opened.
 
-Landlock allows what is below certain folders. So everything beside the hidden paths is allowed, from the root folder
-down to them; what appears later beside them is hidden too. Source: landlock(7).
+Landlock only has rules that allow paths. So each path is allowed that is neither hidden nor contains a hidden path.
+Paths that are created later beside the hidden paths cannot be opened either. Source: landlock(7).
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ _ACCESSES: Final = _WRITE_FILE | _READ_FILE
 
 
 def hide(paths: Iterable[str]) -> None:
-    """Let neither this process nor those that it starts open *paths*, or what is below them.
+    """Let neither this process nor the processes that it starts open *paths*, or files below them.
 
-    The process must not be able to get a privilege. Raises OSError if the kernel has no Landlock.
+    `give_up_privileges` must have been called before. Raises OSError if the kernel has no Landlock, LibraryMissing.
     """
     lib = library()
     ruleset = call(lib.ibkeys_landlock_create, _ACCESSES)
@@ -33,7 +33,8 @@ def hide(paths: Iterable[str]) -> None:
 
 
 def allowed(folder: str, hidden: list[str]) -> Iterator[str]:
-    """Yield what is below *folder* and neither hidden nor above something hidden."""
+    """Yield the paths below *folder* that are neither in *hidden* nor contain one of these, without the paths inside
+    them."""
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
         if entry.path in hidden or entry.is_symlink():
             continue
@@ -46,7 +47,7 @@ def allowed(folder: str, hidden: list[str]) -> Iterator[str]:
 def _allow(ruleset: int, path: str) -> None:
     try:
         opened = os.open(path, os.O_PATH | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:  # it is gone, or closed to this user
+    except OSError:  # It was removed, or this user may not open it.
         return
     try:
         call(library().ibkeys_landlock_allow, ruleset, opened, _ACCESSES)

@@ -1,4 +1,4 @@
-"""Calls of the kernel that hide files from this process and take its privileges, with errors as OSError."""
+"""System calls that hide files from this process and drop its privileges. Their errors are raised as OSError."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ def library() -> Any:
 
 
 def call(function: Callable[..., int], *arguments: object) -> int:
-    """Call a function of `library` and return its result. Raises OSError."""
+    """Call a function of `library` and return its result. Raises OSError if it is negative. Text arguments are encoded,
+    None becomes NULL."""
     from ibkeys.sim.hosted.kernel import ffi
 
     result = function(*(_as_c(each) for each in arguments))
@@ -31,7 +32,8 @@ def call(function: Callable[..., int], *arguments: object) -> int:
 
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
-    """Mount a file system, or with a flag bind or move one. Raises OSError, which names *target*."""
+    """Mount a file system of type *kind* at *target*, or with a flag bind or move one. Raises OSError, which names
+    *target*."""
     try:
         call(library().mount, source, target, kind or None, flags, options or None)
     except OSError as error:
@@ -39,7 +41,8 @@ def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str
 
 
 def give_up_privileges() -> None:
-    """Drop all capabilities and allow no program to get one: neither setuid, file capabilities nor root count.
+    """Drop all capabilities, and let no program that this process executes get any, by setuid, file capabilities or as
+    root.
 
     Raises OSError.
     """

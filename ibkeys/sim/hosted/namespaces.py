@@ -1,8 +1,8 @@
-"""A mount namespace for the programs of a simulated host: a /dev of its own without adapters, and folders of its own.
+"""The mount namespace of a simulated host, with a /dev of its own without adapters, and with folders of its own.
 
-Root needs no more than that; any other user makes a user namespace with it. All programs of a host share the namespace
-of the first one, so that they see each other's files and processes as on a real host. Without capabilities no program
-in there can unmount anything; in a user namespace that it makes itself the kernel locks the mounts together.
+Root creates a mount namespace; any other user creates a user namespace with it. All programs of a host share the
+namespace of the first program, so that they see each other's files, as on a real host. No program in it can unmount
+anything: it has no capability, and in a user namespace that it creates itself the kernel locks the mounts together.
 Source: mount_namespaces(7), user_namespaces(7).
 """
 
@@ -22,7 +22,7 @@ _LINKS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 
 
 def join(process: int) -> None:
-    """Enter the namespaces of a process. Raises OSError."""
+    """Enter the user and mount namespaces of the process with the id *process*. Raises OSError."""
     lib = library()
     kinds = {"user": lib.CLONE_NEWUSER, "mnt": lib.CLONE_NEWNS}
     opened = {kind: os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds}
@@ -33,10 +33,11 @@ def join(process: int) -> None:
 
 
 def make(host: SimulatedHost) -> None:
-    """Give this process, which has one thread, a namespace for *host*. Raises OSError if the kernel refuses."""
+    """Create the namespace of *host* for this process, which must have one thread. Raises OSError if the kernel
+    refuses."""
     lib = library()
     user, group = os.geteuid(), os.getegid()
-    if user != 0 or not _unshared(lib.CLONE_NEWNS):
+    if user != 0 or not _try_unshare(lib.CLONE_NEWNS):
         call(lib.unshare, lib.CLONE_NEWUSER | lib.CLONE_NEWNS)
         Path("/proc/self/setgroups").write_text("deny")
         Path("/proc/self/uid_map").write_text(f"{user} {user} 1")
@@ -54,7 +55,7 @@ def make(host: SimulatedHost) -> None:
     _make_dev(host)
 
 
-def _unshared(flags: int) -> bool:
+def _try_unshare(flags: int) -> bool:
     try:
         call(library().unshare, flags)
     except OSError:
@@ -63,9 +64,9 @@ def _unshared(flags: int) -> bool:
 
 
 def _protect_parents() -> None:
-    """Let no folder that a simulated host has for itself be made on the real host, if that does not have it.
+    """Make sure that no program creates one of `OWN_FOLDERS` on the real host, if it does not exist there.
 
-    Nothing can be mounted there, so the folder in which root would make it is read-only.
+    Nothing can be mounted on a missing folder, so its parent folder is made read-only.
     """
     lib = library()
     missing = [folder for folder in hidden.OWN_FOLDERS if not os.path.isdir(folder)]
@@ -77,30 +78,33 @@ def _protect_parents() -> None:
 
 def _hide_services(folder: Path) -> None:
     lib = library()
-    nothing = folder / "nothing"
-    nothing.touch(0o600)
+    empty_file = folder / "nothing"
+    empty_file.touch(0o600)
     for path in hidden.SERVICES:
         if os.path.isdir(path):
             mount("none", path, "tmpfs", lib.MS_RDONLY)
         elif os.path.exists(path):
-            mount(str(nothing), path, flags=lib.MS_BIND)
+            mount(str(empty_file), path, flags=lib.MS_BIND)
 
 
 def _make_dev(host: SimulatedHost) -> None:
-    """Put a /dev in place of that of the real host. Its source is the mark of the processes in here."""
+    """Replace /dev by a new one with few devices and an empty folder infiniband.
+
+    The source of its mount is ``host.source``, by which other programs recognize the processes of this host.
+    """
     lib = library()
-    made = Path(host.folder) / "dev"
-    made.mkdir(exist_ok=True)
-    mount(host.source, str(made), "tmpfs", lib.MS_NOSUID | lib.MS_NOEXEC, "mode=0755")
+    new_dev = Path(host.folder) / "dev"
+    new_dev.mkdir(exist_ok=True)
+    mount(host.source, str(new_dev), "tmpfs", lib.MS_NOSUID | lib.MS_NOEXEC, "mode=0755")
     for name in _DEVICES:
         if os.path.exists(f"/dev/{name}"):
-            (made / name).touch()
-            mount(f"/dev/{name}", str(made / name), flags=lib.MS_BIND)
+            (new_dev / name).touch()
+            mount(f"/dev/{name}", str(new_dev / name), flags=lib.MS_BIND)
     for name in _FOLDERS:
         if os.path.isdir(f"/dev/{name}"):
-            (made / name).mkdir()
-            mount(f"/dev/{name}", str(made / name), flags=lib.MS_BIND | lib.MS_REC)
+            (new_dev / name).mkdir()
+            mount(f"/dev/{name}", str(new_dev / name), flags=lib.MS_BIND | lib.MS_REC)
     for name, target in _LINKS.items():
-        (made / name).symlink_to(f"/proc/self/fd{target}")
-    (made / "infiniband").mkdir()
-    mount(str(made), "/dev", flags=lib.MS_MOVE)
+        (new_dev / name).symlink_to(f"/proc/self/fd{target}")
+    (new_dev / "infiniband").mkdir()
+    mount(str(new_dev), "/dev", flags=lib.MS_MOVE)

@@ -1,4 +1,4 @@
-"""The processes on hosts of a simulated fabric, as /proc shows them, also those that no program of ours waits for."""
+"""Finding and ending the processes on hosts of a simulated fabric by /proc, even if `ibkeys sim run` has ended."""
 
 from __future__ import annotations
 
@@ -13,20 +13,21 @@ from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mo
 
 _PROC: Final = Path("/proc")
 PATIENCE: Final = 3.0
-"""Seconds that processes have to end by themselves, and again when they were killed."""
+"""Seconds that processes have to end after SIGTERM, and again after SIGKILL."""
 _PAUSE: Final = 0.05
 
 
 class HostedProcess(NamedTuple):
-    """A process on a simulated host. ``command``: its command line, or its name if it has none."""
+    """A process on a simulated host. ``command``: its command line, or its name if the command line is empty."""
 
     pid: int
     host: SimulatedHost
     command: str
 
 
-def hosted(socket: str | None = None) -> Iterator[HostedProcess]:
-    """Yield the processes on hosts of the fabric with this socket name, None: of all fabrics, by number."""
+def hosted_processes(socket: str | None = None) -> Iterator[HostedProcess]:
+    """Yield the processes on hosts of the fabric with the socket name *socket*, in the order of their ids. None: of all
+    fabrics."""
     numbers = sorted(int(entry.name) for entry in _PROC.iterdir() if entry.name.isdecimal())
     for number in numbers:
         host = host_of(number)
@@ -35,7 +36,8 @@ def hosted(socket: str | None = None) -> Iterator[HostedProcess]:
 
 
 def host_of(process: int) -> SimulatedHost | None:
-    """Return the simulated host of a process; None if it has ended, or is on this real host."""
+    """Return the simulated host of the process with the id *process*; None if the process has ended, or is on no
+    simulated host."""
     folder = _PROC / str(process)
     marked = host_of_mounts(_text(folder / "mountinfo"))
     if marked is not None:
@@ -45,42 +47,43 @@ def host_of(process: int) -> SimulatedHost | None:
 
 
 def end_all(socket: str) -> tuple[int, list[HostedProcess]]:
-    """End all processes on hosts of a fabric but this one: by SIGTERM and SIGHUP, and by SIGKILL if they stay.
+    """End all processes on hosts of the fabric *socket*, except this process: by SIGTERM and SIGHUP, then by SIGKILL.
 
-    Returns the number of those that were told to end, and those that this user may not end.
+    Returns the number of processes that it tried to end, and the processes that did not end, or that this user may not
+    end.
     """
-    told: set[int] = set()
-    kept: dict[int, HostedProcess] = {}
+    tried: set[int] = set()
+    refused: dict[int, HostedProcess] = {}
     for numbers, seconds in (((signal.SIGTERM, signal.SIGHUP), PATIENCE), ((signal.SIGKILL,), PATIENCE)):
         deadline = time.monotonic() + seconds
-        while time.monotonic() < deadline:  # those that were begun in the meantime too
-            found = [each for each in hosted(socket) if each.pid not in kept and each.pid != os.getpid()]
+        while time.monotonic() < deadline:  # This also finds processes that were started in the meantime.
+            found = [each for each in hosted_processes(socket) if each.pid not in refused and each.pid != os.getpid()]
             if not found:
-                return len(told), list(kept.values())
+                return len(tried), list(refused.values())
             for each in found:
-                if not _signal(each, numbers if each.pid not in told or signal.SIGKILL in numbers else ()):
-                    kept[each.pid] = each
-                told.add(each.pid)
+                if not _signal(each, numbers if each.pid not in tried or signal.SIGKILL in numbers else ()):
+                    refused[each.pid] = each
+                tried.add(each.pid)
             time.sleep(_PAUSE)
-    return len(told), [*kept.values(), *(each for each in hosted(socket) if each.pid != os.getpid())]
+    return len(tried), [*refused.values(), *(each for each in hosted_processes(socket) if each.pid != os.getpid())]
 
 
-def _signal(found: HostedProcess, numbers: Sequence[int]) -> bool:
-    """Send signals to exactly this process; return False if this user may not."""
+def _signal(target: HostedProcess, numbers: Sequence[int]) -> bool:
+    """Send the signals *numbers* to the process *target*, if it still exists; return False if this user may not."""
     try:
-        process = os.pidfd_open(found.pid)
+        pidfd = os.pidfd_open(target.pid)
     except ProcessLookupError:
         return True
     try:
-        if host_of(found.pid) == found.host:  # otherwise another process has the number now
+        if host_of(target.pid) == target.host:  # otherwise another process has the id now
             for number in numbers:
-                signal.pidfd_send_signal(process, number)
+                signal.pidfd_send_signal(pidfd, number)
     except ProcessLookupError:
         return True
     except PermissionError:
         return False
     finally:
-        os.close(process)
+        os.close(pidfd)
     return True
 
 

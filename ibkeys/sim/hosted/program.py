@@ -20,27 +20,33 @@ from ibkeys.simulated_host import HOST, SimulatedHost
 
 LIBRARY: Final = Path(__file__).resolve().parent.parent / "lib" / "libibumad.so.3"
 _LOADS: Final = re.compile(r"libibumad\.so\.3 => (\S+)")
-_NOT_KEPT: Final = ("LD_PRELOAD", "IBSIM_SOCKNAME", "IBSIM_SERVER_NAME", "IBSIM_SERVER_PORT", "SIM_HOST")
-"""Variables of ibsim-run: with them a program would see ibsim's adapters, not those of its host."""
-_OF_IBKEYS: Final = "IBKEYS_"
-"""Options of ibkeys for the real fabric: its keys, its files, its hosts."""
+_REMOVED_VARIABLES: Final = ("LD_PRELOAD", "IBSIM_SOCKNAME", "IBSIM_SERVER_NAME", "IBSIM_SERVER_PORT", "SIM_HOST")
+"""The variables that programs on simulated hosts do not inherit: with them they would see the adapters of ibsim."""
+_REMOVED_PREFIX: Final = "IBKEYS_"
+"""The prefix of variables that are not inherited either: options of ibkeys for the real fabric, such as keys and
+files."""
 _NOT_FOUND: Final = 127
 _IGNORED_BY_PYTHON: Final = (signal.SIGPIPE, signal.SIGXFSZ)
-_PASSED_ON: Final = (signal.SIGTERM, signal.SIGHUP)
-_FOR_THE_PROGRAM: Final = (signal.SIGINT, signal.SIGQUIT)
-"""A terminal sends these to the program as well, which decides what they do."""
+_FORWARDED_SIGNALS: Final = (signal.SIGTERM, signal.SIGHUP)
+_IGNORED_SIGNALS: Final = (signal.SIGINT, signal.SIGQUIT)
+"""Signals that a terminal also sends to the program. The program decides about them, so this process ignores them."""
 
 
 def environment_of(host: SimulatedHost, named: str, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment of programs on *host*. *named*: the host as the user named it, with an adapter or not.
+    """Return the environment of programs on *host*, made from *own*, the environment of this process.
 
-    OpenSM has its cache and its dumps with the files of the host, unless the user set other folders for them.
+    *named*: the host as the user named it, with or without an adapter. The cache and dumps of OpenSM are in the folder
+    of the host, unless *own* names other folders for them.
     """
-    kept = {name: value for name, value in own.items() if name not in _NOT_KEPT and not name.startswith(_OF_IBKEYS)}
-    path = ":".join(filter(None, (str(LIBRARY.parent), kept.get("LD_LIBRARY_PATH"))))
+    inherited = {
+        name: value
+        for name, value in own.items()
+        if name not in _REMOVED_VARIABLES and not name.startswith(_REMOVED_PREFIX)
+    }
+    path = ":".join(filter(None, (str(LIBRARY.parent), inherited.get("LD_LIBRARY_PATH"))))
     own_files = os.path.join(host.folder, "opensm")
     opensm = {"OSM_CACHE_DIR": own_files, "OSM_TMP_DIR": own_files}
-    return {**opensm, **kept, **host.variables, HOST: named, "LD_LIBRARY_PATH": path}
+    return {**opensm, **inherited, **host.variables, HOST: named, "LD_LIBRARY_PATH": path}
 
 
 def run(
@@ -51,11 +57,12 @@ def run(
     wait: Callable[[int], object] | None = None,
     means: Iterable[Hiding] = ALL,
 ) -> int:
-    """Run *command* on *host* and return its exit status as a shell gives it: 128 and more for a signal.
+    """Run *command* on *host* and return its exit status as a shell does: 128 + the number of a signal that ended it.
 
-    *peers*: processes on that host. *wait* is called with a descriptor that is readable when the program has ended;
-    None: this process only waits. Raises Refused if the adapters of the real host cannot be hidden, UsageError for a
-    program that cannot be started or that would load another libibumad.
+    *peers*: ids of processes on that host. *wait*: called with a descriptor that becomes readable when the program
+    ends, and returns then; None: this process only waits. *means*: as for `confine`. Raises Refused if the adapters of
+    the real host cannot be hidden; LibraryMissing; UsageError for a program that cannot be started or would load
+    another libibumad.
     """
     if not LIBRARY.exists():
         raise LibraryMissing("programs on simulated hosts need the libibumad of ibkeys, which was not built")
@@ -68,7 +75,7 @@ def run(
         os.close(reader)
         _become(command, host, environment, peers, means, writer)
     os.close(writer)
-    program = os.pidfd_open(child)  # it is waited for last, so no other process gets its number before that
+    program = os.pidfd_open(child)  # Its id is not reused before waitpid() below.
     with closing_descriptor(program), _signals_for(program):
         with os.fdopen(reader, "rb") as answer:
             failure = answer.read().decode("utf-8", "surrogateescape")
@@ -89,9 +96,10 @@ def _become(
     means: Iterable[Hiding],
     failed: int,
 ) -> NoReturn:
-    """Turn this child process into the program; if that fails, write why to *failed*."""
+    """Confine this child process and execute the program. If that fails, write the kind of the error and its message to
+    the descriptor *failed*, and exit."""
     try:
-        _tell(confine(host, peers, means))
+        _note_hiding(confine(host, peers, means))
         _refuse_other_library(command[0], environment)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
@@ -106,20 +114,22 @@ def _become(
     os._exit(_NOT_FOUND)
 
 
-def _tell(hiding: Hiding) -> None:
-    """Tell the user that the simulated host has no view of its own, if so."""
+def _note_hiding(hiding: Hiding) -> None:
+    """Write a note to standard error if the simulated host has no mount namespace, and so no files of its own."""
     if hiding != "namespace":
         text = "adapters are hidden by" if hiding == "landlock" else "adapters are closed to this user by"
         os.write(2, f"ibkeys: note: no mount namespace is possible: {text} {hiding}, see ibkeys-sim-run(1)\n".encode())
 
 
 def _refuse_other_library(program: str, environment: Mapping[str, str]) -> None:
-    """Raise UsageError if *program* is linked to a libibumad that its own run path finds before ours."""
+    """Raise UsageError if *program* has a run path by which it loads another libibumad than that of ibkeys."""
     path = shutil.which(program, path=environment.get("PATH"))
     if path is None or not _is_elf(path) or shutil.which("ldd") is None:
         return
-    listed = subprocess.run(["ldd", path], env=dict(environment), capture_output=True, text=True, check=False).stdout
-    loaded = _LOADS.search(listed)
+    ldd_output = subprocess.run(
+        ["ldd", path], env=dict(environment), capture_output=True, text=True, check=False
+    ).stdout
+    loaded = _LOADS.search(ldd_output)
     if loaded is not None and not os.path.samefile(loaded[1], LIBRARY):
         raise UsageError(
             f"{program} has a run path by which it loads {loaded[1]}, not the libibumad of the simulated fabric, so it "
@@ -137,14 +147,15 @@ def _is_elf(path: str) -> bool:
 
 @contextmanager
 def _signals_for(program: int) -> Iterator[None]:
-    """Pass signals to end on to the program, and leave those of the terminal to it. *program*: its descriptor."""
+    """Within the context, forward SIGTERM and SIGHUP to the program and ignore the signals of the terminal. *program*:
+    its pidfd."""
 
     def pass_on(number: int, frame: object) -> None:
-        with suppress(ProcessLookupError):  # it has ended
+        with suppress(ProcessLookupError):  # The program has ended.
             signal.pidfd_send_signal(program, number)
 
-    before = {number: signal.signal(number, pass_on) for number in _PASSED_ON}
-    before |= {number: signal.signal(number, signal.SIG_IGN) for number in _FOR_THE_PROGRAM}
+    before = {number: signal.signal(number, pass_on) for number in _FORWARDED_SIGNALS}
+    before |= {number: signal.signal(number, signal.SIG_IGN) for number in _IGNORED_SIGNALS}
     try:
         yield
     finally:

@@ -1,1 +1,1 @@
-"""Net files of ibsim and output of ibnetdiscover: reading them, and building nodes and ports from them."""
+"""Reading net files of ibsim and the output of ibnetdiscover, and building nodes and ports from them."""

@@ -1,8 +1,8 @@
-"""Building nodes and ports from the records of a fabric: templates, and the state that a subnet manager leaves.
+"""Building nodes and ports from the records of a fabric, in the state in which a subnet manager leaves them.
 
-Values that a net file does not have are those that ibsim answers, so that tools get the same from both. Exceptions are
-values that ibsim does not model: enforcement capabilities and that for trap 259 are real here, the M_Key lease period
-starts at 0. Values that were read from a node or port replace all these.
+Values that a net file does not have are those of ibsim, so that tools get the same answers from both. The exceptions
+are values that ibsim does not simulate: the capabilities of enforcement and of trap 259 are those of real switches, and
+the M_Key lease period is 0 at the start. Values that were read from a node or port replace all of these.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _SWITCH_PORT0: Final = _COMMON.replace(
 )
 _EXTERNAL_PORT: Final = _COMMON.replace(neighbor_mtu=4, mtu_cap=4, vl_stall_count=7)
 _IS_CAPABILITY_MASK_NOTICE_SUPPORTED: Final = 1 << 22
-# Plain numbers: computing with the enums would cost more than everything else for a port.
+# Plain numbers, because operations on the enums would take more time than all other work for a port.
 _HAS_MASK2: Final = int(CapabilityMask.IS_CAPABILITY_MASK2_SUPPORTED)
 _NDR: Final = int(CapabilityMask2.IS_LINK_SPEED_NDR_SUPPORTED)
 _DOWN: Final = int(PortState.DOWN)
@@ -78,7 +78,7 @@ NEVER_ZERO: Final = (
     PortInfo.vl_cap,
     PortInfo.operational_vls,
 )
-"""Fields that are never 0 in a port (IBA 14.2.5.6): a file without them has 0 there."""
+"""The fields that are never 0 in a real port (IBA 14.2.5.6). A 0 means that the source did not have the field."""
 
 #             LinkSpeedEnabled, LinkSpeedExtSupported, LinkSpeedExtEnabled
 _SPEEDS: Final = {
@@ -96,8 +96,9 @@ _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 
 
 def build(history: SimHistory, file: NetFile, port_guids: PortGuids, links: InitialState | None) -> list[SimNode]:
-    """Return the nodes of *file*, cabled, in the state *links*; None: as it was read, else active."""
-    nodes = [_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
+    """Return the nodes of *file*, with their cables. *links*: the state of the links; None: as it was read, else
+    active."""
+    nodes = [_build_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
     state = int(PortState.INITIALIZE if links == "initialize" else PortState.ACTIVE)
     for (a, p), (b, q) in file.links:
         port, peer = nodes[a].ports[p], nodes[b].ports[q]
@@ -106,14 +107,14 @@ def build(history: SimHistory, file: NetFile, port_guids: PortGuids, links: Init
         negotiate(port, peer)
         for end in (port, peer):
             end.set_states(state, _LINK_UP)
-    read = _as_read(nodes, file, state if links is not None else None)
+    read_ports = _apply_readings(nodes, file, state if links is not None else None)
     if links != "initialize":
-        _as_a_subnet_manager_leaves_it(nodes, read)
-    _switch_capacities(nodes, file, links)
+        _configure_as_sm(nodes, read_ports)
+    _set_fdb_capacities(nodes, file, links)
     return nodes
 
 
-def _node(history: SimHistory, index: int, record: FileNode, port_guids: PortGuids) -> SimNode:
+def _build_node(history: SimHistory, index: int, record: FileNode, port_guids: PortGuids) -> SimNode:
     node = SimNode(
         history,
         index,
@@ -164,7 +165,7 @@ def _node(history: SimHistory, index: int, record: FileNode, port_guids: PortGui
         else:
             if line.guid is not None and port_guids == "file" and not node.is_switch:
                 guid = line.guid
-            info = _listed(template, line, shared, node.is_switch)
+            info = _port_info_of_line(template, line, shared, node.is_switch)
         node.ports.append(SimPort(node, number, guid, bytearray(info)))
         if line is not None and line.speed == "FDR10":
             extended_port_info.run_at_fdr10(node.ports[-1])
@@ -173,7 +174,7 @@ def _node(history: SimHistory, index: int, record: FileNode, port_guids: PortGui
     return node
 
 
-def _listed(template: PortInfo, line: FilePort, shared: dict[object, bytes], on_switch: bool) -> bytes:
+def _port_info_of_line(template: PortInfo, line: FilePort, shared: dict[object, bytes], on_switch: bool) -> bytes:
     rate = (line.width, line.speed, *sorted(line.enabled.items()))
     info = shared.get(rate)
     if info is None:
@@ -182,7 +183,7 @@ def _listed(template: PortInfo, line: FilePort, shared: dict[object, bytes], on_
         return info
     if line.remote is None and not line.remote_alias:
         return info
-    # ibsim's ports with a cable announce trap 144, those without do not.
+    # In ibsim a port with a cable has IsCapabilityMaskNoticeSupported (trap 144), a port without a cable does not.
     return PortInfo(info).replace(lid=line.lid, lmc=line.lmc, capability_mask=_CA_PORT.capability_mask).raw
 
 
@@ -216,36 +217,36 @@ def _with_rate(info: PortInfo, line: FilePort | None, enabled: dict[str, int]) -
     return rated.raw
 
 
-def _as_read(nodes: list[SimNode], file: NetFile, state: int | None) -> set[SimPort]:
-    """Replace default values of ports by those that were read, and return the ports whose PortInfo was read.
+def _apply_readings(nodes: list[SimNode], file: NetFile, state: int | None) -> set[SimPort]:
+    """Replace the default values of ports by those in the readings of *file*; return the ports whose PortInfo was read.
 
-    *state*: the PortState of links that are up; None: as it was read.
+    *state*: the PortState for links that are up; None: as it was read.
     """
-    read = set()
+    read_ports = set()
     for node, record in zip(nodes, file.nodes, strict=True):
         for number, line in record.ports.items():
             if line.readings is None:
                 continue
             port, info = node.ports[number], line.readings.port_info
-            _take_tables(port, line.readings)
+            _apply_tables(port, line.readings)
             if info is not None:
-                port.info[:] = _completed(info, bytes(port.info)) if line.readings.is_partial else info
-                read.add(port)
+                port.info[:] = _fill_zeros(info, bytes(port.info)) if line.readings.is_partial else info
+                read_ports.add(port)
                 if state is not None and port.peer is not None and port.state != _DOWN:
                     port.state = state
-    return read
+    return read_ports
 
 
-def _completed(info: bytes, made_up: bytes) -> bytes:
-    """Return *info*, with fields of *made_up* where it has a 0 that a port never has."""
-    whole = bytearray(info)
+def _fill_zeros(info: bytes, defaults: bytes) -> bytes:
+    """Return *info*, in which the fields of `NEVER_ZERO` that are 0 are replaced by those of *defaults*."""
+    filled = bytearray(info)
     for row in NEVER_ZERO:
         if not row.decode(info):
-            row.copy(made_up, whole)
-    return bytes(whole)
+            row.copy(defaults, filled)
+    return bytes(filled)
 
 
-def _take_tables(port: SimPort, readings: RecordedPortValues) -> None:
+def _apply_tables(port: SimPort, readings: RecordedPortValues) -> None:
     if readings.p_key_table is not None:
         port.p_key_bytes = readings.p_key_table
     port.guids = readings.guids
@@ -258,41 +259,41 @@ def _take_tables(port: SimPort, readings: RecordedPortValues) -> None:
         }
 
 
-def _as_a_subnet_manager_leaves_it(nodes: list[SimNode], read: set[SimPort]) -> None:
-    """Set the values that a subnet manager sets, such as a LID for each end port without a valid one.
-
-    Ports in *read* keep their values.
+def _configure_as_sm(nodes: list[SimNode], read_ports: set[SimPort]) -> None:
+    """Set the values that a subnet manager sets: GIDPrefix, SubnetTimeOut, MasterSMLID, and a LID for each end port
+    without a valid one. Ports in *read_ports* keep their values.
     """
-    taken: dict[int, SimPort] = {}
-    homeless: list[SimPort] = []
-    for port in read:
+    used_lids: dict[int, SimPort] = {}
+    without_lid: list[SimPort] = []
+    for port in read_ports:
         if port.is_end_port and port.lid:
-            taken.update(dict.fromkeys(range(port.lid, port.lid + (1 << port.lmc)), port))
+            used_lids.update(dict.fromkeys(range(port.lid, port.lid + (1 << port.lmc)), port))
     for node in nodes:
         for port in node.end_ports:
-            if port not in read and (node.is_switch or port.peer is not None):
+            if port not in read_ports and (node.is_switch or port.peer is not None):
                 port.gid_prefix, port.subnet_timeout = GID_PREFIX, SM_SUBNET_TIMEOUT
                 lids = range(port.lid, port.lid + (1 << port.lmc))
-                if port.lid == 0 or lids.stop - 1 > MAX_UNICAST_LID or any(lid in taken for lid in lids):
-                    homeless.append(port)
+                if port.lid == 0 or lids.stop - 1 > MAX_UNICAST_LID or any(lid in used_lids for lid in lids):
+                    without_lid.append(port)
                 else:
-                    taken.update(dict.fromkeys(lids, port))
-    free = 1
-    for port in homeless:
+                    used_lids.update(dict.fromkeys(lids, port))
+    next_lid = 1
+    for port in without_lid:
         size = 1 << port.lmc
-        while any(lid in taken for lid in range(free, free + size)):
-            free += 1
-        port.lid = free if free + size - 1 <= MAX_UNICAST_LID else 0
-        taken.update(dict.fromkeys(range(free, free + size), port))
-    # That SM ran on the first end port of the file and is gone: MasterSMLID still names it, nothing answers SMInfo.
-    named = (port.sm_lid for port in read if port.is_end_port)
-    master = max(named, default=0) or next((port.lid for port in taken.values()), 0)
-    for port in taken.values():
-        if port not in read:
+        while any(lid in used_lids for lid in range(next_lid, next_lid + size)):
+            next_lid += 1
+        port.lid = next_lid if next_lid + size - 1 <= MAX_UNICAST_LID else 0
+        used_lids.update(dict.fromkeys(range(next_lid, next_lid + size), port))
+    # That SM ran on the first end port of the file, and has ended: MasterSMLID is still the LID of that port, but
+    # nothing answers SMInfo there.
+    sm_lids = (port.sm_lid for port in read_ports if port.is_end_port)
+    master = max(sm_lids, default=0) or next((port.lid for port in used_lids.values()), 0)
+    for port in used_lids.values():
+        if port not in read_ports:
             port.sm_lid = master
 
 
-def _switch_capacities(nodes: list[SimNode], file: NetFile, links: InitialState | None) -> None:
+def _set_fdb_capacities(nodes: list[SimNode], file: NetFile, links: InitialState | None) -> None:
     top = max((port.lid + (1 << port.lmc) - 1 for node in nodes for port in node.end_ports), default=0)
     capacity = LINEAR_FDB_CAP if top < LINEAR_FDB_CAP else LARGE_LINEAR_FDB_CAP
     for node, record in zip(nodes, file.nodes, strict=True):

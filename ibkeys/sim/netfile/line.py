@@ -1,4 +1,4 @@
-"""One line of a net file, with a cursor that has the column for error messages."""
+"""A cursor over one line of a net file, which knows the column for error messages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|[0-9]+")
 
 
 class LineCursor:
-    """A cursor over one line; its errors have line and column."""
+    """A cursor at the offset ``at`` of the line ``text``. ``number``: the line number in the file ``path``."""
 
     __slots__ = ("at", "number", "path", "text")
 
@@ -19,11 +19,12 @@ class LineCursor:
         self.text, self.path, self.number, self.at = text, path, number, 0
 
     def error(self, message: str, at: int | None = None) -> FileFormatError:
-        """Return an error at the cursor, or at *at*."""
+        """Return the error *message* with line and column of the cursor, or of the offset *at*."""
         return FileFormatError(message, self.path, self.number, (self.at if at is None else at) + 1)
 
     def take(self, pattern: re.Pattern[str]) -> re.Match[str] | None:
-        """Step over *pattern* if it is next."""
+        """Match *pattern* at the cursor and step over the match. Returns the match; None, without a step, if there is
+        none."""
         found = pattern.match(self.text, self.at)
         if found:
             self.at = found.end()
@@ -35,7 +36,8 @@ class LineCursor:
             self.at += 1
 
     def take_quoted(self, what: str) -> str:
-        """Step over a name in double quotes and return it. Raises FileFormatError."""
+        """Step over blanks and a name in double quotes, and return the name. Raises FileFormatError, whose message
+        calls it *what*."""
         self.skip_blanks()
         if self.text[self.at : self.at + 1] != '"':
             raise self.error(f"{what} in double quotes is missing")
@@ -49,7 +51,8 @@ class LineCursor:
         return value
 
     def take_number(self, what: str, highest: int) -> int:
-        """Step over a number (0x... or decimal) and return it. Raises FileFormatError."""
+        """Step over a number from 0 to *highest* (0x... or decimal) and return it. Raises FileFormatError, whose
+        message calls it *what*."""
         start = self.at
         found = self.take(NUMBER)
         if not found:
@@ -61,6 +64,6 @@ class LineCursor:
 
 
 def to_number(text: str) -> int:
-    """Return the number in a text that `NUMBER` matched; a number too long for 64 bits becomes 2^64."""
-    # A huge decimal would raise in int(); nothing in a net file has more than 20 digits.
+    """Return the number in *text*, which `NUMBER` matched. A number of more than 20 characters becomes 2**64."""
+    # int() raises an error for a very long decimal number. No valid number in a net file has more than 20 characters.
     return 1 << 64 if len(text) > 20 else int(text, 16 if text[:2] in ("0x", "0X") else 10)

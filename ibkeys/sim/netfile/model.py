@@ -1,7 +1,7 @@
 """The records of a fabric, and the check that both ends of every link agree.
 
-A net file has the cabling, with GUIDs, LIDs and rates. A snapshot has much more: the attributes as they were read. A
-value that a record does not have is None; `ibkeys.sim.netfile.build` has a default for it.
+A net file has the cabling, GUIDs, LIDs and rates. A snapshot has much more: the attributes as they were read. A value
+that a record does not have is None or 0; `ibkeys.sim.netfile.build` has a default for it.
 """
 
 from __future__ import annotations
@@ -23,7 +23,8 @@ End = tuple[int, int]
 class Assumption:
     """A value that the source of a fabric does not have: ``what``, and the value ``assumed`` in its place.
 
-    ``count``: for how many ports or nodes (``unit``); None: for all, because no source of this kind has it.
+    ``count``: the number of ports or nodes (``unit``) without the value; None: all of them, because no source of this
+    kind has it.
     """
 
     what: str
@@ -38,11 +39,12 @@ class Assumption:
 
 @dataclass(slots=True)
 class RecordedPortValues:
-    """The values that were read from a port, as raw bytes; None for one that was not read.
+    """The values that were read from a port; None for a value that was not read.
 
-    ``port_info``: 64 bytes. ``p_key_table``: 2 bytes for each entry. ``guids``: by index, without the port GUID.
-    ``counters``: by their names in `ibkeys.mad.performance.PortCounters`. ``class_keys``: KeyInfo, 16 bytes, by class.
-    ``is_partial``: fields of PortInfo may be 0 because the source does not have them.
+    ``port_info``: 64 bytes. ``p_key_table``: 2 bytes for each entry. ``guids``: index → GUID, without the port GUID.
+    ``virtualization``: VirtualizationInfo. ``counters``: name in `ibkeys.mad.performance.PortCounters` → value.
+    ``class_keys``: class → the 16 bytes of KeyInfo. ``is_partial``: fields of PortInfo may be 0 because the source does
+    not have them.
     """
 
     port_info: bytes | None = None
@@ -56,11 +58,13 @@ class RecordedPortValues:
 
 @dataclass(slots=True)
 class FilePort:
-    """One port, mostly from a line of its own; port 0 of a switch is included only if values were read from it.
+    """A port of a node record. Most ports are from a line of their own; port 0 of a switch has a record only if values
+    were read from it.
 
-    ``remote`` is (node id, port) as written, None when the line only gives the port an alias. ``width`` and ``speed``
-    are those of "4xQDR" at the end of the line, 0 and "" when it has none; ``enabled`` holds the w=, s= and e= options;
-    ``guid`` is the GUID printed in parentheses; ``readings`` the values of a snapshot.
+    ``line``, ``column``, ``path``: its place in the file. ``remote``: (node id, port number) of the far end as written,
+    None if the line only gives the port an ``alias``; ``remote_alias``: the alias of the far end. ``guid``: the GUID in
+    parentheses, None if there is none. ``width`` and ``speed``: those of "4xQDR" at the end of the line, else 0 and "".
+    ``enabled``: the values of the options w=, s= and e=. ``readings``: the values of a snapshot.
     """
 
     number: int
@@ -81,11 +85,12 @@ class FilePort:
 
 @dataclass(slots=True)
 class FileNode:
-    """One record. ``ports`` holds the ports that have a line; ``defaults`` the width=, speed=, extspeed= in force.
+    """A node record. ``ports``: port number → the port, for ports that have a line; ``defaults``: the values of width=,
+    speed= and extspeed= that hold for it, as w, s and e.
 
-    ``says_guid``: whether the file gives the node's GUID, on a line before the record; else the reader chose it.
-    ``port0_guid``: the GUID of a switch's port 0, if the file has it after the node's GUID. ``revision``,
-    ``partition_cap`` and ``switch_info``: as they were read, else None.
+    ``line``, ``path``: its place in the file. ``says_guid``: the file has the node's GUID, on a line before the record;
+    otherwise the reader chose the GUID. ``port0_guid``: the GUID of a switch's port 0, if the file has it after the
+    node's GUID. ``revision``, ``partition_cap`` and ``switch_info``: the values that were read, else None.
     """
 
     node_type: NodeType
@@ -112,10 +117,10 @@ class FileNode:
 
 @dataclass(slots=True)
 class NetFile:
-    """A checked net file: ``nodes`` in the order of the text, ``links`` as pairs of (node index, port number).
+    """A checked net file. ``nodes``: in the order of the text; ``links``: pairs of (index of the node, port number).
 
     ``assumed``: the values that the source does not have. ``is_recorded``: it was made from readings of a real fabric,
-    with ``readings`` of its ports.
+    so its ports have ``readings``.
     """
 
     nodes: list[FileNode]
@@ -125,7 +130,8 @@ class NetFile:
 
 
 def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, End]]:
-    """Return the links, each once. Raises FileFormatError if the two ends of one do not agree."""
+    """Return the links of *nodes*, each once. *aliases*: alias → port. Raises FileFormatError if the two ends of a link
+    do not agree."""
     by_id = {node.node_id: index for index, node in enumerate(nodes)}
     far_ends: dict[End, End] = {}
     for index, node in enumerate(nodes):
@@ -137,10 +143,10 @@ def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, E
                     far_ends.setdefault(far_end, (index, port.number))
     links = []
     for near, far in far_ends.items():
-        back = far_ends.get(far)
-        if back != near or near == far:
+        answer = far_ends.get(far)
+        if answer != near or near == far:
             port = nodes[near[0]].ports[near[1]]
-            raise _error(port, _disagreement(nodes, near, far, back))
+            raise _error(port, _describe_disagreement(nodes, near, far, answer))
         if near < far:
             links.append((near, far))
     return links
@@ -162,13 +168,13 @@ def _far_end(port: FilePort, nodes: list[FileNode], by_id: dict[str, int], alias
     return index, number
 
 
-def _disagreement(nodes: list[FileNode], near: End, far: End, back: End | None) -> str:
+def _describe_disagreement(nodes: list[FileNode], near: End, far: End, answer: End | None) -> str:
     here, there = _end_name(nodes, near), _end_name(nodes, far)
     if near == far:
         return f"{here} is connected to itself"
-    if back is None:
+    if answer is None:
         return f"{here} names {there}, which names no other end: a link is written at both of its ends"
-    return f"{here} names {there}, which names {_end_name(nodes, back)}"
+    return f"{here} names {there}, which names {_end_name(nodes, answer)}"
 
 
 def _end_name(nodes: list[FileNode], end: End) -> str:

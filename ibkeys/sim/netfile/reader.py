@@ -1,10 +1,10 @@
-"""The net file: topologies as ibsim reads them and as ibnetdiscover writes them.
+"""Parsing net files: topologies in the format that ibsim reads and ibnetdiscover writes.
 
-A file is a list of node records with their port lines. Values that a record does not have (states, tables) are not
-handled in this module: `parse_net_file` returns the contents of the text, checked for consistency, and
-`ibkeys.sim.netfile.build` makes nodes of it. Lines that are not part of the grammar are skipped, as ibsim does, so a
-dump with an error message as its first line loads; a mistake inside a line that is part of it raises FileFormatError
-with line and column. Source: ibsim's sim_net.c and ibnetdiscover's output.
+A file is a list of node records with their port lines. `parse_net_file` returns only the contents of the text, checked
+for consistency; `ibkeys.sim.netfile.build` builds nodes from it, with defaults for states and tables. Lines that are
+not part of the grammar are skipped, as in ibsim, so a file that begins with an error message can be loaded. A mistake
+in a line that is part of the grammar raises FileFormatError with line and column. Source: ibsim's sim_net.c and the
+output of ibnetdiscover.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from ibkeys.sim.netfile.model import FileNode, FilePort, NetFile, connect
 MAX_INCLUDES: Final = 9
 MAX_PORTS: Final = 254
 _BYTES_OF_A_FILE: Final = files.LARGE // 1000
-"""The size that each file counts in addition to its bytes, which limits their number to 1,000."""
+"""The bytes that each included file counts in addition to its size, so that at most 1,000 files are read."""
 DESCRIPTION_SIZE: Final = 64
 
 _KINDS: Final = {"Switch": NodeType.SWITCH, "Ca": NodeType.CA, "Hca": NodeType.CA, "Rt": NodeType.ROUTER}
 _GUID_SETTINGS: Final = {f"{kind.lower()}guid{s}": node_type for kind, node_type in _KINDS.items() for s in ("", "s")}
-"""switchguid, switchguids, caguid, and so on."""
+"""The settings switchguid, switchguids, caguid and so on, with the type of node that each is for."""
 _FIRST_GUIDS: Final = {NodeType.CA: 0x100000, NodeType.SWITCH: 0x200000, NodeType.ROUTER: 0x300000}
 _HIGHEST: Final = {"width": 31, "speed": 7, "extspeed": 15, "w": 31, "s": 7, "e": 15}
 
@@ -46,21 +46,23 @@ _DESCRIPTION_END: Final = re.compile(r"\s(?:enhanced port|base port|lid|lmc)\s")
 
 
 def parse_net_file(path: str | Path) -> NetFile:
-    """Read a net file. Raises FileFormatError, also when the file cannot be read."""
+    """Return the contents of the net file *path*, with the files that it includes. Raises FileFormatError, also if a
+    file cannot be read."""
     reader = _Reader()
     reader.read_file(Path(path), str(path))
     return reader.finish(str(path))
 
 
 def parse_net_text(text: str, name: str = "<text>") -> NetFile:
-    """Read a net file from a string; *name* is the path in errors. Raises FileFormatError."""
+    """Return the contents of the net file *text*, which may not include files. *name*: its path in errors. Raises
+    FileFormatError."""
     reader = _Reader()
     reader.read_text(text, name, None)
     return reader.finish(name)
 
 
 class NoNodeRecord(FileFormatError):
-    """A file without any node: it is no net file."""
+    """The error for a file without any node record: it is not a net file."""
 
 
 class _Reader:
@@ -85,7 +87,8 @@ class _Reader:
     def read_file(self, path: Path, name: str) -> None:
         with files.told_as(partial(FileFormatError, path=name), "cannot be read"):
             data = files.read_bytes(path, self.bytes_left)
-        # With the included files: a file that includes another twice, and so on, would grow without end.
+        # The limit is for all files together: a file may include another one twice, which includes a third one twice,
+        # and so on.
         self.bytes_left -= len(data) + _BYTES_OF_A_FILE
         if self.bytes_left < 0:
             raise FileFormatError("the files that it includes are too large together", name)
@@ -101,7 +104,7 @@ class _Reader:
 
     def read_line(self, line: LineCursor, folder: Path | None) -> None:
         first = line.text[:1]
-        if first == "#":  # a comment does not end a record
+        if first == "#":  # A comment does not end a record.
             return
         if first in ("[", "@"):
             self.read_port(line)
@@ -152,8 +155,8 @@ class _Reader:
             else:
                 self.bases[node_type] = guid
             self.next_guids[node_type] = guid
-            behind = line.take(_PORT_GUID)
-            self.says_guid, self.port0_guid = True, int(behind[1], 16) if behind else None
+            port_guid = line.take(_PORT_GUID)
+            self.says_guid, self.port0_guid = True, int(port_guid[1], 16) if port_guid else None
         elif name == "vendid":
             self.vendor_id = line.take_number(name, 0xFFFFFF)
         elif name == "devid":
@@ -268,7 +271,7 @@ class _Reader:
             port.enabled[name] = line.take_number(found[1], _HIGHEST[name])
         rest = line.text[line.at :]
         if node.node_type != NodeType.SWITCH:
-            # The own LID stands before the quoted description of the far end, whose LID comes after it.
+            # The port's own LID is before the quoted description of the far end, the LID of the far end after it.
             port.lid, port.lmc = _lid_and_lmc(line, rest.partition('"')[0])
         rate = _RATE.search(rest)
         if rate:
@@ -281,13 +284,13 @@ class _Reader:
 
 
 def _description(rest: str) -> tuple[str, str]:
-    """Split the text after a node id into the description and the attributes after it (``enhanced port 0 lid 1``)."""
+    """Return the description in *rest*, the text after a node id, and the text after it (``enhanced port 0 lid 1``)."""
     _, hash_sign, comment = rest.partition("#")
     comment = comment.strip()
     if not hash_sign or not comment:
         return "", rest
     if comment.startswith('"'):
-        # The last quote ends it: a description may hold '#', and nothing after it is quoted.
+        # The last quote of the line ends the description: nothing after the description is quoted.
         end = comment.rfind('"')
         return (comment[1:end], comment[end + 1 :]) if end > 0 else (comment[1:], "")
     stop = _DESCRIPTION_END.search(comment)
@@ -298,10 +301,11 @@ def _lid_and_lmc(line: LineCursor, text: str) -> tuple[int, int]:
     return _named_number(line, text, _LID, "LID", MAX_UNICAST_LID), _named_number(line, text, _LMC, "LMC", 7)
 
 
-def _named_number(line: LineCursor, text: str, pattern: re.Pattern[str], what: str, most: int) -> int:
-    """Return the number after its name somewhere in *text*, which is a part of the line; 0 if it is not there."""
+def _named_number(line: LineCursor, text: str, pattern: re.Pattern[str], what: str, highest: int) -> int:
+    """Return the number that group 1 of *pattern* matches in *text*, a part of the line; 0 without a match. Raises
+    FileFormatError if it is more than *highest*; *what*: its name in the message."""
     found = pattern.search(text)
     value = to_number(found[1]) if found else 0
-    if found and value > most:
-        raise line.error(f"{what} {found[1]} is not in 0..{most}", line.text.rfind(text) + found.start())
+    if found and value > highest:
+        raise line.error(f"{what} {found[1]} is not in 0..{highest}", line.text.rfind(text) + found.start())
     return value

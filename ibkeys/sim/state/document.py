@@ -1,5 +1,5 @@
-"""The state of a subnet as a JSON document: its differences from a fresh subnet of the same net file, or from the last
-document."""
+"""The state of a subnet as a JSON document: the differences from a fresh subnet of the same net file, or those since
+the last save."""
 
 from __future__ import annotations
 
@@ -26,12 +26,13 @@ _MOST_SECONDS: Final = 1e12
 
 
 def dump_state(subnet: Subnet) -> dict[str, Any]:
-    """Return the differences from a fresh subnet of the same file, as a JSON document. It holds keys."""
+    """Return the differences from a fresh subnet of the same net file as a JSON document. It contains keys."""
     return _document(subnet, subnet.history.touched_ports, subnet.history.touched_nodes)
 
 
 def dump_changes(subnet: Subnet) -> dict[str, Any]:
-    """Return the changes since `History.forget_fresh`, as a document to load after the earlier ones. It holds keys."""
+    """Return the changes since the last `SimHistory.forget_fresh` as a JSON document, which is loaded after the earlier
+    documents. It contains keys."""
     return _document(subnet, subnet.history.fresh_ports, subnet.history.fresh_nodes)
 
 
@@ -48,8 +49,11 @@ def _document(subnet: Subnet, ports: Iterable[tuple[int, int]], touched: Iterabl
 
 
 def load_state(subnet: Subnet, document: dict[str, Any], *changes: dict[str, Any]) -> None:
-    """Bring a fresh subnet of the same file to the state of a `dump_state` and the *changes* after it. Raises
-    StoreError."""
+    """Bring a fresh subnet of the same net file to the saved state.
+
+    *document*: the result of `dump_state`; *changes*: the results of `dump_changes` after it, in order. Raises
+    StoreError.
+    """
     try:
         ports = {port: None for each in (document, *changes) for port in _load(subnet, each)}
         for port in ports:
@@ -61,14 +65,14 @@ def load_state(subnet: Subnet, document: dict[str, Any], *changes: dict[str, Any
 
 
 def _load(subnet: Subnet, document: dict[str, Any]) -> list[SimPort]:
-    """Bring a subnet to the state in one document; return the ports in it."""
+    """Bring *subnet* to the state in one *document*; return the ports that are in the document."""
     nodes, history = subnet.nodes, subnet.history
     if document["version"] != VERSION:
         raise StoreError(f"simulator state of version {document['version']!r}; version {VERSION} is known")
     if document["fabric"] != subnet.fingerprint:
         raise StoreError("the simulator state belongs to another net file (or to other port-guids= or links=)")
     for record in document["nodes"]:
-        _load_node(nodes, subnet.managers, record)  # first, because capacities decide how large tables are
+        _load_node(nodes, subnet.managers, record)  # before the ports, because capacities decide the size of tables
     loaded = [_load_port(nodes, record) for record in document["ports"]]
     history.advance(max(0.0, _seconds_of(document["now"]) - history.now))
     return loaded
@@ -97,32 +101,33 @@ def _load_port(nodes: Sequence[SimNode], record: dict[str, Any]) -> SimPort:
     port = _port_at(nodes, record["at"])
     port.info[:] = _bytes_of(record["info"], len(port.info))
     port.p_key_bytes = bytes.fromhex(record["p_keys"]) if "p_keys" in record else None
-    port.guids = _loaded_guids(record["guids"]) if "guids" in record else None
+    port.guids = _load_guids(record["guids"]) if "guids" in record else None
     port.lease_deadline = _seconds_of(record["lease_deadline"]) if "lease_deadline" in record else None
     port.class_agents = _load_agents(record["class_keys"]) if "class_keys" in record else None
     virtual = VirtualizationInfo.size
     port.virtualization = _bytes_of(record["virtualization"], virtual) if "virtualization" in record else None
-    port.counters = None  # a change that was saved after others may follow a reset, which cleared them
+    port.counters = None  # An earlier document may have counters that a reset has cleared since.
     if "counters" in record:
         basic, extended = record["counters"]
         port.counters = SimCounters(_bytes_of(basic, PortCounters.size), _bytes_of(extended, PortCountersExtended.size))
     port.peer = port.first_peer
-    if "peer" in record:  # the cable no longer leads to first_peer
+    if "peer" in record:  # The cable no longer leads to first_peer.
         port.peer = None if record["peer"] is None else _port_at(nodes, record["peer"])
     port.touch()
     return port
 
 
-def _loaded_guids(record: dict[str, Any]) -> dict[int, int]:
+def _load_guids(record: dict[str, Any]) -> dict[int, int]:
     return {_number_of(int(index), 0xFFFF): _number_of(guid, (1 << 64) - 1) for index, guid in record.items()}
 
 
 def _check_cable(port: SimPort) -> None:
-    """Raise ValueError if a cable has one end, or three."""
-    former = port.first_peer
+    """Raise ValueError if the two ends of the cable of *port* do not agree, or its first neighbour still leads to
+    it."""
+    first_peer = port.first_peer
     if port.peer is not None and (port.peer.peer is not port or not port.peer.number or not port.number):
         raise ValueError("a cable with one end")
-    if former is not None and former.peer is port and port.peer is not former:
+    if first_peer is not None and first_peer.peer is port and port.peer is not first_peer:
         raise ValueError("a cable with one end")
 
 
@@ -183,7 +188,8 @@ def _load_node(nodes: Sequence[SimNode], managers: Managers, record: dict[str, A
 
 
 def _dump_agents(agents: Mapping[int, ClassAgent]) -> dict[str, Any]:
-    """Return the keys of one port. They are in clear, as M_Keys are in this document."""
+    """Return name of the class → KeyInfo, CapabilityMask and lease deadline of each of the *agents* of one port. The
+    keys are in clear, as M_Keys are in this document."""
     return {
         KEY_CLASS_OF[mgmt_class].name: [agent.info.hex(), agent.capability_mask, agent.deadline]
         for mgmt_class, agent in agents.items()
@@ -191,31 +197,31 @@ def _dump_agents(agents: Mapping[int, ClassAgent]) -> dict[str, Any]:
 
 
 def _load_agents(record: Mapping[str, Any]) -> dict[int, ClassAgent]:
-    """Return the keys of a port from the result of `_dump_agents`. Raises KeyError, TypeError or ValueError if it is
-    invalid."""
-    found = {}
+    """Return the agents of a port from the result of `_dump_agents`. Raises KeyError, TypeError or ValueError if it is
+    not valid."""
+    agents = {}
     for name, (info, capabilities, deadline) in record.items():
         agent = ClassAgent(bytearray(_bytes_of(info, KeySettings.size)), _number_of(capabilities, 0xFFFF))
         agent.deadline = None if deadline is None else _seconds_of(deadline)
-        found[int(KEY_CLASSES[name].mgmt_class)] = agent  # type: ignore[index]
-    return found
+        agents[int(KEY_CLASSES[name].mgmt_class)] = agent  # type: ignore[index]
+    return agents
 
 
 def _dump_rules(rules: Mapping[int, ClassRules]) -> dict[str, Any]:
-    """Return the rules that differ from the first rules."""
-    first = default_rules()
-    found: dict[str, Any] = {}
+    """Return name of the class → name of the rule → its value, for the rules that differ from `default_rules`."""
+    defaults = default_rules()
+    record: dict[str, Any] = {}
     for mgmt_class, each in rules.items():
-        other = {
-            name: getattr(each, name) for name in CHOICES if getattr(each, name) != getattr(first[mgmt_class], name)
+        differing = {
+            name: getattr(each, name) for name in CHOICES if getattr(each, name) != getattr(defaults[mgmt_class], name)
         }
-        if other:
-            found[KEY_CLASS_OF[mgmt_class].name] = other
-    return found
+        if differing:
+            record[KEY_CLASS_OF[mgmt_class].name] = differing
+    return record
 
 
 def _load_rules(rules: Mapping[int, ClassRules], record: Mapping[str, Any]) -> None:
-    """Set the rules of the result of `_dump_rules`. Raises the errors of `_load_agents`."""
+    """Set *rules* to the values in *record*, the result of `_dump_rules`. Raises the errors of `_load_agents`."""
     for name, chosen in record.items():
         for field, value in chosen.items():
             if value not in CHOICES[field]:
@@ -226,15 +232,15 @@ def _load_rules(rules: Mapping[int, ClassRules], record: Mapping[str, Any]) -> N
 # --- values: a wrong type or range would otherwise fail later, at an unrelated place ---------------------------------
 
 
-def _number_of(value: Any, most: int) -> int:
-    """Return *value*, a number up to *most*. Raises ValueError."""
-    if type(value) is not int or not 0 <= value <= most:
-        raise ValueError(f"a number that is not in 0..{most}")
+def _number_of(value: Any, highest: int) -> int:
+    """Return *value* if it is an integer from 0 to *highest*. Raises ValueError."""
+    if type(value) is not int or not 0 <= value <= highest:
+        raise ValueError(f"a number that is not in 0..{highest}")
     return value
 
 
 def _seconds_of(value: Any) -> float:
-    """Return *value* as a time. Raises TypeError or ValueError."""
+    """Return *value* as a number of seconds. Raises TypeError or ValueError."""
     seconds = float(value)
     if not math.isfinite(seconds) or abs(seconds) > _MOST_SECONDS:
         raise ValueError("an invalid time")

@@ -1,9 +1,9 @@
-"""A file that keeps a simulated subnet from one run to the next: locked, private.
+"""The private, locked file in which a simulated subnet is saved from one run to the next.
 
-Its first line is the whole state. A save appends a line with the changes since the last, so that its time depends on
-the changes and not on the size of the fabric. When those lines have become as long as the state, a new file is written,
-locked and renamed over the old one: a reader gets the old state or the new one, and the lock is held without a gap. A
-line that a crash cut off was not saved.
+Its first line is the whole state. Each save appends a line with the changes since the last save, so the time for a save
+depends on the changes and not on the size of the fabric. When these lines have become too long, a new file with the
+whole state is written, locked and renamed over the old file. So a reader gets the old state or the new one, and the
+lock is held all the time. A last line that a crash has cut off is ignored.
 """
 
 from __future__ import annotations
@@ -24,23 +24,25 @@ from ibkeys.sim.state.document import dump_changes, dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 
 LEAST_CHANGES: Final = 1 << 20
-"""Bytes of changes that a file may have, however short its state is."""
+"""The most bytes of changes in a file whose state is short; a longer state may have changes of the same length as
+itself in addition."""
 _OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 
 class StateFile:
-    """The state of *subnet* in the file *path*. Opening loads it; time since the last save counts.
+    """The state of *subnet* in the file *path*, which is loaded now, or created. The time since the last save passes on
+    the subnet's clock, which from now on follows real time.
 
-    Raises StoreLocked when another process has it open, StoreError when it is damaged, belongs to another net file or
-    cannot be written. It holds M_Keys, so its mode is 0600. A file that is not regular, has other names (hard links) or
-    belongs to another user is not changed, and a link is not followed: StoreError.
+    It contains M_Keys, so its mode is 0600. Raises StoreLocked if another process has it open; StoreError if it is
+    damaged, belongs to another net file or cannot be opened, and for a symbolic link, a file that is not regular, has
+    other names (hard links) or belongs to another user.
     """
 
     def __init__(self, path: str | Path, subnet: Subnet) -> None:
         self.path = Path(path)
         self.subnet = subnet
         self._fd = self._lock()
-        self._state_size = self._size = 0  # of the first line and of the whole file; 0: write it whole
+        self._state_size = self._size = 0  # bytes of the first line and of the file; 0: the next save writes a new file
         try:
             self._load()
         except BaseException:
@@ -60,7 +62,7 @@ class StateFile:
                 files.refuse_strange_file(os.fstat(fd))
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 os.fchmod(fd, 0o600)
-                there = os.lstat(self.path)
+                on_disk = os.lstat(self.path)
             except BlockingIOError:
                 os.close(fd)
                 raise StoreLocked(f"{self.path}: another process has this simulated subnet open") from None
@@ -71,7 +73,7 @@ class StateFile:
                 os.close(fd)
                 raise self._error("locked", error) from None
             # Between open and lock another process may have renamed a newer state over this one.
-            if os.path.samestat(os.fstat(fd), there):
+            if os.path.samestat(os.fstat(fd), on_disk):
                 return fd
             os.close(fd)
 
@@ -106,12 +108,13 @@ class StateFile:
             self._state_size, self._size = len(lines[0]), len(raw)
 
     def save_if_changed(self) -> None:
-        """Save if anything changed: the effect of an SMP must survive a crash. Raises StoreError."""
+        """Save if something has changed since the last save: the effect of an SMP must survive a crash. Raises
+        StoreError."""
         if self.subnet.history.changes != self._saved_changes:
             self.save()
 
     def save(self) -> None:
-        """Append the changes, or write the whole state anew; synced. Raises StoreError."""
+        """Append the changes to the file, or write the whole state to a new file, and sync it. Raises StoreError."""
         appended = self._size and self._append(_line(dump_changes(self.subnet)))
         if not appended:
             self._replace(_line(dump_state(self.subnet)))
@@ -119,10 +122,14 @@ class StateFile:
         self._saved_changes = self.subnet.history.changes
 
     def _append(self, line: bytes) -> bool:
-        """Append a line and sync; return False when the file is long enough. Raises StoreError."""
+        """Append *line* and sync; return False if the file would become too long, or not all bytes were written. Raises
+        StoreError."""
         if self._size + len(line) > 2 * self._state_size + LEAST_CHANGES:
             return False
-        size, self._size = self._size, 0  # if this fails, half a line may be there: the next save writes all
+        size, self._size = (
+            self._size,
+            0,
+        )  # If this fails, a part of the line may be in the file: the next save writes a new file.
         try:
             written = os.pwrite(self._fd, line, size)
             os.fsync(self._fd)
@@ -135,21 +142,21 @@ class StateFile:
         return written == len(line)
 
     def _replace(self, line: bytes) -> None:
-        """Write a new file, sync and rename. Raises StoreError."""
-        new = self.path.with_name(f".{self.path.name}.new")
+        """Write *line* to a new file, sync it and rename it over the old file. Raises StoreError."""
+        new_path = self.path.with_name(f".{self.path.name}.new")
         try:
             with suppress(FileNotFoundError):
-                os.unlink(new)  # left by a killed run, or made by another user: the file that is made is a new one
-            fd = os.open(new, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPENING, 0o600)
+                os.unlink(new_path)  # It may be left by a killed run, or be made by another user.
+            fd = os.open(new_path, os.O_RDWR | os.O_CREAT | os.O_EXCL | _OPENING, 0o600)
             try:
                 fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 with open(fd, "wb", closefd=False) as file:
                     file.write(line)
                 os.fsync(fd)
-                os.replace(new, self.path)
+                os.replace(new_path, self.path)
             except BaseException:
                 os.close(fd)
-                new.unlink(missing_ok=True)
+                new_path.unlink(missing_ok=True)
                 raise
             self._release()
             self._fd = fd
@@ -175,5 +182,5 @@ class StateFile:
 
 
 def _line(document: dict[str, Any]) -> bytes:
-    """Return one line of the file."""
+    """Return the line of the file for *document*, with the time of now."""
     return json.dumps({"wall": time.time(), "subnet": document}, separators=(",", ":")).encode() + b"\n"
