@@ -77,22 +77,22 @@ def _rules(members: Mapping[int, MemberWord]) -> tuple[MemberRule, ...]:
 
 
 def _groups(
-    base: int, heads: Iterable[Definition], known: set[int]
+    base: int, heads: Iterable[Definition], written: set[int]
 ) -> list[tuple[bool, GroupFlags, tuple[MgidGroup, ...]]]:
     """Return (whether it makes the broadcast group, flags, other groups) for each of *heads* that makes a group.
 
-    *known*: the MGIDs of groups that are written already. Groups with these are left out, and the MGIDs of the returned
-    groups are added.
+    *written*: the MGIDs of groups that are written already. Groups with these are left out, and the MGIDs of the
+    returned groups are added.
     """
     headers = []
     for head in heads:
-        ipoib = head.ipoib and broadcast_mgid(base) not in known
+        ipoib = head.ipoib and broadcast_mgid(base) not in written
         if ipoib:
-            known.add(broadcast_mgid(base))
+            written.add(broadcast_mgid(base))
         groups = []
         for group in head.groups:
-            if group.refused is None and known.isdisjoint(group.mgids()):
-                known.update(group.mgids())
+            if group.refused is None and written.isdisjoint(group.mgids()):
+                written.update(group.mgids())
                 groups.append(group)
         if ipoib or groups:
             headers.append((ipoib, head.flags, tuple(groups)))

@@ -101,7 +101,7 @@ def hint(text: str) -> str:
     """Return the end of a message about an unknown word: the known word that differs only in case, or begins with
     *text*; "" if there is none.
     """
-    for known in _KNOWN:
-        if text.lower() == known.lower() or (len(text) > 3 and known.lower().startswith(text.lower())):
-            return f"; OpenSM knows it as {known}"
+    for word in _KNOWN:
+        if text.lower() == word.lower() or (len(text) > 3 and word.lower().startswith(text.lower())):
+            return f"; OpenSM knows it as {word}"
     return ""

@@ -25,7 +25,7 @@ from ibkeys.printable import shortened
 def read_group(
     remarks: Remarks,
     definition: Definition,
-    known: set[int],
+    known_mgids: set[int],
     pair: NameValue,
     flags: list[NameValue],
     closed: bool,
@@ -33,9 +33,9 @@ def read_group(
 ) -> MgidGroup | None:
     """Return the group of an ``mgid=`` line; None if OpenSM crashes on it. Problems are added to *remarks*.
 
-    *definition*: the one in which the line is. *known*: the MGIDs of earlier groups, to which those of this group are
-    added. *pair*: the ``mgid=GID`` itself, and *flags*: the rest of the line, up to a semicolon or comment. *closed*:
-    whether a semicolon follows. *comment*: the comment that follows instead, None if there is none.
+    *definition*: the one in which the line is. *known_mgids*: the MGIDs of earlier groups, to which those of this group
+    are added. *pair*: the ``mgid=GID`` itself, and *flags*: the rest of the line, up to a semicolon or comment.
+    *closed*: whether a semicolon follows. *comment*: the comment that follows instead, None if there is none.
     """
     value = pair.value
     if value is None:
@@ -63,7 +63,7 @@ def read_group(
                 f"{shortened(flag.name.text)} is not a flag of a group and is ignored: "
                 "no port may follow on an mgid= line",
             )
-    group = _group(remarks, definition, known, value, group_flags)
+    group = _group(remarks, definition, known_mgids, value, group_flags)
     if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
         # OpenSM finds the end of the line by counting flags, and here it counts a wrong number of them.
         remarks.error(
@@ -76,7 +76,9 @@ def read_group(
     return group
 
 
-def _group(remarks: Remarks, definition: Definition, known: set[int], value: LineWord, flags: GroupFlags) -> MgidGroup:
+def _group(
+    remarks: Remarks, definition: Definition, known_mgids: set[int], value: LineWord, flags: GroupFlags
+) -> MgidGroup:
     try:
         mgid = int(
             ipaddress.IPv6Address(value.text.replace("%", " "))
@@ -96,9 +98,9 @@ def _group(remarks: Remarks, definition: Definition, known: set[int], value: Lin
             refused = f"its mtu {flags.mtu} is not that of the partition's broadcast group ({header.mtu})"
         mgid = mgid & ~(0xFFFF << 80) | own_key << 80
         flags = replace(flags, q_key=flags.q_key or IPOIB_Q_KEY)
-    if refused is None and mgid in known:
+    if refused is None and mgid in known_mgids:
         refused = "it exists already"
     group = MgidGroup(mgid, flags, refused)
     if refused is None:
-        known.update(group.mgids())
+        known_mgids.update(group.mgids())
     return group

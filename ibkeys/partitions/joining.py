@@ -101,8 +101,8 @@ class Joins:
             flag = f"mtu={_MOST_MTU}"
         else:
             rates = [link_rate(info) for info in infos]
-            known = [rate for rate in rates if rate is not None]
-            code = code_above(max(known)) if len(known) == len(rates) else None
+            known_rates = [rate for rate in rates if rate is not None]
+            code = code_above(max(known_rates)) if len(known_rates) == len(rates) else None
             if code is None:
                 return ""
             flag = f"rate={code}"

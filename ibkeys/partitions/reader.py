@@ -218,8 +218,9 @@ class _Reader:
             self.check_key(key, number.value, number.octal, number.negative)
         pkey_given = bool(base)
         if not base:
-            known = self.names.get(name) if name else None  # if several have this name, the first in OpenSM's table
-            base = known or self.next_automatic()
+            # If several partitions have this name, it is that of the first in OpenSM's table.
+            named_base = self.names.get(name) if name else None
+            base = named_base or self.next_automatic()
             if not base:
                 self.remarks.error(
                     first.name.column, "no-free-pkey", "no P_Key is left that OpenSM could pick by itself"
@@ -274,18 +275,18 @@ class _Reader:
                 "long-name",
                 f"OpenSM keeps {MAX_NAME} bytes of this name, and cannot find it by the full name again",
             )
-        known = self.bases.get(base)
-        if known is not None and pkey_given and base in self.picked:
+        old_name = self.bases.get(base)
+        if old_name is not None and pkey_given and base in self.picked:
             self.remarks.warn(
                 word.column,
                 "collision",
-                f"OpenSM has picked 0x{base:04x} for partition {known!r} above; both definitions make one partition",
+                f"OpenSM has picked 0x{base:04x} for partition {old_name!r} above; both definitions make one partition",
             )
-        elif known is not None and name is not None and stored_name(name) != known and base != DEFAULT_PARTITION:
+        elif old_name is not None and name is not None and stored_name(name) != old_name and base != DEFAULT_PARTITION:
             self.remarks.warn(
                 word.column,
                 "two-names",
-                f"partition 0x{base:04x} is named {known!r} already; both definitions make one partition",
+                f"partition 0x{base:04x} is named {old_name!r} already; both definitions make one partition",
             )
 
     # --- the port list -----------------------------------------------------------------------------------------------

@@ -112,18 +112,18 @@ class _LastingPairs:
         pairs_of: dict[tuple[int, PortId], list[tuple[int, int]]] = {}
         for number, one in enumerate(late):
             for other in [*(each for each in self._chains if each not in late), *late[number + 1 :]]:
-                at_first, at_last = (
+                talks_before, talks_after = (
                     _shared_partitions(one.before, other.before),
                     _shared_partitions(one.after, other.after),
                 )
-                if not at_first or not at_last:
+                if not talks_before or not talks_after:
                     continue
                 between = [
                     _shared_partitions(_actual_levels(one, tables), _actual_levels(other, tables)) for tables in ends
                 ]
-                cut = {base for base in at_first & at_last for met in between if base not in met}
+                cut = {base for base in talks_before & talks_after for met in between if base not in met}
                 if not cut and not all(between):
-                    cut = {min(at_last)}
+                    cut = {min(talks_after)}
                 for base in sorted(cut):
                     pairs_of.setdefault((base, one.port), []).append((_guid_of(one.port), _guid_of(other.port)))
         return [
@@ -183,20 +183,22 @@ def _message(partition: int, ports: Sequence[PortId], pairs: int) -> str:
     listed = ", ".join(map(str, ports[:4])) + (
         f" and {len(ports) - 4} more (all of them: plan -f json)" if len(ports) > 4 else ""
     )
-    whom = f"{counted(pairs, 'pair')} of ports" if pairs else "some ports"
+    who = f"{counted(pairs, 'pair')} of ports" if pairs else "some ports"
     return (
-        f"no room to change {listed} without a gap: {whom} cannot talk in partition 0x{partition:04x} during the change"
+        f"no room to change {listed} without a gap: {who} cannot talk in partition 0x{partition:04x} during the change"
     )
 
 
 def _timeline(tables: Iterable[TableChange], without_room: Mapping[PortKey, TableChange]) -> Timeline:
     swaps = [step for phase in phases_of(tables) if phase.name == "swap" for step in phase.steps]
-    now = {key: dict(grow(table).entries) for key, table in without_room.items()}
-    timeline: dict[PortKey, list[tuple[int, Levels]]] = {key: [(-1, _levels(table))] for key, table in now.items()}
+    entries_of = {key: dict(grow(table).entries) for key, table in without_room.items()}
+    timeline: dict[PortKey, list[tuple[int, Levels]]] = {
+        key: [(-1, _levels(table))] for key, table in entries_of.items()
+    }
     for number, step in enumerate(swaps):
         assert isinstance(step, TableStep)
-        write(now[step.port.key], step.writes)
-        timeline[step.port.key].append((number, _levels(now[step.port.key])))
+        write(entries_of[step.port.key], step.writes)
+        timeline[step.port.key].append((number, _levels(entries_of[step.port.key])))
     return timeline
 
 
@@ -245,8 +247,8 @@ def _cut_partitions(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]
     A pair that may talk in one partition before and in another afterwards, and in none at some moment, counts as cut in
     the first partition in which it may talk afterwards.
     """
-    both = one.steady.keys() & other.steady.keys()
-    if any(max(one.steady[base], other.steady[base]) == 2 for base in both) and not (
+    steady_in_both = one.steady.keys() & other.steady.keys()
+    if any(max(one.steady[base], other.steady[base]) == 2 for base in steady_in_both) and not (
         one.unsteady & (other.unsteady | other.steady.keys()) or other.unsteady & one.steady.keys()
     ):
         return []
@@ -254,18 +256,18 @@ def _cut_partitions(one: _Chain, other: _Chain, timeline: Timeline) -> list[int]
     ends = (0, len(one.tables))
     before = [_levels(table.before) for table in tables]
     after = [_levels(table.after) for table in tables]
-    at_first = [partition for partition in before[0] if _may_talk(before, ends, partition, None)]
-    at_last = [partition for partition in after[0] if _may_talk(after, ends, partition, None)]
-    if not at_first or not at_last:
+    talks_before = [partition for partition in before[0] if _may_talk(before, ends, partition, None)]
+    talks_after = [partition for partition in after[0] if _may_talk(after, ends, partition, None)]
+    if not talks_before or not talks_after:
         return []
     moments = list(_moments(tables, timeline))
     cut = [
         partition
-        for partition in at_first
-        if partition in at_last and not all(_may_talk(state, ends, partition, (before, after)) for state in moments)
+        for partition in talks_before
+        if partition in talks_after and not all(_may_talk(state, ends, partition, (before, after)) for state in moments)
     ]
     if not cut and not all(any(_may_talk(state, ends, base, None) for base in state[0]) for state in moments):
-        return at_last[:1]
+        return talks_after[:1]
     return cut
 
 

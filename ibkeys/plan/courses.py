@@ -100,21 +100,21 @@ class FabricTransition(Generic[P]):
         bits: dict[int, int] = {}
         kinds: dict[object, PortKind[P]] = {}
         for transition in transitions:
-            what = (frozenset(transition.before.items()), frozenset(transition.after.items()), transition.rooms)
-            kind = kinds.get(what)
+            change = (frozenset(transition.before.items()), frozenset(transition.after.items()), transition.rooms)
+            kind = kinds.get(change)
             if kind is not None:
                 kind.ports.append(transition.port)
                 continue
-            kind = kinds[what] = PortKind([transition.port], transition.rooms)
+            kind = kinds[change] = PortKind([transition.port], transition.rooms)
             for base in (*transition.before, *transition.after):
                 bit = bits.setdefault(base, 1 << len(bits))
-                was, will = transition.before.get(base, 0), transition.after.get(base, 0)
-                kind.any_before |= bit if was else 0
-                kind.full_before |= bit if was == 2 else 0
-                kind.any_after |= bit if will else 0
-                kind.full_after |= bit if will == 2 else 0
-                kind.rises |= bit if was < will else 0
-                kind.drops |= bit if was > will else 0
+                old, new = transition.before.get(base, 0), transition.after.get(base, 0)
+                kind.any_before |= bit if old else 0
+                kind.full_before |= bit if old == 2 else 0
+                kind.any_after |= bit if new else 0
+                kind.full_after |= bit if new == 2 else 0
+                kind.rises |= bit if old < new else 0
+                kind.drops |= bit if old > new else 0
         self._kinds = list(kinds.values())
         self._partitions = list(bits)
 
@@ -223,10 +223,10 @@ class FabricTransition(Generic[P]):
                 after = kind.full_after & peer.any_after | kind.any_after & peer.full_after
                 if not before or not after:
                     continue
-                both = before & after
+                lasting = before & after
                 least = full_least & peer.any_before & peer.any_after | any_least & peer.full_before & peer.full_after
-                if not both or both & ~least:
-                    pairs.append((one, other, both & ~least))
+                if not lasting or lasting & ~least:
+                    pairs.append((one, other, lasting & ~least))
         return pairs
 
     def _partitions_by_port(self, changed: Sequence[int]) -> dict[P, frozenset[int]]:

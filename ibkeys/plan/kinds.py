@@ -49,9 +49,9 @@ class TableSpace:
             return None
         if sum(counts[1].values()) > capacity:
             return None  # the planner reports a planned table that does not fit
-        was, will = levels(before), levels(after)
-        for base in was.keys() & will.keys():
-            if was[base] == will[base]:
+        old, new = levels(before), levels(after)
+        for base in old.keys() & new.keys():
+            if old[base] == new[base]:
                 counts[0][base] = counts[1][base] = min(count[base] for count in counts)
         return cls(capacity, *(tuple(sorted(count.items())) for count in counts))
 

@@ -302,9 +302,9 @@ def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
     """Yield (port, P_Key) for each P_Key that a port loses. A change from full to limited counts as a loss of the full
     P_Key; a change from limited to full is no loss."""
     for table in tables:
-        kept = set(table.after.values())
+        remaining = set(table.after.values())
         for key in dict.fromkeys(table.before.values()):
-            if key not in kept and PKey(key | FULL_BIT) not in kept:
+            if key not in remaining and PKey(key | FULL_BIT) not in remaining:
                 yield table.port, key
 
 

@@ -38,8 +38,8 @@ def _planned(fabric: Topology, tables: Iterable[TableChange], enforcement: Itera
     for node, twin in nodes.items():
         twin.ports = {}
         for num, port in node.ports.items():
-            made = twin.ports[num] = ports[port] = by_key[node.guid, num] = copy.copy(port)
-            made.node = twin
+            copied = twin.ports[num] = ports[port] = by_key[node.guid, num] = copy.copy(port)
+            copied.node = twin
     for port in ports.values():
         port.peer = None if port.peer is None else ports.get(port.peer, port.peer)
     for table in tables:

@@ -109,7 +109,7 @@ class _Planner:
         self.leaves.report_incapable()
         self.report_unmatched(resolution)
         self.report_manager(ends, resolution)
-        known = [table for table in self.builder.tables if not table.port.is_external]
+        end_tables = [table for table in self.builder.tables if not table.port.is_external]
         changed = [table for table in self.builder.tables if table.differs]
         return PartitionPlan(
             FabricState(
@@ -119,7 +119,7 @@ class _Planner:
             tuple(self.builder.tables if full else changed),
             tuple(self.builder.enforcement),
             tuple(self.builder.problems),
-            _new_and_removed(known),
+            _new_and_removed(end_tables),
             reach_of_plan(self.fabric, changed, self.builder.enforcement),
             self.options,
             tuple(self.moves),
@@ -206,10 +206,10 @@ class _Planner:
         before, capacity = self.builder.read(port)
         if before is None or capacity is None:
             return None
-        what = (port.p_key_raw, keys, capacity, index0)
-        placed = self.layouts.get(what)
+        inputs = (port.p_key_raw, keys, capacity, index0)
+        placed = self.layouts.get(inputs)
         if placed is None:
-            placed = self.layouts[what] = place(before, keys, capacity, index0, self.options.allow_index_moves)
+            placed = self.layouts[inputs] = place(before, keys, capacity, index0, self.options.allow_index_moves)
         if placed.dropped:
             listed = ", ".join(map(str, placed.dropped))
             cut = (
@@ -221,12 +221,12 @@ class _Planner:
                 f"no room for {listed}: {len(placed.entries)} of {capacity} entries are in use{cut}",
             )
         if placed.misplaced is not None:
-            there = next((str(i) for i, key in sorted(placed.entries.items()) if key == placed.misplaced), "no index")
+            index = next((str(i) for i, key in sorted(placed.entries.items()) if key == placed.misplaced), "no index")
             at_0 = placed.entries.get(0)
             self.builder.report(
                 port,
                 "index-0",
-                f"{placed.misplaced} belongs to index 0 and stays at {there}, because a P_Key in use keeps its index "
+                f"{placed.misplaced} belongs to index 0 and stays at {index}, because a P_Key in use keeps its index "
                 f"(at 0: {at_0 or 'nothing'}); OpenSM would move it; {given('--allow-index-moves')} does",
             )
         self.moves += [IndexMove(port.id, *move) for move in placed.moves]

@@ -155,13 +155,13 @@ class _PolicySequence:
         If such a port appears in the meantime, no pair is connected wrongly, because it can only talk to ports to which
         it may talk before or after the change too.
         """
-        known = {port.guid for port in self.ports}
+        present = {port.guid for port in self.ports}
         named = {
             rule.guid
             for policy in (self.old, self.new)
             for partition in policy.partitions
             for rule in partition.rules
-            if rule.who == "GUID" and rule.guid not in known
+            if rule.who == "GUID" and rule.guid not in present
         }
         # Their node type is not known, so ALL_CAS and the like do not apply to them.
         absent = [EndPort(guid, cast(PortKind, "absent")) for guid in sorted(named)]
@@ -184,10 +184,10 @@ class _PolicySequence:
             # Ports without room do not get it: a leaf port whose table is full to the end would enforce nothing
             # meanwhile.
             with_room = {guid for guid, keys in self.old_keys.items() if len(keys) < rooms.get(guid, 0)}
-            first = {
+            initial = {
                 guid: keys | {PKey(rewrite)} if guid in with_room else keys for guid, keys in self.old_keys.items()
             }
-            states = (first, *states)
+            states = (initial, *states)
         between = states[:-1]
         texts = [
             _comment(number, len(between) + 1, digest)
@@ -250,8 +250,8 @@ class _PolicySequence:
             dict(self.index0(state)),
             lambda base: self.heads(base, base in stays),
         )
-        made = self.resolve(parse_policy(to_conf(policy)), self.ports).by_port
-        wrong = next((guid for guid, keys in state.items() if keys != frozenset(made.get(guid, ()))), None)
+        resolved = self.resolve(parse_policy(to_conf(policy)), self.ports).by_port
+        wrong = next((guid for guid, keys in state.items() if keys != frozenset(resolved.get(guid, ()))), None)
         if wrong is not None:
             raise FileFormatError(
                 f"no policy gives port 0x{wrong:016x} the P_Keys that it needs in an intermediate step", self.new.path
@@ -326,8 +326,12 @@ def _same_partition(key: PKey, keys: Collection[PKey]) -> set[PKey]:
 def groups_that_move(present: Policy | None, later: Policy | None) -> list[tuple[int, int, int]]:
     """Return (MGID, present partition, later partition) of each ``mgid=`` group that the policy *later* gives to
     another partition than *present*: see `SmPolicies.moved_groups`. A policy may be None, which has no groups."""
-    now, then = (_owners(policy) if policy is not None else {} for policy in (present, later))
-    return [(mgid, base, then[mgid]) for mgid, base in now.items() if then.get(mgid, base) != base]
+    present_owners, later_owners = (_owners(policy) if policy is not None else {} for policy in (present, later))
+    return [
+        (mgid, base, later_owners[mgid])
+        for mgid, base in present_owners.items()
+        if later_owners.get(mgid, base) != base
+    ]
 
 
 def _owners(policy: Policy) -> dict[int, int]:

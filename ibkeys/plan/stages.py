@@ -83,13 +83,13 @@ def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
     that of all leaf ports, as far as it is known, also where it stays.
     """
     by_port = {table.port.key: table for table in tables}
-    known = {each.port.key: each for each in enforcement}
+    enforcement_of = {each.port.key: each for each in enforcement}
     chains, paired = [], set[PortKey]()
     for table in by_port.values():
         leaf = by_port.get(table.peer) if table.peer is not None and not table.port.is_external else None
         if leaf is not None and leaf.port.is_external:
             paired.add(leaf.port.key)
-            chains.append(_chain(table, leaf, known.get(leaf.port.key)))
+            chains.append(_chain(table, leaf, enforcement_of.get(leaf.port.key)))
         elif not table.port.is_external:
             chains.append(Chain.of(table))
     chains += [Chain.of(table) for table in by_port.values() if table.port.is_external and table.port.key not in paired]
@@ -216,12 +216,14 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
             goal_table = staged.get(key, table)
             target = table.after
             if number < len(all_changed) - 1 and (table.differs or goal_table.differs):
-                mine = changed.get(owner.get(key, table.port), frozenset()) | early.get(key, frozenset())
-                mine |= thinned(goal_table.before.values(), goal_table.after.values())
+                partitions = changed.get(owner.get(key, table.port), frozenset()) | early.get(key, frozenset())
+                partitions |= thinned(goal_table.before.values(), goal_table.after.values())
                 if number == last:
-                    mine = frozenset(entry.partition for entry in (*now[key].values(), *goal_table.after.values()))
+                    partitions = frozenset(
+                        entry.partition for entry in (*now[key].values(), *goal_table.after.values())
+                    )
                 start = goal_table.before if number == 0 and key in staged else now[key]
-                target = _between(start, goal_table, mine - late.get(key, frozenset()))
+                target = _between(start, goal_table, partitions - late.get(key, frozenset()))
             is_written = table.differs or goal_table.differs
             stage.append(replace(table, before=now[key], after=target) if is_written else table)
             now[key] = target
@@ -252,11 +254,11 @@ def _early_losses_and_late_gains(
             before, after = map(min, zip(ends, leaves, strict=True))
             if min(max(ends), max(leaves)) <= max(before, after):
                 continue
-            loses, gets = (end, leaf) if ends[0] > ends[1] else (leaf, end)
+            losing, gaining = (end, leaf) if ends[0] > ends[1] else (leaf, end)
             if before > after:
-                late[gets.port.key] = late.get(gets.port.key, frozenset()) | {base}
+                late[gaining.port.key] = late.get(gaining.port.key, frozenset()) | {base}
             else:
-                early[loses.port.key] = early.get(loses.port.key, frozenset()) | {base}
+                early[losing.port.key] = early.get(losing.port.key, frozenset()) | {base}
     return early, late
 
 

@@ -93,6 +93,6 @@ def one_partition_at_a_time(
 
 def _grown(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
     """Return the P_Keys of a port after all its rises and before any of its drops."""
-    was, will = levels(before), levels(after)
-    rises = {base for base, level in will.items() if was.get(base, 0) < level}
+    old, new = levels(before), levels(after)
+    rises = {base for base, level in new.items() if old.get(base, 0) < level}
     return _mixed(before, after, frozenset(rises))

@@ -103,12 +103,12 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
             _refuse_a_store(paths, file)
             check_folders(file, _WHAT)
             present = _present_contents(paths)
-            kept: tuple[Path, ...] = ()
+            copies: tuple[Path, ...] = ()
             if file.exists():
                 lost = present.lacks(_backup_contents(_read(file)[1], file))
                 if lost and not overridden:
                     raise _refusal(file, f"this backup has {lost} that key store and journal lack")
-                kept = (_copy_beside(file, made),) if lost else ()
+                copies = (_copy_beside(file, made),) if lost else ()
             body = b"".join(image or b"" for image in images)
             head = {
                 "made": made,
@@ -117,7 +117,7 @@ def back_up(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
             }
             replace_private_file(file, _MAGIC + json.dumps(head).encode() + b"\n" + body)
         _write_record(paths, file, made, present)
-    return BackupResult(made, len(present.keys), len(present.operations), kept)
+    return BackupResult(made, len(present.keys), len(present.operations), copies)
 
 
 def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcClock = utc_now) -> BackupResult:
@@ -132,12 +132,12 @@ def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
         lost = _reason_of_loss(paths, saved)
         if lost and not overridden:
             raise _refusal(file, lost)
-        kept: list[Path] = []
+        copies: list[Path] = []
         for path, image in zip(_store_files(paths), images, strict=True):
             if path is not None and image is not None:
-                kept += _replace_store(Path(os.path.realpath(path)), image, timestamp(clock) if lost else "")
+                copies += _replace_store(Path(os.path.realpath(path)), image, timestamp(clock) if lost else "")
         _write_record(paths, file, made, saved)
-    return BackupResult(made, len(saved.keys), len(saved.operations), tuple(kept))
+    return BackupResult(made, len(saved.keys), len(saved.operations), tuple(copies))
 
 
 def last_backup(paths: StorePaths) -> tuple[LastBackup | None, bool]:
@@ -215,13 +215,13 @@ def _read(file: Path) -> tuple[str, tuple[bytes | None, ...]]:
     try:
         head = json.loads(line)
         made, sizes, digest = str(head["made"]), head["sizes"], head["sha256"]
-        whole = len(sizes) == len(_SCHEMAS) and sum(size or 0 for size in sizes) == len(body)
+        is_complete = len(sizes) == len(_SCHEMAS) and sum(size or 0 for size in sizes) == len(body)
     except (ValueError, KeyError, TypeError):
-        whole = False
-    if not whole or hashlib.sha256(body).hexdigest() != digest:
+        is_complete = False
+    if not is_complete or hashlib.sha256(body).hexdigest() != digest:
         raise StoreError(f"{file}: the backup is damaged or cut off, and nothing was changed; use another one")
-    first = sizes[0] or 0
-    parts = body[:first], body[first:]
+    keystore_size = sizes[0] or 0
+    parts = body[:keystore_size], body[keystore_size:]
     return made, tuple(part if size is not None else None for part, size in zip(parts, sizes, strict=True))
 
 
@@ -248,14 +248,14 @@ def _replace_store(path: Path, image: bytes, copy_time: str) -> list[Path]:
     """Replace a store by *image*, and return the copy of the former one. *copy_time*: the time in the name of that
     copy; "" to make none.
     """
-    kept = [_copy_beside(path, copy_time)] if copy_time and path.exists() else []
+    copies = [_copy_beside(path, copy_time)] if copy_time and path.exists() else []
     make_directory(path.parent)
     old_journal = path.with_name(path.name + "-journal")
     if old_journal.exists():  # of an unfinished transaction in the replaced file: SQLite would apply it to the new one
         os.replace(old_journal, _unused_name(old_journal.with_name(old_journal.name + ".replaced")))
         files.sync_directory(path.parent)
     replace_private_file(path, image)
-    return kept
+    return copies
 
 
 def _copy_beside(path: Path, copy_time: str) -> Path:

@@ -38,8 +38,8 @@ def number(most: int = (1 << 63) - 1, null: bool = False) -> Column:
 
 def text(words: Iterable[str] | None = None, null: bool = False) -> Column:
     """Return a column for text; with *words* only for one of these."""
-    known = None if words is None else frozenset(words)
-    return Column(str, null, lambda value: known is None or value in known)
+    allowed = None if words is None else frozenset(words)
+    return Column(str, null, lambda value: allowed is None or value in allowed)
 
 
 def blob(*sizes: int, null: bool = False) -> Column:
@@ -72,8 +72,8 @@ def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Ma
 
     *names*: the names of the columns of *rows*, in order. A column that is not in *columns* may have any value.
     """
-    known = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
-    for at, name, column in known:
+    checked = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
+    for at, name, column in checked:
         # Most values of a column occur many times, so each is checked once. The type belongs to it: 1 equals 1.0.
         if not all(column.allows(value) for _, value in {(type(row[at]), row[at]) for row in rows}):
             return name

@@ -55,16 +55,16 @@ def move_run(store: KeyStore, journal: Journal) -> None:
     """
     for (text,) in store.database.query("SELECT document FROM run_to_move", of="run_to_move"):
         try:
-            kept = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
+            run = jsonfile.loads(text.encode("utf-8", "surrogatepass"))
             options = RunOptions(
-                bool(kept["same"]),
-                *(kept[name] for name in ("protect", "lease", "at_once", "first", "max_failures")),
+                bool(run["same"]),
+                *(run[name] for name in ("protect", "lease", "at_once", "first", "max_failures")),
             )
             ports = [
                 RunPort(sequence, guid_number(node), guid_number(guid), *rest)
-                for sequence, node, guid, *rest in kept["ports"]
+                for sequence, node, guid, *rest in run["ports"]
             ]
-            via = None if kept["via"] is None else _with_names(store, jsonfile.loads(kept["via"].encode()))
+            via = None if run["via"] is None else _with_names(store, jsonfile.loads(run["via"].encode()))
         except (FileFormatError, LookupError, TypeError, ValueError):
             raise store.database.damage("the run of an earlier version cannot be read") from None
         runs = Runs(journal)
@@ -72,43 +72,43 @@ def move_run(store: KeyStore, journal: Journal) -> None:
             if not any(
                 runs.ports(number) == ports for number in runs.operations()
             ):  # if so, the last command was killed before the DELETE
-                number = _operation_of(journal, kept)
+                number = _operation_of(journal, run)
                 runs.put(number, options, ports, via)
-                if via is not None and via.get("goes_back") and kept["state"] == "open":
+                if via is not None and via.get("goes_back") and run["state"] == "open":
                     journal.undo_of(number)  # the run is an undo, and its operation continues as one
     store.database.execute("DELETE FROM run_to_move")
 
 
-def _operation_of(journal: Journal, kept: Mapping[str, Any]) -> int:
+def _operation_of(journal: Journal, run: Mapping[str, Any]) -> int:
     """Return the number of the operation of a run. A run that this journal does not know becomes a new operation."""
     moved = Runs(journal).operations()
     candidates = [
         each
         for each in journal.list_operations()
-        if each.command in KEY_COMMANDS and each.started >= kept["started"] and each.id not in moved
+        if each.command in KEY_COMMANDS and each.started >= run["started"] and each.id not in moved
     ]
-    known, state = _operation_among(candidates, kept, journal.identity()), _STATES[kept["state"]]
-    if known is None:
-        return journal.add_earlier(kept["command"], kept["started"], state)
+    operation, state = _operation_among(candidates, run, journal.identity()), _STATES[run["state"]]
+    if operation is None:
+        return journal.add_earlier(run["command"], run["started"], state)
     # In earlier versions each start of a run was an operation of its own: the last one completed the ones before.
-    close_cut_off(journal, (known.command,), "done", kept["started"], but=known.id)
-    if state != "done" and known.state != state and not known.is_half_undone:
-        journal.set_state(known.id, state)
-    return known.id
+    close_cut_off(journal, (operation.command,), "done", run["started"], but=operation.id)
+    if state != "done" and operation.state != state and not operation.is_half_undone:
+        journal.set_state(operation.id, state)
+    return operation.id
 
 
 def _operation_among(
-    candidates: list[OperationRecord], kept: Mapping[str, Any], identity: str
+    candidates: list[OperationRecord], run: Mapping[str, Any], identity: str
 ) -> OperationRecord | None:
     """Return the operation of a run among *candidates*, sorted by age; None if it is not among them.
 
     A run that does not name its operation has the newest one, provided that this is of the same command. *identity*:
     that of the journal of *candidates*; a run that names another journal has no operation here.
     """
-    if kept["operation"] is None:
-        return candidates[-1] if candidates and candidates[-1].command == kept["command"] else None
-    is_here = kept["journal"] == identity
-    return next((each for each in candidates if is_here and each.id == kept["operation"]), None)
+    if run["operation"] is None:
+        return candidates[-1] if candidates and candidates[-1].command == run["command"] else None
+    is_here = run["journal"] == identity
+    return next((each for each in candidates if is_here and each.id == run["operation"]), None)
 
 
 def _with_names(store: KeyStore, via: dict[str, Any]) -> dict[str, Any]:

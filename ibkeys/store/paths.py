@@ -34,9 +34,9 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
     On a simulated host, and without *environ*, it is a folder of that host. *root*: whether the user is root; None: as
     the process runs. A relative XDG_STATE_HOME is ignored, as the XDG base directory specification requires.
     """
-    here = own() if environ is None else None
-    if here is not None:
-        return here.stores
+    simulated_host = own() if environ is None else None
+    if simulated_host is not None:
+        return simulated_host.stores
     environ = os.environ if environ is None else environ
     if os.geteuid() == 0 if root is None else root:
         return SYSTEM_DIRECTORY

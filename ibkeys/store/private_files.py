@@ -79,6 +79,6 @@ def make_directory(directory: Path) -> None:
     while not directory.exists():
         missing.append(directory)
         directory = directory.parent
-    for made in reversed(missing):
-        made.mkdir(DIRECTORY_MODE, exist_ok=True)
-        sync_directory(made.parent)
+    for each in reversed(missing):
+        each.mkdir(DIRECTORY_MODE, exist_ok=True)
+        sync_directory(each.parent)

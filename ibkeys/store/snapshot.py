@@ -207,10 +207,10 @@ def check_place(path: Path) -> Path:
     name must never destroy a configuration or a device.
     """
     try:
-        place = files.check_output(path, follow=True)
-        if place.exists() and files.read_head(place, 1) and not is_snapshot(place):
+        target = files.check_output(path, follow=True)
+        if target.exists() and files.read_head(target, 1) and not is_snapshot(target):
             raise StoreError(_NOT_REPLACED.format(path=path))
-        directory = next(each for each in place.absolute().parents if each.exists())
+        directory = next(each for each in target.absolute().parents if each.exists())
         if not directory.is_dir():
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         if not os.access(directory, os.W_OK | os.X_OK):
@@ -219,7 +219,7 @@ def check_place(path: Path) -> Path:
         raise StoreError(_NOT_REPLACED.format(path=path)) from None
     except OSError as error:
         raise os_error(path, SCHEMA.what, error) from error
-    return place
+    return target
 
 
 def is_snapshot(path: Path) -> bool:
@@ -235,27 +235,27 @@ def write_snapshot(path: Path, contents: Mapping[str, Iterable[SqlRow]]) -> None
     beside it, synced, and renamed. If *path* is the user's own symbolic link, its target is replaced. Raises
     StoreError, also for the reasons of `check_place`.
     """
-    place = check_place(path)
+    target = check_place(path)
     with closing(Database(None, SCHEMA)) as database:
         with database.transaction() as connection:
             for table, rows in contents.items():
                 marks = ", ".join("?" * len(columns(table)))
                 connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
-        _replace(path, place, database)
+        _replace(path, target, database)
 
 
-def _replace(path: Path, place: Path, database: Database) -> None:
-    unfinished = place.with_name(f".{place.name}.{os.getpid()}.unfinished")
+def _replace(path: Path, target: Path, database: Database) -> None:
+    unfinished = target.with_name(f".{target.name}.{os.getpid()}.unfinished")
     with named_errors(path, SCHEMA.what):
-        make_directory(place.parent)
-        _remove_leftovers(place)
+        make_directory(target.parent)
+        _remove_leftovers(target)
         unfinished.unlink(missing_ok=True)
         os.close(os.open(unfinished, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, FILE_MODE))
         try:
             database.copy_to(unfinished, path)
             _sync(unfinished)
-            os.replace(unfinished, place)
-            files.sync_directory(place.parent)
+            os.replace(unfinished, target)
+            files.sync_directory(target.parent)
         except BaseException:
             unfinished.unlink(missing_ok=True)
             raise

@@ -131,9 +131,9 @@ def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy
     would change too.
     """
     kinds = {each.guid: each.kind for each in end_ports_of(found.end_ports())}
-    known = KnownPorts({port.guid: port.node.description or ""}, kinds)
+    known_ports = KnownPorts({port.guid: port.node.description or ""}, kinds)
     rule = MemberRule("GUID", port.guid, "full" if key.is_full else "limited")
-    return add_members(policy, PartitionName(None, key.partition), [rule], known).after
+    return add_members(policy, PartitionName(None, key.partition), [rule], known_ports).after
 
 
 def remove_members(
@@ -252,8 +252,8 @@ def _new_partition(
     head = f"{name}=0x{base:04x}"
     edits = append_definition(text, policy.definitions[-1], head, rules, ports.labels)
     after = parse_policy(text.edited(edits), policy.path)
-    made = after.definitions[-1]
-    is_as_meant = (stored_name(made.name or ""), made.base, made.rules) == (name, base, tuple(rules))
+    definition = after.definitions[-1]
+    is_as_meant = (stored_name(definition.name or ""), definition.base, definition.rules) == (name, base, tuple(rules))
     # A new partition has only these members. Those of the default partition follow from keywords too.
     born = base if base != DEFAULT_PARTITION or any(rule.who != "GUID" for rule in rules) else None
     wanted = {} if born is not None else {(base, rule.guid): rule.membership for rule in rules}

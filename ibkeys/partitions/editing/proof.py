@@ -38,13 +38,13 @@ def unwanted_difference(
     guids = {rule.guid for policy in (before, after) for each in policy.definitions for rule in each.rules}
     guids |= {guid for _, guid in wanted}
     ports = [_SM, *_OTHERS, *(EndPort(guid, kinds.get(guid, "ca")) for guid in sorted(guids - {0}))]
-    for both in (False, True):
-        old, new = (resolve(policy, ports, _SM.guid, both) for policy in (before, after))
+    for allow_both in (False, True):
+        old, new = (resolve(policy, ports, _SM.guid, allow_both) for policy in (before, after))
         expected = {key: word for key, word in _members(old).items() if key[0] != born}
         for key, word in wanted.items():
             expected.pop(key, None)
             if word is not None:
-                expected[key] = _as_sets(word, both)
+                expected[key] = _as_sets(word, allow_both)
         actual = {key: word for key, word in _members(new).items() if key[0] != born}
         if expected != actual:
             base, guid = min(key for key in expected.keys() | actual.keys() if expected.get(key) != actual.get(key))
@@ -67,8 +67,8 @@ def _members(resolution: Resolution) -> _Members:
     }
 
 
-def _as_sets(word: MemberWord, both: bool) -> tuple[bool, bool]:
-    return (word != "limited", word == "limited" or (word == "both" and both))
+def _as_sets(word: MemberWord, allow_both: bool) -> tuple[bool, bool]:
+    return (word != "limited", word == "limited" or (word == "both" and allow_both))
 
 
 def _port_with_other_index0(old: Mapping[int, PKey], new: Mapping[int, PKey], wanted: WantedMembers) -> int | None:

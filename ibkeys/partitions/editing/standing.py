@@ -22,18 +22,18 @@ class DecidingItems:
         self.own: dict[int, list[MemberRule]] = {}
         self._places: dict[int, int] = {}
         self._of_kind: dict[PortKind, tuple[int, MemberRule]] = {}
-        for place, rule in enumerate(partition.rules):
+        for position, rule in enumerate(partition.rules):
             if rule.who == "GUID":
                 self.own.setdefault(rule.guid, []).append(rule)
-                self._places[rule.guid] = place
+                self._places[rule.guid] = position
             for keyword, kind in KIND_OF.items():
                 if rule.who in ("ALL", keyword):
-                    self._of_kind[kind] = (place, rule)
+                    self._of_kind[kind] = (position, rule)
 
     def decider(self, guid: int) -> MemberRule | None:
         """Return the item that decides the membership of the port *guid*; None if no item names the port."""
-        place, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
-        return self.own[guid][-1] if self._places.get(guid, -2) > place else rule
+        position, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
+        return self.own[guid][-1] if self._places.get(guid, -2) > position else rule
 
     def membership(self, guid: int) -> MemberWord | None:
         """Return the membership of the port *guid*; None if the port is no member."""

@@ -66,14 +66,14 @@ def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> It
     read."""
     bases = sorted({key.partition for guid in after for key in before[guid] ^ after[guid]})
     for base in bases:
-        was, will = _words(before, base), _words(after, base)
+        old, new = _words(before, base), _words(after, base)
         yield f"# partition {base:#x}: first read its present members from UFM"
         yield f'{_CURL} "$UFM{resource(base)}?guids_data=true&qos_conf=true"'
         planned = policy.partition(base) if policy is not None else None
         ip_over_ib, index0 = (planned.ipoib, planned.indx0) if planned is not None else (True, False)
-        calls = changing(base, was, will, ip_over_ib=ip_over_ib, index0=index0)
+        calls = changing(base, old, new, ip_over_ib=ip_over_ib, index0=index0)
         if any(call.method == "PUT" for call in calls):
-            listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(was.items())) or "no port"
+            listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(old.items())) or "no port"
             yield f"# it must show: {listed}"
             yield "# if it shows others too, add them to guids and memberships below, or PUT removes them"
             yield f"# PUT carries no name and no {', '.join(QOS)}: check afterwards whether UFM kept them"

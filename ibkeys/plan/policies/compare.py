@@ -117,10 +117,10 @@ def compare_policies(
         )
         for base in bases
     )
-    pinned, known = _changed(ports, old_members.index0, new_members.index0), set(bases)
+    pinned, compared = _changed(ports, old_members.index0, new_members.index0), set(bases)
 
     def keys(resolution: Resolution, guid: int) -> frozenset[PKey]:
-        return frozenset(key for key in resolution.by_port.get(guid, ()) if key.partition in known)
+        return frozenset(key for key in resolution.by_port.get(guid, ()) if key.partition in compared)
 
     reach = count_reach([(keys(old_members, guid), keys(new_members, guid)) for guid in ports])
     unmatched = (tuple(rule.guid for rule in old_members.unmatched), tuple(rule.guid for rule in new_members.unmatched))
@@ -144,17 +144,17 @@ def _changed(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, 
 
 def _name(policy: Policy, base: int, members: Mapping[int, object]) -> str | None:
     """Return the name of a partition by *policy*; None if it has no member, because OpenSM drops it then."""
-    found = policy.partition(base)
+    partition = policy.partition(base)
     if base not in members:
         return None
-    return found.name if found is not None else DEFAULT_NAME
+    return partition.name if partition is not None else DEFAULT_NAME
 
 
 def _groups(policy: Policy, base: int, members: Mapping[int, object]) -> tuple[dict[str, Any], ...]:
     """Return the multicast groups of a partition as OpenSM makes them: of several groups with the same MGID, the
     first."""
-    found = policy.partition(base) if base in members else None
+    partition = policy.partition(base) if base in members else None
     by_mgid: dict[str, dict[str, Any]] = {}
-    for group in groups_json(found) if found is not None else ():
+    for group in groups_json(partition) if partition is not None else ():
         by_mgid.setdefault(group["mgid"], group)
     return tuple(by_mgid[mgid] for mgid in sorted(by_mgid))

@@ -199,6 +199,6 @@ def _kind_of(port: Port) -> str:
 def _has_other_order(port: Port, keys: Collection[PKey], pinned: Mapping[int, PKey], plan: PartitionPlan) -> bool:
     """Return whether OpenSM would give the P_Keys of *port* other indexes if its table were empty."""
     order = sorted(keys, key=lambda key: (table_order(key.partition), key.is_full))
-    both = plan.options.allow_both_pkeys
-    made = place({}, order, port.capacity or 0, pinned.get(port.guid), allow_both=both).entries
-    return made != dict(port.occupied or ())
+    allow_both = plan.options.allow_both_pkeys
+    expected = place({}, order, port.capacity or 0, pinned.get(port.guid), allow_both=allow_both).entries
+    return expected != dict(port.occupied or ())

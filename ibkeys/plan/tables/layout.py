@@ -94,7 +94,7 @@ def _key_of_index0(keys: Sequence[PKey], index0: PKey | None) -> PKey | None:
 
 
 def _fill(
-    before: Entries, kept: Entries, keys: Sequence[PKey], capacity: int, left: Collection[int]
+    before: Entries, kept: Entries, keys: Sequence[PKey], capacity: int, vacated: Collection[int]
 ) -> tuple[dict[int, PKey], list[PKey]]:
     """Return *kept* with the other *keys* added, and the keys without room.
 
@@ -106,7 +106,7 @@ def _fill(
     new = [key for key in keys if key not in kept_keys]
     if len(new) > capacity - len(after) - (0 not in after):
         new.sort(key=lambda key: not key.is_default)
-    highest = max((index for index in (*before, *after) if index in after or index not in left), default=0)
+    highest = max((index for index in (*before, *after) if index in after or index not in vacated), default=0)
     gaps = (index for index in range(1, capacity) if index not in after)
     dropped = []
     for key in new:

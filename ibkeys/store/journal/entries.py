@@ -45,13 +45,13 @@ class ImageEntry(ABC, Generic[AnyImage]):
     def record(cls, database: Database, operation: int, first: int, images: Sequence[AnyImage]) -> list[Self]:
         """Write *images* to disk as pending entries of *operation*, numbered from *first*, and return the entries.
         Raises StoreError."""
-        made = [cls(database, operation, number, image, "pending") for number, image in enumerate(images, first)]
+        entries = [cls(database, operation, number, image, "pending") for number, image in enumerate(images, first)]
         database.insert_all(
             cls.table,
             f"operation, sequence, status, {cls.columns}",
-            [(operation, each.sequence, each.status, *cls._values(each.image)) for each in made],
+            [(operation, each.sequence, each.status, *cls._values(each.image)) for each in entries],
         )
-        return made
+        return entries
 
     @classmethod
     def all_of(cls, database: Database, operation: int) -> list[Self]:

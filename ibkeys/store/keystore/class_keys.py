@@ -33,8 +33,8 @@ class ClassKeyStore:
 
         A key that is the newest one of its port already is not stored again; an older one is, and is the newest then.
         """
-        known = self.all_keys().get(name, {})
-        new = {guid: key for guid, key in keys.items() if known.get(guid) != key}
+        newest = self.all_keys().get(name, {})
+        new = {guid: key for guid, key in keys.items() if newest.get(guid) != key}
         now = self._store.now()
         with self._store.in_one_transaction():
             for guid, key in new.items():

@@ -143,9 +143,9 @@ class KeyStore(SealedStore):
         A key of the port that is stored already, in any state, keeps its row.
         """
         with self.in_one_transaction():
-            for known in self._keys_of_port(port_guid):
-                if known.m_key == key:
-                    return known.ref
+            for row in self._keys_of_port(port_guid):
+                if row.m_key == key:
+                    return row.ref
             return self._insert(port_guid, key, "imported", node_guid, port, note=note)
 
     def get(self, ref: int) -> StoredKey:
@@ -305,12 +305,12 @@ class KeyStore(SealedStore):
 
     def _import(self, port_guid: int, key: MKey, written: str, note: str) -> ImportResult:
         """Store one imported key as `put_all_imported` describes. *written*: a time as `timestamp` writes it."""
-        known = self._keys_of_port(port_guid)
-        if _in_try_order(known)[:1] == [key]:
+        rows = self._keys_of_port(port_guid)
+        if _in_try_order(rows)[:1] == [key]:
             return "known"
-        same = next((row for row in known if row.m_key == key), None)
-        current = next((row for row in known if row.state == "current"), None)
-        is_pending = any(row.state == "pending" and row.m_key == key for row in known)
+        same = next((row for row in rows if row.m_key == key), None)
+        current = next((row for row in rows if row.state == "current"), None)
+        is_pending = any(row.state == "pending" and row.m_key == key for row in rows)
         if is_pending and (current is None or current.since > written):
             return "known"
         if current is not None and current.since > written:
@@ -324,7 +324,7 @@ class KeyStore(SealedStore):
             self._insert(port_guid, key, "imported", note=note)
         elif same.state != "pending":
             self._of_ports.set_state(same.ref, "imported", note)
-        return "changed" if known else "new"
+        return "changed" if rows else "new"
 
     def _keys_of_port(self, port_guid: int) -> list[StoredKey]:
         rows = self._of_ports.select(_COLUMNS, "WHERE port_guid = ? ORDER BY id", guid_text(port_guid))
