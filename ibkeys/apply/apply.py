@@ -18,9 +18,9 @@ from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
 from ibkeys.change.choosing import KEPT_CHOICE, verify_choice
 from ibkeys.change.consent import Objection
-from ibkeys.change.next_commands import KEEPS_IT, going_on, open_elsewhere
+from ibkeys.change.next_commands import ADVICE_TO_KEEP, commands_of_open, open_elsewhere
 from ibkeys.change.open_operations import not_open
-from ibkeys.change.subnets import KEPT_SUBNET, is_elsewhere, ports_that_stay, refuse_elsewhere
+from ibkeys.change.subnets import KEPT_SUBNET, is_of_other_subnet, refuse_other_subnet, subnet_guids
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
@@ -45,7 +45,7 @@ class Permissions:
     first: int | None = None
 
 
-_FIRST: Final = ("open-operation", "active-sm", "stale")
+_NAMED_FIRST: Final = ("open-operation", "active-sm", "stale")
 """Interlocks that are named before a missing permission, because the permission alone would not help."""
 
 
@@ -56,16 +56,18 @@ def plan_apply(
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
 ) -> ApplyPlan:
-    """Plan to apply a plan document. *carrier*: the backend that makes the change, by default Sets of ibkeys.
+    """Plan to apply a plan document. *permissions*: by default none. *carrier*: the backend that makes the change, by
+    default Sets of ibkeys.
 
     SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches; at the end the same again, and
     one more for PortInfo. For the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded; Refused for removals
-    and breaks that are not permitted; UsageError for ``first`` with a carrier that changes all switches at once.
+    and breaks that are not permitted (a dry run only notes these in ``refusals``); UsageError for ``first`` with a
+    carrier that changes all switches at once; StoreError, and the errors of the carrier.
     """
     carrier, permissions = carrier or DirectCarrier(writer), permissions or Permissions()
     _refuse_first(carrier, permissions)
     survey = carrier.survey(ports_of(plan), by_port_guid=True)
-    remaining = carrier.state(plan, survey)
+    remaining = carrier.find_remaining(plan, survey)
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan, NEW_PLAN, hooks)
     apply_plan.digest = plan_digest(plan)
     _look_at_open_operations(writer, survey, apply_plan)
@@ -82,8 +84,8 @@ def plan_apply(
         permitted |= {
             "carrier": carrier.name,
             KEPT_CHOICE: carrier.choice is not None,
-            KEPT_SUBNET: ports_that_stay(writer, survey.topology),
-            **carrier.kept(),
+            KEPT_SUBNET: subnet_guids(writer, survey.topology),
+            **carrier.journal_options(),
         }
         apply_plan.document, apply_plan.options = dumps(kept), json.dumps(permitted)
         apply_plan.can_be_closed = True
@@ -102,6 +104,8 @@ def _permit(
     permissions: Permissions,
     own: Collection[tuple[PortKey, PKey]] = (),
 ) -> None:
+    """Refuse what the user has not permitted, and limit the plan to the permitted number of leaf switches. *own*:
+    P_Keys that the operation itself added: to remove these needs no permission."""
     lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in own]
     apply_plan.removed = len(lost)
     if lost and not permissions.removals:
@@ -118,7 +122,7 @@ def _permit(
         refuse_breaks(apply_plan)
     if apply_plan.refusals and not writer.dry_run:
         for objection in writer.not_overridden(apply_plan):
-            if objection.interlock in _FIRST:
+            if objection.interlock in _NAMED_FIRST:
                 raise objection.refusal()
         raise apply_plan.refusals[0]
     if permissions.first is not None:
@@ -130,30 +134,30 @@ def _look_at_open_operations(writer: ChangeWriter, survey: Survey, apply_plan: A
     is open on another subnet. Raises StoreError."""
     here = {port.guid for port in survey.end_ports}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = [(record, is_elsewhere(journal, record.id, here)) for record in not_ended(journal)]
+        found = [(record, is_of_other_subnet(journal, record.id, here)) for record in list_not_ended(journal)]
     apply_plan.notes += open_elsewhere(record for record, elsewhere in reversed(found) if elsewhere)
     for record in [record for record, elsewhere in found if apply_plan.phases and not elsewhere]:
-        text = f"operation {record.id} ({record.command}) is open: {going_on(record)}"
+        text = f"operation {record.id} ({record.command}) is open: {commands_of_open(record)}"
         apply_plan.objections.insert(0, Objection("open-operation", text))
 
 
-def unfinished(journal: Journal) -> list[OperationRecord]:
+def list_unfinished(journal: Journal) -> list[OperationRecord]:
     """Return the operations of a plan that are unfinished: they were cut off, or their undo was."""
     return [each for each in journal.list_operations() if each.is_unfinished and journal.plan_of(each.id) is not None]
 
 
-def not_ended(journal: Journal) -> list[OperationRecord]:
+def list_not_ended(journal: Journal) -> list[OperationRecord]:
     """Return the operations whose record `ibkeys resume --overtaken` ends: unfinished operations of a plan, and an undo
-    of such an operation whose own undo was cut off. An undo of one of these is left out, because its record ends with
-    the other."""
+    of such an operation whose own undo was cut off. An undo of one of these is left out, because its record is ended
+    together with that of the operation that it undoes."""
     found = [record for record in journal.list_operations() if record.is_unfinished and record.is_of_plan]
     numbers = {record.id for record in found}
     return [record for record in found if record.undoes not in numbers]
 
 
-def last_unfinished(
+def find_last_unfinished(
     writer: ChangeWriter,
-    which: Callable[[Journal], list[OperationRecord]] = unfinished,
+    which: Callable[[Journal], list[OperationRecord]] = list_unfinished,
     operation: int | None = None,
 ) -> OperationRecord:
     """Return the last of the operations that *which* finds, by default the last unfinished apply; or *operation*, if it
@@ -183,34 +187,35 @@ def plan_resume(
     default the one with which it began, with the settings of *via*. *as_chosen* False: do not check whether its method
     would be chosen again.
 
-    Raises StoreError when there is nothing to resume; Refused (``stale``) if its method was chosen and another one
-    would be chosen now, (``overtaken``) if it belongs to another subnet; else as `plan_apply`.
+    Raises StoreError if there is nothing to resume; Refused (``stale``) if ibkeys chose its method and would choose
+    another one now, (``overtaken``) if it belongs to another subnet; and the errors of `plan_apply`.
     """
-    record = last_unfinished(writer, operation=operation)
+    record = find_last_unfinished(writer, operation=operation)
     operation = record.id
     with Journal.read(writer.fabric.stores.journal) as journal:
-        memory = journal.plan_of(operation)
-        assert memory is not None
+        plan_record = journal.plan_of(operation)
+        assert plan_record is not None
         former = former_in(journal, record)
-    kept = loads(memory.document, f"operation {operation} of the journal", bound=False)
-    # The plan in the journal may differ from the plan's file: it has the foreign values that the apply kept.
-    options = _options_of(memory)
+    kept = loads(plan_record.document, f"operation {operation} of the journal", bound=False)
+    # The plan in the journal may differ from the plan's file: it also has the foreign values that the apply left in
+    # place.
+    options = _options_of(plan_record)
     digest = str(options.get("digest", plan_digest(kept)))
     writer.consent = replace(writer.consent, overrides=writer.consent.overrides | options["overrides"])
-    given = permissions or Permissions()
+    granted = permissions or Permissions()
     permissions = replace(
-        given, removals=given.removals or options["removals"], breaks=given.breaks or options["breaks"]
+        granted, removals=granted.removals or options["removals"], breaks=granted.breaks or options["breaks"]
     )
     via = via or CarrierChoice()
-    carrier = carrier or carrier_of(writer, via, memory)
+    carrier = carrier or carrier_of(writer, via, plan_record)
     _refuse_first(carrier, permissions)
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
-    refuse_elsewhere(writer, operation, survey.topology, lambda: kept.peers)
+    refuse_other_subnet(writer, operation, survey.topology, lambda: kept.peers)
     if carrier.sends_sets and as_chosen:
         verify_choice(writer, operation, survey.topology, via.hosts or [SmHost()])
-    remaining = carrier.state(kept, survey, former)
+    remaining = carrier.find_remaining(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
-    advice += f"; {KEEPS_IT}" if remaining.kept else ""
+    advice += f"; {ADVICE_TO_KEEP}" if remaining.foreign_on_fabric else ""
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, is_open=True)
     apply_plan.digest = digest
     apply_plan.operation_id, apply_plan.can_be_closed = operation, True
@@ -219,10 +224,10 @@ def plan_resume(
     return apply_plan
 
 
-def _options_of(memory: PlanRecord) -> dict[str, Any]:
+def _options_of(plan_record: PlanRecord) -> dict[str, Any]:
     """Return the options with which the operation was begun. Raises StoreError."""
     try:
-        options = jsonfile.loads(memory.options.encode("utf-8", "surrogatepass"))
+        options = jsonfile.loads(plan_record.options.encode("utf-8", "surrogatepass"))
         overrides = frozenset(map(str, options["overrides"])) - {"stale", "active-sm"}
         return {**options, "overrides": overrides, **{name: bool(options[name]) for name in ("removals", "breaks")}}
     except (FileFormatError, LookupError, TypeError):

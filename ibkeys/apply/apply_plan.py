@@ -13,18 +13,18 @@ from itertools import takewhile
 from typing import Any, Final
 
 from ibkeys.apply.carrier import Assignment, Carrier, Failed
-from ibkeys.apply.former import Former
+from ibkeys.apply.former import FormerValues
 from ibkeys.apply.proof import find_differences
-from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, set_keys
 from ibkeys.arguments import given
 from ibkeys.change.interlocks.tables import objections_to_tables
-from ibkeys.change.next_commands import IF_GONE
+from ibkeys.change.next_commands import ADVICE_IF_GONE
 from ibkeys.change.plan import Plan
 from ibkeys.change.ranks import rank_of
 from ibkeys.change.runner import OnStep
-from ibkeys.change.subnets import refuse_elsewhere
-from ibkeys.change.writer import ChangeWriter, left_open
+from ibkeys.change.subnets import refuse_other_subnet
+from ibkeys.change.writer import ChangeWriter, name_open_operation
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, PlanStep, sets_of
@@ -35,7 +35,7 @@ from ibkeys.topology.port_id import IDENTITY, PortKey
 
 APPLY: Final = "apply"
 NEW_PLAN: Final = "make a new plan (`ibkeys plan`)"
-_OTHER_WAYS: Final = {
+_ADVICE_BY_KIND: Final = {
     "no-room": "free an index first",
     "circle": "first apply a policy that reuses no partition",
 }
@@ -58,7 +58,9 @@ class ApplyHooks:
 
 @dataclass(slots=True)
 class ApplyPlan(Plan):
-    """A change of many ports. ``phases``: the phases of this run; ``later``: steps that are left for a later run.
+    """A change of many ports. ``phases``: the phases of this run; ``later``: steps that are left for a later run;
+    ``removed``: the number of P_Keys that the plan removes; ``failed``: the ports that could not be written or read,
+    with the reason.
 
     ``changes`` stays empty, so that the writer looks at no link: the engine does, port by port.
 
@@ -66,9 +68,9 @@ class ApplyPlan(Plan):
     ``options``: for a new apply, its plan and the permissions, for the journal. ``operation_id``: known once the run
     began, or from the start if an operation is continued. ``undoes``: the operation that is undone, None otherwise.
     ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier found that
-    necessary; ``not_gone_back``: that rollback was refused, and nothing was undone. ``digest``: the digest of the plan,
-    if there is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can
-    end its record if only absent ports are left.
+    necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
+    plan, if there is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume
+    --overtaken` can end its record if only absent ports are left.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -76,7 +78,7 @@ class ApplyPlan(Plan):
     hooks: ApplyHooks = field(default_factory=ApplyHooks)
     document: str = ""
     options: str = ""
-    remaining: Remaining = field(kw_only=True)
+    remaining: RemainingChanges = field(kw_only=True)
     phases: list[Phase] = field(default_factory=list)
     later: tuple[PlanStep, ...] = ()
     breaks: tuple[Break, ...] = ()
@@ -85,7 +87,7 @@ class ApplyPlan(Plan):
     undoes: int | None = None
     digest: str | None = None
     gone_back: bool = False
-    not_gone_back: bool = False
+    is_rollback_refused: bool = False
     failed: list[Failed] = field(default_factory=list)
     late_notes: list[str] = field(default_factory=list)
     can_be_closed: bool = False
@@ -98,7 +100,7 @@ class ApplyPlan(Plan):
     @property
     def lacks_only_ports(self) -> bool:
         """Whether only ports that are absent, or cannot be read, are left."""
-        return bool(self.remaining.absent) and not (self.phases or self.rest or self.remaining.kept)
+        return bool(self.remaining.absent) and not (self.phases or self.rest or self.remaining.foreign_on_fabric)
 
     @property
     def pending(self) -> bool:
@@ -116,8 +118,8 @@ class ApplyPlan(Plan):
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Let the carrier make the change, and prove it. The operation is done if nothing is left, else open.
 
-        Raises Incomplete if a port could not be written, GoneBack if the carrier rolled back, and the errors of the
-        hooks; after all but GoneBack the operation is open.
+        Raises Incomplete if a port could not be written, GoneBack if the carrier rolled back by itself, and the errors
+        of the carrier and the hooks. The operation is open after all of these but GoneBack.
         """
         self.operation_id = operation.id
         self.hooks.began(operation)
@@ -133,15 +135,15 @@ class ApplyPlan(Plan):
                 if carried.problem is None:
                     fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
                     wrong |= find_differences(writer, fine)
-            finally:  # also where the proof breaks off
+            finally:  # also if the proof is interrupted
                 self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
             self.late_notes += carried.notes
-            if carried.gone_back:
-                self.gone_back, self.not_gone_back, operation.keeps_state = True, carried.is_refused, True
-                self.failed = list(carried.not_given_back)
-                if not self.failed:  # otherwise the guard on another host may do better
+            if carried.rollback_reason:
+                self.gone_back, self.is_rollback_refused, operation.keeps_state = True, carried.is_refused, True
+                self.failed = list(carried.not_restored)
+                if not self.failed:  # else the guard on the other host may still restore the rest
                     self.late_notes += self.carrier.disarm(confirmed=False)
-                raise GoneBack(carried.gone_back)
+                raise GoneBack(carried.rollback_reason)
             if carried.problem is not None:
                 raise carried.problem
             if wrong:
@@ -201,9 +203,9 @@ class FinishedApply:
 def apply_plan_of(
     writer: ChangeWriter,
     carrier: Carrier,
-    remaining: Remaining,
+    remaining: RemainingChanges,
     survey: Survey,
-    wanted: PartitionPlan | Former,
+    wanted: PartitionPlan | FormerValues,
     advice: str,
     hooks: ApplyHooks | None = None,
     is_open: bool = False,
@@ -216,7 +218,7 @@ def apply_plan_of(
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
     if carrier.sends_sets:
         set_keys(survey.targets[key] for key in changing)
-    plan.objections = remaining.stale(f"{advice}; {IF_GONE}" if is_open and plan.lacks_only_ports else advice)
+    plan.objections = remaining.stale(f"{advice}; {ADVICE_IF_GONE}" if is_open and plan.lacks_only_ports else advice)
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
         disconnecting = isinstance(wanted, PartitionPlan) and wanted.options.disconnect_unconfigured
@@ -230,7 +232,7 @@ def apply_plan_of(
 def undo_plan_of(
     writer: ChangeWriter,
     carrier: Carrier,
-    former: Former,
+    former: FormerValues,
     operation: int,
     hooks: ApplyHooks | None = None,
     is_open: bool = False,
@@ -240,8 +242,8 @@ def undo_plan_of(
     the operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) if the operation belongs to another
     subnet, and the errors of a sweep."""
     survey = carrier.survey(former.ports)
-    refuse_elsewhere(writer, operation, survey.topology, former.peers)
-    remaining = carrier.state(former, survey)
+    refuse_other_subnet(writer, operation, survey.topology, former.peers)
+    remaining = carrier.find_remaining(former, survey)
     kept = "what another user or program wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
@@ -257,15 +259,14 @@ def refuse_breaks(plan: ApplyPlan) -> None:
         return
     messages = named([each.message for each in plan.breaks])
     kinds = {each.kind for each in plan.breaks}
-    ways = " or ".join(way for kind, way in _OTHER_WAYS.items() if kind in kinds)
+    advice = " or ".join(text for kind, text in _ADVICE_BY_KIND.items() if kind in kinds)
     permits = given("--allow-break")
-    plan.refusals.append(Refused(f"{messages}; {permits} permits it, or {ways}", "breaks"))
+    plan.refusals.append(Refused(f"{messages}; {permits} permits it, or {advice}", "breaks"))
 
 
 def keep_first(writer: ChangeWriter, plan: ApplyPlan, first: int) -> None:
-    """Limit the plan to the ports of the first few leaf switches in the current stage (adding, removing, enforcing).
-    The switches of the SM's port and of the local port come last.
-    """
+    """Limit the plan to the ports of at most *first* leaf switches, in its first stage (adding, removing, enforcing).
+    The other steps go to ``later``. The switches of the SM's port and of the local port come last."""
     if not plan.phases:
         return
     stage = _stage(plan.phases[0])
@@ -290,8 +291,9 @@ def keep_first(writer: ChangeWriter, plan: ApplyPlan, first: int) -> None:
 
 
 def _stage(phase: Phase) -> int:
-    """Return the stage of a phase; a run with ``--first`` makes phases of the same stage together. A swap adds and
-    removes at once: no removal may come before all swaps are made, and no swap before the removals that precede it."""
+    """Return the number of the stage of a phase; a run with ``--first`` makes the phases of one stage together. A swap
+    adds and removes at once, so it has a stage of its own: removals wait until all swaps are made, and a swap waits for
+    the removals before it."""
     if phase.name in ADDING:
         return 0
     return {"swap": 1, "enforcement-on": 3}.get(phase.name, 2)
@@ -304,4 +306,4 @@ def _incomplete(operation: RunningOperation, wrong: Mapping[PortKey, IbkeysError
         error.changed = f"no step after {PHASES[stopped.name]!r} was started"
     elif stopped is not None:
         error.changed = f"it stopped at this step, which is in place: {PHASES[stopped.name]}"
-    return left_open(error, operation)
+    return name_open_operation(error, operation)

@@ -9,8 +9,8 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ibkeys.apply.former import Former
-from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.former import FormerValues
+from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.method import MethodChoice
@@ -38,27 +38,29 @@ class WrittenPort:
 
 
 @dataclass(slots=True)
-class Carried:
-    """The result of a carrier. ``written``: the ports that it tried to write; ``failed``: the ports that could not be
-    written, and the error; ``stopped``: the phase after which it did not go on, None if all were made; ``problem``: the
-    interrupt or error that stopped it early, such as a store that cannot be written. ``gone_back``: why the carrier
-    rolled back by itself, "" if it did not; ``not_given_back``: the ports that could not be restored then;
-    ``is_refused``: nothing was restored, as in `WentBack`. ``notes``: notes for the user at the end."""
+class CarrierResult:
+    """The result of `Carrier.carry_out`. ``written``: the ports that it tried to write; ``failed``: the ports that
+    could not be written, and the error; ``stopped``: the phase after which it did not go on, None if all were made;
+    ``problem``: the interrupt or error that stopped it early, such as a store that cannot be written.
+    ``rollback_reason``: why the carrier rolled back by itself, "" if it did not; ``not_restored``: the ports that could
+    not be restored then; ``is_refused``: nothing was restored, as in `RollbackResult`. ``notes``: notes for the user at
+    the end."""
 
     written: dict[PortKey, WrittenPort] = field(default_factory=dict)
     failed: dict[PortKey, IbkeysError] = field(default_factory=dict)
     stopped: Phase | None = None
     problem: IbkeysError | KeyboardInterrupt | None = None
-    gone_back: str = ""
-    not_given_back: list[Failed] = field(default_factory=list)
+    rollback_reason: str = ""
+    not_restored: list[Failed] = field(default_factory=list)
     is_refused: bool = False
     notes: list[str] = field(default_factory=list)
 
 
 @dataclass(slots=True)
-class WentBack:
-    """The result of an automatic rollback. ``failed``: the ports that were not restored; ``is_refused``: another
-    program or administrator has changed values that the operation wrote, so nothing was restored."""
+class RollbackResult:
+    """The result of `Carrier.go_back`, an automatic rollback. ``failed``: the ports that were not restored;
+    ``is_refused``: another program or administrator has changed values that the operation wrote, so nothing was
+    restored."""
 
     failed: list[Failed]
     is_refused: bool = False
@@ -85,20 +87,21 @@ class Assignment:
 class Carrier(Protocol):
     """A backend that makes changes of many ports; the base class of all of them. ``name``: its name in the journal.
     ``sends_sets``: it sends Sets, which carry M_Keys, so the M_Keys must be known. ``rewrites_tables``: it writes whole
-    blocks of a table, so entries that another program or administrator wrote there are lost. ``way_back``: the side
-    effects of `go_back` on pairs of ports, in words; "" if there are none. ``choice``: the choice by which ibkeys took
-    this carrier for a new operation; None if the user named it.
+    blocks of a table, so entries that another program or administrator wrote there are lost. ``rollback_effects``: the
+    side effects of `go_back` on pairs of ports, in words; "" if there are none. ``choice``: the choice by which ibkeys
+    took this carrier for a new operation; None if the user named it.
     """
 
     name: str
     sends_sets: bool = False
     rewrites_tables: bool = False
-    way_back: str = ""
+    rollback_effects: str = ""
     choice: MethodChoice | None = None
 
     @property
-    def way(self) -> str:
-        """The subnet manager that it uses, in words, once the state is known; "" if there is nothing to say."""
+    def sm_in_words(self) -> str:
+        """The subnet manager, and the files or partitions that are changed through it, in words; "" if the carrier
+        sends Sets. Known after `find_remaining`."""
         return ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -108,29 +111,31 @@ class Carrier(Protocol):
     def objections(self) -> list[Objection]:
         """Return the objections to this carrier itself, whatever the change is. Sends only Gets."""
 
-    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+    def find_remaining(
+        self, wanted: PartitionPlan | FormerValues, survey: Survey, former: FormerValues | None = None
+    ) -> RemainingChanges:
         """Return the changes that are left until the ports are as a plan wants, or until the values that an operation
-        overwrote (`Former`) are back. *former*: the values that an earlier run of the plan found and wrote: these are
-        not foreign.
+        overwrote (`FormerValues`) are back. *former*: the values that an earlier run of the plan found and wrote, which
+        do not count as foreign.
         """
 
-    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+    def phases(self, remaining: RemainingChanges, survey: Survey) -> list[Phase]:
         """Return the steps that make the remaining changes; adds values that it still has to read to *remaining*."""
 
-    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+    def breaks(self, wanted: PartitionPlan | FormerValues, remaining: RemainingChanges) -> tuple[Break, ...]:
         """Return the pairs of ports that temporarily lose connectivity."""
 
-    def kept(self) -> Mapping[str, Any]:
+    def journal_options(self) -> Mapping[str, Any]:
         """Return the carrier's options for the journal, by which an operation can be finished or undone: JSON, without
         any key."""
         return {}
 
     def arm(self, operation: RunningOperation, seconds: float) -> None:
-        """Start the guards on other hosts, which roll back *seconds* after `let_time_run` if this process cannot. Most
-        carriers have no guards. Called before anything is written."""
+        """Start the guards on other hosts, which roll back *seconds* after `start_time_limit` if this process cannot.
+        Most carriers have no guards. Called before anything is written."""
         return
 
-    def let_time_run(self) -> list[str]:
+    def start_time_limit(self) -> list[str]:
         """Start the time limit of the guards, after everything is written. Return their problems, in words."""
         return []
 
@@ -138,9 +143,9 @@ class Carrier(Protocol):
         """End the guards: the change is *confirmed*, or was undone. Return their problems, in words."""
         return []
 
-    def carry_out(self, assignment: Assignment) -> Carried:
+    def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Make the change, and return its result."""
 
-    def go_back(self, operation: RunningOperation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> RollbackResult:
         """Restore the values that *operation*, which is still open, overwrote, in one step: the user is not asked, and
         no interlock stops it. Raises IbkeysError if nothing could be tried."""

@@ -92,8 +92,8 @@ def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | No
     """Return the carrier of an operation of the journal (direct if it names none, as in earlier versions), or that of a
     new operation.
 
-    Raises StoreError for a carrier that this version does not know, UsageError if the user names another one than the
-    operation's, and HostNotReached.
+    Raises StoreError for a carrier that this version does not know, UsageError if the user names another carrier than
+    the operation's or gives no access to its UFM, and HostNotReached.
     """
     kept = record.kept if record is not None else {}
     began = None if record is None else str(kept.get("carrier", DirectCarrier.name))
@@ -104,5 +104,7 @@ def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | No
             f"this operation was made through {name!r}, which this version of ibkeys does not know; use a newer version"
         )
     if via.name not in (None, name):
-        raise UsageError(f"the operation was started through {name}, and goes on that way: name no other method")
+        raise UsageError(
+            f"the operation was started with the method {name}, and continues with it: name no other method"
+        )
     return make(writer, via, kept)

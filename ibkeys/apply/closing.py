@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from ibkeys.apply.apply import Permissions, last_unfinished, not_ended, plan_resume
+from ibkeys.apply.apply import Permissions, find_last_unfinished, list_not_ended, plan_resume
 from ibkeys.apply.apply_plan import ApplyPlan
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import CarrierChoice
-from ibkeys.apply.former import record_of
+from ibkeys.apply.former import plan_record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.apply.undo import plan_undo
@@ -47,39 +47,41 @@ class Ending:
 
         Raises StoreError if there is no such operation, and other errors of `plan_resume` and `plan_undo`.
         """
-        record = last_unfinished(self.writer, not_ended, self.operation)
-        hindered: IbkeysError | None = None
-        gone = list[str]()
-        for plan_way, outcome in self._ways(record):
+        record = find_last_unfinished(self.writer, list_not_ended, self.operation)
+        other_error: IbkeysError | None = None
+        absent = list[str]()
+        for make_plan, outcome in self._plans_that_end(record):
             try:
-                plan = plan_way()
-                found = in_words(plan.remaining.kept) + [each.message for each in plan.objections if each.is_overtaken]
-                if plan.lacks_only_ports and not gone:
-                    gone, self._outcome = in_words(plan.remaining.absent), outcome
+                plan = make_plan()
+                found = in_words(plan.remaining.foreign_on_fabric) + [
+                    each.message for each in plan.objections if each.is_overtaken
+                ]
+                if plan.lacks_only_ports and not absent:
+                    absent, self._outcome = in_words(plan.remaining.absent), outcome
             except (Refused, UsageError, FileFormatError) as error:
-                # Another error of one plan may come from a change by another program or administrator that the other
-                # plan names.
-                hindered = hindered or error
+                # Such an error of one plan may be the effect of a change by another program or administrator, which the
+                # next plan names.
+                other_error = other_error or error
                 if isinstance(error, Refused) and error.interlock == OVERTAKEN:
                     return error.message
                 found = [error.message] if isinstance(error, Refused) and error.can_be_closed else []
             if found:
                 self._outcome = None
                 return f"{_name(record)}: another user or program has changed what it set: {named(found)}"
-        if gone:
-            return f"{_name(record)}: all that is left are ports that are not there: {named(gone)}"
-        if hindered is not None:
-            raise hindered
+        if absent:
+            return f"{_name(record)}: all that is left are ports that are not there: {named(absent)}"
+        if other_error is not None:
+            raise other_error
         return None
 
     def close(self) -> str:
         """Note the end of the operation in the journal, and return its name. If only absent ports are left, its state
         is done, or undone; else its true state is unknown, and neither it nor an undo of it can be undone any more.
         Raises StoreError."""
-        record = last_unfinished(self.writer, not_ended, self.operation)
+        record = find_last_unfinished(self.writer, list_not_ended, self.operation)
         with Journal.read(self.writer.fabric.stores.journal) as journal:
-            memory = record_of(journal, record)
-        for problem in end_guards(memory.kept if memory is not None else {}):
+            plan_record = plan_record_of(journal, record)
+        for problem in end_guards(plan_record.kept if plan_record is not None else {}):
             self.say(problem)
         with Journal(self.writer.fabric.stores.journal) as journal, journal.in_one_transaction():
             if self._outcome is not None:
@@ -92,18 +94,19 @@ class Ending:
                     journal.set_state(each.id, "undone")
         return _name(record)
 
-    def _ways(self, record: OperationRecord) -> Iterator[tuple[Callable[[], ApplyPlan], _Outcome]]:
-        """Yield the ways to end an operation, forward and back: a function that plans each, and the outcome."""
+    def _plans_that_end(self, record: OperationRecord) -> Iterator[tuple[Callable[[], ApplyPlan], _Outcome]]:
+        """Yield functions that plan how the operation could end: a resume, unless it is an undo, and an undo of it or
+        of one of its undos. Each comes with the outcome to record if its plan lacks only absent ports."""
         with Journal.read(self.writer.fabric.stores.journal) as journal:
             family = _with_undos(journal, record)
         if record.undoes is None:
-            again = partial(plan_resume, self.writer, _ANY, as_chosen=False)
-            on = partial(again, carrier=self.carrier, via=self.via, operation=record.id)
-            yield on, (record.id, "done")
+            plan_again = partial(plan_resume, self.writer, _ANY, as_chosen=False)
+            resume = partial(plan_again, carrier=self.carrier, via=self.via, operation=record.id)
+            yield resume, (record.id, "done")
         for each in family if record.undoes is not None else [record]:
             undone_by = next((undo.id for undo in reversed(family) if undo.undoes == each.id), None)
-            back = partial(plan_undo, self.writer, each.id, carrier=self.carrier, via=self.via, breaks=True)
-            yield back, (each.id, "undone") if undone_by is None else (undone_by, "done")
+            undo_plan = partial(plan_undo, self.writer, each.id, carrier=self.carrier, via=self.via, breaks=True)
+            yield undo_plan, (each.id, "undone") if undone_by is None else (undone_by, "done")
 
 
 def _with_undos(journal: Journal, record: OperationRecord) -> list[OperationRecord]:

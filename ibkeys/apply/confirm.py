@@ -10,31 +10,33 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.change.confirming.confirmation import ask_for_confirmation, is_unconfirmed, may_go_back
+from ibkeys.change.confirming.confirmation import ask_for_confirmation, block_confirmation, is_unconfirmed
 from ibkeys.change.confirming.guardian import Guardian, seconds_since_boot
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import Journal, RunningOperation
 
-_ROLLS_BACK: Final = (
+_ROLLBACK_ARGUMENTS: Final = (
     *("undo", "--unconfirmed", "--yes", "--force", "--at-once", "--allow-break"),
     *(f"--override={name}" for name in INTERLOCKS),
 )
 
 
-def rolls_back(wait: float) -> list[str]:
+def rollback_arguments(wait: float) -> list[str]:
     """Return the arguments of the command that rolls an unconfirmed apply back without a question; the operation is
     appended. *wait*: seconds without progress after which a subnet manager is signalled once more, and then given up.
     """
-    return [*_ROLLS_BACK, f"--wait={math.ceil(wait)}"]
+    return [*_ROLLBACK_ARGUMENTS, f"--wait={math.ceil(wait)}"]
 
 
-def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:
+def start_guardian(journal: Path, command: Sequence[str], seconds: float, closes_files: bool = False) -> Guardian:
     """Start the guard process that rolls an apply back by *command* if this process dies, see `Guardian`."""
-    return Guardian(command, partial(is_unconfirmed, journal), seconds, partial(may_go_back, journal), is_alone)
+    return Guardian(
+        command, partial(is_unconfirmed, journal), seconds, partial(block_confirmation, journal), closes_files
+    )
 
 
-def let_be_confirmed(
+def add_confirmation(
     hooks: ApplyHooks,
     seconds: float,
     guardian: Guardian | None,
@@ -47,12 +49,12 @@ def let_be_confirmed(
     *wait*, *say*: as in `confirm_or_go_back`; *all_written*: called before the run waits.
     """
 
-    known = hooks.began
+    other_hook = hooks.began
 
     def began(operation: RunningOperation) -> None:
-        known(operation)
+        other_hook(operation)
         if guardian is not None and operation.id is not None:
-            guardian.began(operation.id, len(operation.journal.find(operation.id).starts))
+            guardian.send_start(operation.id, len(operation.journal.find(operation.id).starts))
 
     def ended(finished: FinishedApply) -> None:
         all_written()
@@ -83,29 +85,29 @@ def confirm_or_go_back(
         operation.keeps_state = True
         _go_back(run)
         return
-    with operation.journal.in_one_transaction():  # between the two it would look confirmed
+    with operation.journal.in_one_transaction():  # between the two writes the operation would look confirmed
         operation.journal.leave_stage(operation.id, "running", "unconfirmed")
         operation.journal.set_state(operation.id, operation.outcome or "open")
     operation.keeps_state = True
     if run.error is not None:
         say(str(run.error))
     carrier = run.plan.carrier
-    for problem in carrier.let_time_run():
+    for problem in carrier.start_time_limit():
         say(problem)
     if len(operation.journal.find(operation.id).starts) > 1:
         say(f"all of operation {operation.id} is rolled back then, also what was confirmed before it was resumed")
-    how = f" {carrier.way_back}," if carrier.way_back else ""
+    how = f" {carrier.rollback_effects}," if carrier.rollback_effects else ""
     what = f"rolling back in {seconds:g} s{how}"
     confirmed = ask_for_confirmation(operation.journal, operation.id, what, seconds, now, wait, say)
     if not confirmed:
         _go_back(run)
-    elif confirmed == "here":  # one from elsewhere has already reached the guards on other hosts
+    elif confirmed == "here":  # `ibkeys confirm` has already told the guards on other hosts
         run.plan.failed += [(None, problem) for problem in carrier.disarm(confirmed=True)]
 
 
 def _go_back(run: FinishedApply) -> None:
-    """Undo a run that is still open. ``plan.gone_back`` then says that this was tried; ports that could not be restored
-    are in ``plan.failed``."""
+    """Undo a run that is still open. Set ``plan.gone_back``, and ``plan.is_rollback_refused`` if the carrier refused to
+    roll back; put the ports that could not be restored into ``plan.failed``."""
     plan, operation = run.plan, run.operation
     assert operation.id is not None
     plan.gone_back = True
@@ -114,11 +116,11 @@ def _go_back(run: FinishedApply) -> None:
         went_back = plan.carrier.go_back(operation)
         plan.failed += went_back.failed
         if went_back.is_refused:
-            plan.not_gone_back = True
+            plan.is_rollback_refused = True
             note_refused(operation.journal, operation.id)
     except IbkeysError as error:
         plan.failed.append((None, f"{error}; `ibkeys undo {operation.id}` tries again"))
-    if not plan.failed:  # otherwise the guard on another host may do better
+    if not plan.failed:  # else the guard on the other host may still restore the rest
         plan.failed += [(None, problem) for problem in plan.carrier.disarm(confirmed=False)]
 
 

@@ -6,11 +6,11 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from ibkeys.apply.carrier import Assignment, Carried, Carrier, WentBack, WrittenPort
-from ibkeys.apply.former import Former
+from ibkeys.apply.carrier import Assignment, Carrier, CarrierResult, RollbackResult, WrittenPort
+from ibkeys.apply.former import FormerValues
 from ibkeys.apply.going_back import go_back_by_plan
-from ibkeys.apply.remaining import Remaining, remaining_of, remaining_of_undo
-from ibkeys.apply.survey import Survey, look, read_others, read_partners
+from ibkeys.apply.remaining import RemainingChanges, remaining_of, remaining_of_undo
+from ibkeys.apply.survey import Survey, read_others, read_partners, survey_ports
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.course import Course
@@ -42,18 +42,18 @@ class DirectCarrier(Carrier):
 
     def __init__(self, writer: ChangeWriter, command: str = "") -> None:
         self._writer, self._command = writer, command
-        self._goes_back, self._policy = False, ""
+        self._is_undo, self._policy = False, ""
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Read the ports that are to be written, and no others."""
-        return look(self._writer, ports, by_port_guid=by_port_guid)
+        return survey_ports(self._writer, ports, by_port_guid=by_port_guid)
 
     def objections(self) -> list[Objection]:
         """Return the objection ``active-sm`` if an SM is or may be master: it would overwrite the change with its own
         policy."""
-        return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._way_round()}")
+        return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._advice_to_use_sm()}")
 
-    def _way_round(self) -> str:
+    def _advice_to_use_sm(self) -> str:
         """Return the option that makes the change through the master SM, for a message; "" if no master answers."""
         manager = self._writer.ask_subnet_manager()
         if not self._command or manager.presence != "active":
@@ -64,35 +64,40 @@ class DirectCarrier(Carrier):
         command = f"`{self._command} {via_of(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
         return f": {given(command, 'via=ThroughOpenSM()' if is_here else 'via=ThroughOpenSM([HOST])')}"
 
-    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+    def find_remaining(
+        self, wanted: PartitionPlan | FormerValues, survey: Survey, former: FormerValues | None = None
+    ) -> RemainingChanges:
         """Return the remaining changes, by the tables alone: nothing else holds a part of the change."""
-        self._goes_back = isinstance(wanted, Former)
-        if isinstance(wanted, Former):
+        self._is_undo = isinstance(wanted, FormerValues)
+        if isinstance(wanted, FormerValues):
             return remaining_of_undo(wanted, survey)
         self._policy = wanted.policy.file
         return remaining_of(wanted, survey, former)
 
-    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+    def phases(self, remaining: RemainingChanges, survey: Survey) -> list[Phase]:
         """Return the phases: additions, removals, enforcement.
 
         The far ends of changing links are read if they matter. All other end ports are read if a partition is reused,
-        or if an undo has tables without room; for an apply the planner, which read all ports, has named the pairs that
-        are cut.
+        or if an undo has tables without room. For an apply the plan already names the pairs that are cut, because the
+        planner read all ports.
         """
         writer = self._writer
-        remaining.partners, remaining.standing = read_partners(writer, survey, remaining.tables, remaining.enforcement)
-        is_tight = self._goes_back and swapped(remaining.tables)
+        remaining.partner_tables, remaining.unchanged_enforcement = read_partners(
+            writer, survey, remaining.tables, remaining.enforcement
+        )
+        is_tight = self._is_undo and swapped(remaining.tables)
         if is_tight or reuses_partitions(remaining.known_tables, remaining.known_enforcement):
-            remaining.others = read_others(writer, survey, {table.port.key for table in remaining.known_tables})
+            remaining.other_tables = read_others(writer, survey, {table.port.key for table in remaining.known_tables})
         return order_of(remaining.known_tables, remaining.known_enforcement)
 
-    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+    def breaks(self, wanted: PartitionPlan | FormerValues, remaining: RemainingChanges) -> tuple[Break, ...]:
         """Return the breaks that the plan names and whose tables are still to be written, and further ones that these
-        tables cause. The planner knew more pairs than the plan's tables show."""
+        tables cause. The planner read more ports than the plan has, so the plan names breaks that its tables do not
+        show."""
         tables = wanted.tables if isinstance(wanted, PartitionPlan) else ()
         read = {table.port.key for table in remaining.known_tables}
         unread = [table for table in tables if not table.differs and table.port.key not in read]
-        unchanged = [] if remaining.others else unread
+        unchanged = [] if remaining.other_tables else unread
         found = find_breaks([*unchanged, *remaining.known_tables], remaining.known_enforcement)
         if not isinstance(wanted, PartitionPlan):
             return found
@@ -101,11 +106,11 @@ class DirectCarrier(Carrier):
         known = set(map(_identity, planned))
         return (*planned, *(each for each in found if _identity(each) not in known))
 
-    def carry_out(self, assignment: Assignment) -> Carried:
+    def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Make the phases, one after the other; after a phase that failed at some port none is begun."""
         return _Phases(self._writer, assignment).run()
 
-    def go_back(self, operation: RunningOperation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> RollbackResult:
         """Set the values from before the operation, as an undo of its own in the journal."""
         return go_back_by_plan(self._writer, self, operation)
 
@@ -127,9 +132,9 @@ class _Phases(EngineHooks):
         self._waiting: dict[PortKey, int] = {}
         self._phase = ""
         self._steps = self._done = 0
-        self._carried = Carried()
+        self._carried = CarrierResult()
 
-    def run(self) -> Carried:
+    def run(self) -> CarrierResult:
         """Make the phases, and return the result. If a hook or a store stops them, the Sets that were sent are proven
         first."""
         carried, operation = self._carried, self._assignment.operation
@@ -165,7 +170,7 @@ class _Phases(EngineHooks):
         self._waiting[key] = sets_of(step)
         edits = list(self._edits(step))
         for edit in edits:
-            edit.at_most = self._writer.fabric.client.timing.retries + 1
+            edit.max_sends = self._writer.fabric.client.timing.retries + 1
         return [PendingSet(edit) for edit in edits]
 
     def _edits(self, step: PlanStep) -> Iterator[PKeyBlockEdit | PortInfoEdit]:
@@ -188,7 +193,7 @@ class _Phases(EngineHooks):
         """Raise if the caller of the run wants to stop it."""
         self._assignment.check()
 
-    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
         """Note the outcome of a Set, and report progress."""
         key, edit = each.target.id.key, each.edit
         if each.error is not None:

@@ -45,7 +45,7 @@ class FormerTable:
         }
 
     @property
-    def left(self) -> dict[int, frozenset[int]]:
+    def written_values(self) -> dict[int, frozenset[int]]:
         """Index → values that the Sets of this entry may have left there, 0 for an empty entry.
 
         A Set carries all 32 entries of a block. An entry that a Set did not change is left out: its value may come from
@@ -60,28 +60,28 @@ class FormerTable:
                         found[index] = found.get(index, frozenset()) | {valid_or_0(got)}
         return found
 
-    def remember(self, image: Image) -> None:
+    def note_set(self, image: Image) -> None:
         """Note the block as it was read before a Set, and as the Set sent it."""
         number = image.attribute_modifier & 0xFFFF
         known = self.blocks_set.get(number, ())
         self.blocks_set[number] = tuple(dict.fromkeys((*known, (image.before, image.after))))
 
-    def remember_own(self, image: Image) -> None:
+    def note_own_set(self, image: Image) -> None:
         """Note a Set of the operation itself, and the bytes from before its first Set."""
         self.blocks_before.setdefault(image.attribute_modifier & 0xFFFF, image.before)
-        self.remember(image)
+        self.note_set(image)
 
 
 @dataclass(slots=True)
-class Former:
+class FormerValues:
     """The values that an operation overwrote, and those that it may have left: P_Key tables and enforcement bits, by
     port.
 
-    ``changed``: the enforcement bits that its Sets changed; the other bits are not its own. ``files``: the files that
-    it replaced, in that order. ``counters``: the number of ports whose counters it cleared. ``drifted``: the GUIDs of
-    the end ports that differed from the SM's policy when it began; None if the journal does not have them.
-    ``found_files``: the SHA-256 of the files that it would replace, as they were found. ``memory``: the plan that the
-    operation follows, or that it undoes; None if there is none.
+    ``changed``: the enforcement bits that its Sets changed; the other bits are not its own. ``names``: the ports in
+    words. ``files``: the files that it replaced, in that order. ``counters``: the number of ports whose counters it
+    cleared. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it began; None if the
+    journal does not have them. ``found_files``: the SHA-256 of the files that it would replace, as they were found.
+    ``plan_record``: the plan that the operation follows, or that it undoes; None if there is none.
     """
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
@@ -92,17 +92,17 @@ class Former:
     counters: int = 0
     drifted: frozenset[int] | None = None
     found_files: frozenset[str] = frozenset()
-    memory: PlanRecord | None = None
+    plan_record: PlanRecord | None = None
 
     def peers(self) -> dict[PortKey, PortKey | None]:
         """Return the port that each port was linked to when the plan was made; {} without a plan. Reads the whole
         plan."""
-        if self.memory is None:
+        if self.plan_record is None:
             return {}
         try:
-            return loads(self.memory.document, "the plan in the journal", bound=False).peers
+            return loads(self.plan_record.document, "the plan in the journal", bound=False).peers
         except FileFormatError:
-            return {}  # an undo needs the images alone; `resume` says that the plan is damaged
+            return {}  # an undo needs only the images; `ibkeys resume` reports that the plan is damaged
 
     @property
     def ports_of_tables(self) -> list[PortKey]:
@@ -131,58 +131,59 @@ class Former:
         found = set()
         for key, table in self.tables.items():
             had = {0, *table.before.values()}
-            found |= {(key, PKey(value)) for values in table.left.values() for value in values - had}
+            found |= {(key, PKey(value)) for values in table.written_values.values() for value in values - had}
         return found
 
 
-def former_in(journal: Journal, record: OperationRecord) -> Former:
-    """Return, from the journal, the values from before the first Set of an operation, and those that its Sets may have
-    left, or Sets of operations that undid it or that it undid.
+def former_in(journal: Journal, record: OperationRecord) -> FormerValues:
+    """Return, from the journal, the values from before the first Set of an operation, and the values that its Sets may
+    have left. The Sets of operations that undid it, or that it undid, count too.
 
     Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that changed
     M_Keys, which other commands restore from the key store; StoreError.
     """
-    former = Former()
+    former = FormerValues()
     for entry in journal.entries(record.id):
         image = entry.image
         key = (image.node_guid, image.port)
         former.names[key] = f"{image.node_desc!r} 0x{image.node_guid:016x} port {image.port}"
         if image.attribute == "P_KeyTable":
-            former.tables.setdefault(key, FormerTable()).remember_own(image)
+            former.tables.setdefault(key, FormerTable()).note_own_set(image)
         else:
-            _remember_bits(former, key, record.command, image)
+            _note_bits(former, key, record.command, image)
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
-    former.memory = record_of(journal, record)
-    kept = journal.options_of(first_of(journal, record).id)  # damaged permissions are reported where they are read
+    former.plan_record = plan_record_of(journal, record)
+    # Damaged permissions among the options are reported when they are read.
+    kept = journal.options_of(first_operation_of(journal, record).id)
     former.drifted = _drifted(kept)
     former.found_files = frozenset(map(str, kept.get(KEPT_FILES, ())))
     for relative in journal.relatives(record.id):
         for entry in journal.entries(relative):
             key = (entry.image.node_guid, entry.image.port)
             if entry.image.attribute == "P_KeyTable":
-                former.tables.setdefault(key, FormerTable()).remember(entry.image)
+                former.tables.setdefault(key, FormerTable()).note_set(entry.image)
             else:
-                _remember_changed(former, key, entry.image)
+                _note_changed_bits(former, key, entry.image)
     return former
 
 
-def first_of(journal: Journal, record: OperationRecord) -> OperationRecord:
+def first_operation_of(journal: Journal, record: OperationRecord) -> OperationRecord:
     """Return the operation that *record* undoes, or repeats; itself if it is no undo."""
     while record.undoes is not None:
         record = journal.find(record.undoes)
     return record
 
 
-def record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
+def plan_record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:
     """Return the plan of an operation; for an undo that of the operation that it undoes. None if there is none."""
-    return journal.plan_of(first_of(journal, record).id)
+    return journal.plan_of(first_operation_of(journal, record).id)
 
 
 def _drifted(kept: Mapping[str, Any]) -> frozenset[int] | None:
     try:
         return frozenset(int(guid, 16) for guid in kept[KEPT_DRIFT])
     except (LookupError, TypeError, ValueError):
-        return None  # of an earlier version, or another carrier
+        return None  # an earlier version, or another carrier, noted none
 
 
 def valid_or_0(value: int) -> int:
@@ -195,9 +196,9 @@ def keys_in(block: bytes) -> set[int]:
     return {valid_or_0(value) for value in P_KEY_BLOCK.unpack(block)} - {0}
 
 
-def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> None:
+def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -> None:
     before, after = PortInfo(image.before), PortInfo(image.after)
-    if _remember_changed(former, key, image) or key in former.bits:
+    if _note_changed_bits(former, key, image) or key in former.bits:
         former.bits.setdefault(key, Enforcement.of(before))
     elif image.key_name is None and any(not row.decode(after.raw) for row in VIOLATION_COUNTERS):
         former.counters += 1
@@ -208,7 +209,7 @@ def _remember_bits(former: Former, key: PortKey, command: str, image: Image) -> 
         )
 
 
-def _remember_changed(former: Former, key: PortKey, image: Image) -> bool:
+def _note_changed_bits(former: FormerValues, key: PortKey, image: Image) -> bool:
     changed = _bits_of(image)
     former.changed[key] = former.changed.get(key, frozenset()) | changed
     return bool(changed)

@@ -4,7 +4,7 @@ values that the operation overwrote."""
 from __future__ import annotations
 
 from ibkeys.apply.apply_plan import undo_plan_of
-from ibkeys.apply.carrier import Carrier, WentBack
+from ibkeys.apply.carrier import Carrier, RollbackResult
 from ibkeys.apply.former import former_in
 from ibkeys.change.consent import INTERLOCKS, Consent
 from ibkeys.change.writer import ChangeWriter
@@ -12,7 +12,7 @@ from ibkeys.errors import IbkeysError
 from ibkeys.store.journal import RunningOperation
 
 
-def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> WentBack:
+def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> RollbackResult:
     """Undo *operation*, which is still open, and return the result. Entries that another program or administrator has
     written since stay. Raises IbkeysError if nothing could be tried."""
     journal, consent = operation.journal, writer.consent
@@ -21,15 +21,18 @@ def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOp
     writer.consent = Consent(True, frozenset(INTERLOCKS))
     try:
         former = former_in(journal, journal.find(operation.id))
-        back = undo_plan_of(writer, carrier, former, operation.id)
-        kept = [(port, f"{why}; what another user or program wrote is kept") for port, why in back.remaining.kept]
+        undo_plan = undo_plan_of(writer, carrier, former, operation.id)
+        kept = [
+            (port, f"{why}; what another user or program wrote is kept")
+            for port, why in undo_plan.remaining.foreign_on_fabric
+        ]
         with journal.undo_of(operation.id, writer.origin) as undo:
             try:
-                writer.apply_within(back, undo)
+                writer.apply_within(undo_plan, undo)
             except IbkeysError as error:
-                if not back.failed:
+                if not undo_plan.failed:
                     raise
-                return WentBack([*kept, *back.failed, (None, str(error))])
-        return WentBack([*kept, *back.failed])
+                return RollbackResult([*kept, *undo_plan.failed, (None, str(error))])
+        return RollbackResult([*kept, *undo_plan.failed])
     finally:
         writer.consent = consent

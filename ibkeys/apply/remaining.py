@@ -1,14 +1,12 @@
-"""The changes that remain, from a plan and the present fabric: for apply, resume and undo. For each of them they are
-the tables as they are, the tables as they should be, and *foreign* entries: those that the plan neither found nor may
-have written. Foreign entries trigger ``stale``.
-"""
+"""The changes that are left to make in an apply, resume or undo: the present tables, the wanted tables, and the
+*foreign* entries. These are entries that the operation neither found nor may have written; they trigger ``stale``."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ibkeys.apply.former import Former, FormerTable, valid_or_0
+from ibkeys.apply.former import FormerTable, FormerValues, valid_or_0
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import PortTarget
@@ -22,7 +20,7 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 @dataclass(slots=True)
-class Remaining:
+class RemainingChanges:
     """The changes that remain. ``tables`` and ``enforcement``: present and wanted values.
 
     ``foreign``: ports that are not as expected, with the reason (None: the text names the port); ``absent``: those of
@@ -30,8 +28,9 @@ class Remaining:
     0x8000 and not 0.
 
     Tables that stay are read only if they may matter: if a partition is reused, or, in a rollback, if a table is too
-    full. ``partners``: the tables at the far ends of changing links whose leaf port enforces; ``others``: the tables of
-    all other end ports, so that no pair with them is cut. ``standing``: enforcement of leaf ports that stays.
+    full. ``partner_tables``: tables that stay, at the far ends of the links of changing ports, if the leaf port
+    enforces; ``other_tables``: the tables of all other end ports, so that no pair with them is cut.
+    ``unchanged_enforcement``: enforcement of leaf ports that stays.
     """
 
     tables: list[TableChange] = field(default_factory=list)
@@ -39,19 +38,19 @@ class Remaining:
     foreign: list[tuple[PortId | None, str]] = field(default_factory=list)
     absent: list[tuple[PortId | None, str]] = field(default_factory=list)
     empties: dict[PortKey, dict[int, int]] = field(default_factory=dict)
-    partners: list[TableChange] = field(default_factory=list)
-    others: list[TableChange] = field(default_factory=list)
-    standing: list[EnforcementChange] = field(default_factory=list)
+    partner_tables: list[TableChange] = field(default_factory=list)
+    other_tables: list[TableChange] = field(default_factory=list)
+    unchanged_enforcement: list[EnforcementChange] = field(default_factory=list)
 
     @property
     def known_tables(self) -> list[TableChange]:
         """All known tables, for the order of writing: also those that stay."""
-        return [*self.others, *self.partners, *self.tables]
+        return [*self.other_tables, *self.partner_tables, *self.tables]
 
     @property
     def known_enforcement(self) -> list[EnforcementChange]:
         """All known enforcement bits, for the order of writing: also those that stay."""
-        return [*self.standing, *self.enforcement]
+        return [*self.unchanged_enforcement, *self.enforcement]
 
     def leave_out(self, port: PortId | str, why: str) -> None:
         """Note a port that cannot be written, and the reason. *port* is text if its identity is not known otherwise."""
@@ -60,7 +59,7 @@ class Remaining:
         self.absent.append(each)
 
     @property
-    def kept(self) -> list[tuple[PortId | None, str]]:
+    def foreign_on_fabric(self) -> list[tuple[PortId | None, str]]:
         """The ports with values that another program or administrator wrote and that stay, each with the reason."""
         return [each for each in self.foreign if each not in self.absent]
 
@@ -84,14 +83,14 @@ def ports_of(plan: PartitionPlan) -> list[PortKey]:
     return list(dict.fromkeys(changing + enforcing))
 
 
-def remaining_of(plan: PartitionPlan, survey: Survey, former: Former | None = None) -> Remaining:
+def remaining_of(plan: PartitionPlan, survey: Survey, former: FormerValues | None = None) -> RemainingChanges:
     """Return the changes of *plan* that remain.
 
     Without *former* the fabric must be as the plan found it. With it, values that an earlier run of the plan wrote are
     expected too, and a table that the run wrote although the plan does not change it is restored. A foreign entry is
     overwritten if the plan changes it, else it stays.
     """
-    remaining = Remaining()
+    remaining = RemainingChanges()
     for table in plan.tables:
         if table.differs:
             _add_table(remaining, table, survey, former)
@@ -116,13 +115,13 @@ def _is_elsewhere(target: PortTarget, peer: PortKey | None) -> bool:
     return None not in (peer, target.peer) and target.peer != peer
 
 
-def _note_other_link(remaining: Remaining, target: PortTarget) -> None:
+def _note_other_link(remaining: RemainingChanges, target: PortTarget) -> None:
     """Note as foreign a port that is linked to another port than when the plan was made: a leaf port would get the
     P_Keys of a host that is elsewhere now."""
     remaining.foreign.append((target.id, f"it is linked to {target.port.peer} now"))
 
 
-def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former: Former | None) -> None:
+def _add_table(remaining: RemainingChanges, table: TableChange, survey: Survey, former: FormerValues | None) -> None:
     target = survey.targets.get(table.port.key)
     if target is None:
         remaining.leave_out(table.port, survey.missing[table.port.key])
@@ -133,13 +132,13 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
         return
     between = grow(table).entries
     earlier = former.tables.get(table.port.key, FormerTable()) if former is not None else None
-    left = earlier.left if earlier is not None else {}
+    written_values = earlier.written_values if earlier is not None else {}
     after, surprises = dict(now), []
     for index in sorted({*now, *table.before, *table.after, *between}):
         have, was, wanted = (each.get(index, EMPTY) for each in (now, table.before, table.after))
         known = {was}
         if earlier is not None:
-            known |= {wanted, between.get(index, EMPTY), *left.get(index, ())}
+            known |= {wanted, between.get(index, EMPTY), *written_values.get(index, ())}
         if have not in known:
             surprises.append(f"index {index} is {have or 'empty'}, not {was or 'empty'}")
         if have in known or was != wanted:
@@ -147,7 +146,7 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     if surprises:
         remaining.foreign.append((table.port, "; ".join(surprises[:2])))
     capacity = target.port.capacity or 0
-    # Identity, capacity and link of the port are those that were found: a document may be wrong about them.
+    # Identity, capacity and link of the port are taken from the fabric: the plan document may be wrong about them.
     change = replace(table, port=target.id, before=now, after=after, capacity=capacity, peer=target.peer)
     remaining.tables.append(change)
     values = dict(enumerate(target.values))
@@ -158,7 +157,9 @@ def _add_table(remaining: Remaining, table: TableChange, survey: Survey, former:
     }
 
 
-def _add_enforcement(remaining: Remaining, change: EnforcementChange, survey: Survey, former: Former | None) -> None:
+def _add_enforcement(
+    remaining: RemainingChanges, change: EnforcementChange, survey: Survey, former: FormerValues | None
+) -> None:
     target = survey.targets.get(change.port.key)
     if target is None:
         remaining.leave_out(change.port, survey.missing[change.port.key])
@@ -182,14 +183,14 @@ def _put(table: dict[int, PKey], index: int, key: PKey) -> None:
 # --- rolling back -----------------------------------------------------------------------------------------------------
 
 
-def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
+def remaining_of_undo(former: FormerValues, survey: Survey) -> RemainingChanges:
     """Return the changes that restore the former tables, byte for byte, and the former enforcement. Entries that
     another program or administrator has written stay.
 
     If a leaf port is linked to another host now, no P_Key is removed from it and no enforcement is switched on, so that
     this host is not disconnected.
     """
-    remaining, peers = Remaining(), former.peers()
+    remaining, peers = RemainingChanges(), former.peers()
     for key in former.ports:
         target = survey.targets.get(key)
         if target is None:
@@ -205,7 +206,9 @@ def remaining_of_undo(former: Former, survey: Survey) -> Remaining:
     return remaining
 
 
-def _undo_bits(remaining: Remaining, key: PortKey, target: PortTarget, former: Former, only_off: bool) -> None:
+def _undo_bits(
+    remaining: RemainingChanges, key: PortKey, target: PortTarget, former: FormerValues, only_off: bool
+) -> None:
     now, found = target.enforcement, former.bits[key]
     inbound, outbound = (name in former.changed[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
@@ -217,8 +220,8 @@ def _undo_bits(remaining: Remaining, key: PortKey, target: PortTarget, former: F
         remaining.enforcement.append(EnforcementChange(target.id, now, back))
 
 
-def _undo_table(remaining: Remaining, target: PortTarget, table: FormerTable, only_adds: bool = False) -> None:
-    values, overwritten, left = target.values, table.before, table.left
+def _undo_table(remaining: RemainingChanges, target: PortTarget, table: FormerTable, only_adds: bool = False) -> None:
+    values, overwritten, written_values = target.values, table.before, table.written_values
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]
     if gone:
@@ -227,7 +230,7 @@ def _undo_table(remaining: Remaining, target: PortTarget, table: FormerTable, on
         if index >= len(values):
             continue
         have = values[index]
-        if valid_or_0(have) not in {valid_or_0(value), *left.get(index, ())}:
+        if valid_or_0(have) not in {valid_or_0(value), *written_values.get(index, ())}:
             surprises.append(f"index {index} is {PKey(have)}")
             continue
         if only_adds and valid_or_0(have):

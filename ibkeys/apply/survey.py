@@ -35,7 +35,7 @@ class Survey:
     missing: dict[PortKey, str] = field(default_factory=dict)
 
 
-def look(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+def survey_ports(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
     """Sweep the fabric and read the P_Key tables of *ports*.
 
     SMPs: those of a sweep, and ``ceil(capacity / 32)`` Gets for each port. A port that is absent, cannot be told from
@@ -46,9 +46,9 @@ def look(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool
     return _read_ports(writer, writer.sweep(), ports, by_port_guid)
 
 
-def look_at_all(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
-    """Sweep and read *ports* as `look` does, and the tables of all other end ports and their leaf ports too; the sweep
-    also reads SMInfo."""
+def survey_all_ports(writer: ChangeWriter, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
+    """Sweep and read *ports* as `survey_ports` does, and the tables of all other end ports and their leaf ports too;
+    the sweep also reads SMInfo."""
     fabric = writer.sweep(Wanted(sm_info=True))
     chosen = dict.fromkeys(ports)
     for port in fabric.end_ports():
@@ -121,7 +121,7 @@ def read_others(writer: ChangeWriter, survey: Survey, besides: Collection[PortKe
             f"the P_Key tables of {counted(unread, 'end port')} could not be read: it is not known whether they "
             "temporarily lose connectivity"
         )
-    return [replace(table, peer=None) for table in map(_staying, others) if table is not None]
+    return [replace(table, peer=None) for table in map(_unchanged_table, others) if table is not None]
 
 
 def read_partners(
@@ -129,28 +129,28 @@ def read_partners(
 ) -> tuple[list[TableChange], list[EnforcementChange]]:
     """Return the tables that stay at the far ends of the links of *tables* and *enforcement*, and the enforcement of
     their leaf ports if that stays. Tables are read if the leaf port enforces before or after the change, and only if
-    they may matter: a partition is both gained and lost, see `_matters`. A table that cannot be read is left out.
+    they may matter: a partition is both gained and lost, see `_may_matter`. A table that cannot be read is left out.
 
     SMPs: ``ceil(capacity / 32)`` Gets for each such table that was not read yet.
     """
     tables_by_port = {table.port.key: table for table in tables}
     changing = {change.port.key: change for change in enforcement}
     links = list(filter(None, (_link(survey, key) for key in dict.fromkeys([*tables_by_port, *changing]))))
-    standing = {leaf.id.key: _standing(leaf) for _, leaf in links if leaf.id.key not in changing}
+    unchanged = {leaf.id.key: _unchanged_enforcement(leaf) for _, leaf in links if leaf.id.key not in changing}
     leaves = {
-        key: (changing.get(key) or standing[key], tables_by_port.get(key) or _staying(leaf))
+        key: (changing.get(key) or unchanged[key], tables_by_port.get(key) or _unchanged_table(leaf))
         for _, leaf in links
         for key in [leaf.id.key]
     }
     wanted: dict[PortKey, Port] = {}
-    if _matters(tables, leaves.values()):
+    if _may_matter(tables, leaves.values()):
         for end, leaf in links:
             if any(_enforces(leaves[leaf.id.key][0])):
                 wanted |= {port.id.key: port for port in (end, leaf) if port.id.key not in tables_by_port}
     client = writer.fabric.client
     unread = [port for port in wanted.values() if port.p_key_raw is None and port.end_port.info is not None]
     client.run(read_p_key_table(port, gets_to(client, port)) for port in unread)
-    return list(filter(None, map(_staying, wanted.values()))), list(standing.values())
+    return list(filter(None, map(_unchanged_table, wanted.values()))), list(unchanged.values())
 
 
 def _link(survey: Survey, key: PortKey) -> tuple[Port, Port] | None:
@@ -163,21 +163,21 @@ def _link(survey: Survey, key: PortKey) -> tuple[Port, Port] | None:
     return None if end is None or leaf is None else (end, leaf)
 
 
-def _standing(leaf: Port) -> EnforcementChange:
+def _unchanged_enforcement(leaf: Port) -> EnforcementChange:
     bits = enforced(leaf)
     both = Enforcement(bool(bits & INBOUND), bool(bits & OUTBOUND))
     return EnforcementChange(leaf.id, both, both)
 
 
-def _staying(port: Port) -> TableChange | None:
+def _unchanged_table(port: Port) -> TableChange | None:
     if port.occupied is None:
         return None
     table = dict(port.occupied)
     return TableChange(port.id, table, table, port.capacity or 0, port.peer.id.key if port.peer is not None else None)
 
 
-def _matters(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementChange, TableChange | None]]) -> bool:
-    """Return whether some partition may be gained by one port and lost by another: in tables, or because enforcement is
+def _may_matter(tables: Iterable[TableChange], leaves: Iterable[tuple[EnforcementChange, TableChange | None]]) -> bool:
+    """Return whether one port may gain a partition that another port loses: in *tables*, or because enforcement is
     switched on or off at one of *leaves*, whose table lacks the partition."""
     gained, lost = set[int](), set[int]()
     for table in tables:

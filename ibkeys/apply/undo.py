@@ -6,14 +6,14 @@ former values may cut a port off today. To undo an undo makes the change again.
 from __future__ import annotations
 
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
-from ibkeys.apply.by_sm.wanted import overwriting
+from ibkeys.apply.by_sm.wanted import overwrite_refusal
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import CarrierChoice, carrier_of
 from ibkeys.apply.confirm import note_refused
-from ibkeys.apply.former import Former, former_in
+from ibkeys.apply.former import FormerValues, former_in
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
-from ibkeys.change.next_commands import KEEPS_IT, next_commands
+from ibkeys.change.next_commands import ADVICE_TO_KEEP, next_commands
 from ibkeys.change.open_operations import already_undone
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
@@ -59,9 +59,9 @@ def plan_undo(
             raise StoreError(f"operation {operation} ({record.command}) is not to be rolled back").unchanged()
         former = former_in(journal, record)
         _refuse_key_files(record, former)
-        later = _later(journal, record, former)
-        overwritten_by = _wrote_later(journal, record, former) if unconfirmed else None
-        carrier = carrier or carrier_of(writer, via or CarrierChoice(), former.memory)
+        later = _later_operations(journal, record, former)
+        overwritten_by = _last_writer_after(journal, record, former) if unconfirmed else None
+        carrier = carrier or carrier_of(writer, via or CarrierChoice(), former.plan_record)
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "
@@ -78,16 +78,16 @@ def plan_undo(
             )
         plan = undo_plan_of(writer, carrier, former, operation, hooks, can_end, record.undoes is not None)
         plan.can_be_closed = record.is_of_plan
-        if unconfirmed and carrier.rewrites_tables and plan.remaining.kept and not writer.dry_run:
-            raise overwriting(in_words(plan.remaining.kept), operation)
+        if unconfirmed and carrier.rewrites_tables and plan.remaining.foreign_on_fabric and not writer.dry_run:
+            raise overwrite_refusal(in_words(plan.remaining.foreign_on_fabric), operation)
     except Refused as error:
         if later and error.interlock == "stale":
             error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
         elif error.can_be_closed and can_end:
-            error.going_on(KEEPS_IT)
+            error.going_on(ADVICE_TO_KEEP)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # A guard sees neither ports nor the files of other hosts, so it could roll back a part alone.
-            error.going_on(*end_guards(former.memory.kept if former.memory is not None else {}))
+            error.going_on(*end_guards(former.plan_record.kept if former.plan_record is not None else {}))
         # An undo that has begun may be one that the user started, who confirmed the operation before.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):
             with Journal(writer.fabric.stores.journal) as journal:
@@ -100,7 +100,7 @@ def plan_undo(
     return plan
 
 
-def _refuse_key_files(record: OperationRecord, former: Former) -> None:
+def _refuse_key_files(record: OperationRecord, former: FormerValues) -> None:
     """Raise UsageError for an operation that changed files with keys, or modes of files, without a plan. The journal
     has no key lines; restored without them, such a file would remove the M_Key of every port when OpenSM starts again.
     """
@@ -109,7 +109,7 @@ def _refuse_key_files(record: OperationRecord, former: Former) -> None:
             f"operation {record.id} ({record.command}) closed files of OpenSM to other users, which is not undone: "
             f"`ibkeys journal {record.id}` has their former modes, for chmod"
         )
-    if former.files and former.memory is None:
+    if former.files and former.plan_record is None:
         commands = next_commands(record.command, record.id, None)
         back = f"`{commands.roll_back}` rolls the last one back" if commands.roll_back else ""
         again = f"`ibkeys {record.command}` changes it again"
@@ -119,7 +119,7 @@ def _refuse_key_files(record: OperationRecord, former: Former) -> None:
         )
 
 
-def _later(journal: Journal, record: OperationRecord, former: Former) -> list[int]:
+def _later_operations(journal: Journal, record: OperationRecord, former: FormerValues) -> list[int]:
     """Return the operations that wrote the same files after *record*, were not undone and did not undo it."""
     places = {image.key for image in former.files}
     return [
@@ -132,7 +132,7 @@ def _later(journal: Journal, record: OperationRecord, former: Former) -> list[in
     ]
 
 
-def _wrote_later(journal: Journal, record: OperationRecord, former: Former) -> int | None:
+def _last_writer_after(journal: Journal, record: OperationRecord, former: FormerValues) -> int | None:
     """Return the last operation in effect that wrote the same files, or the same table or enforcement bits of a port,
     after *record*; None if there is none. Undos themselves do not count."""
     for each in reversed(journal.list_operations()):

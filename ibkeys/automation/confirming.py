@@ -31,7 +31,7 @@ def confirm_operation(path: Path, operation: int | None, *, is_simulated: bool =
     Neither fabric nor key store is needed. Raises the errors of `confirmation.confirm`.
     """
     with Journal(path, create=False, upgrade=not holder_of(path)) as journal:
-        operation = operation or confirmation.waiting_for_confirmation(journal)
+        operation = operation or confirmation.find_unconfirmed(journal)
         is_fresh = confirmation.confirm(journal, operation, confirm_guards)
         command, kept = journal.find(operation).command, journal.options_of(operation)
     problems: list[str] = []

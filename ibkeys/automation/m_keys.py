@@ -13,7 +13,7 @@ from ibkeys.automation.result import ChangeResult, PortOutcome
 from ibkeys.change.method import MethodChoice
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
-from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
+from ibkeys.mkeys.confirming import Awaiting, rollback_arguments, start_guardian
 from ibkeys.mkeys.opensm import planned
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
@@ -190,6 +190,6 @@ def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
         for guid, why in lowering.unproven.items() if lowering is not None else ():
             asked.tell(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back")
 
-    command = asked.command_for_child(rolls_back(through.wait, through.standby_wait))
-    with asked.guarded(guardian_of(journal, command, seconds, is_alone=True)) as guardian:
+    command = asked.command_for_child(rollback_arguments(through.wait, through.standby_wait))
+    with asked.guarded(start_guardian(journal, command, seconds, closes_files=True)) as guardian:
         yield Awaiting(guardian, seconds, lambda: through, asked.waiting, asked.tell, lowered)

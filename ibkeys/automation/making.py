@@ -187,10 +187,10 @@ class Asked:
     def guarded(self, guardian: Guardian) -> Iterator[Guardian]:
         """Give *guardian* the M_Key for all ports, and end it on exit."""
         try:
-            guardian.keep_key(self.fabric.ring.for_all)
+            guardian.send_key(self.fabric.ring.for_all)
             yield guardian
         finally:
-            if guardian.leave():
+            if guardian.close():
                 self.tell("not rolled back yet: a background process tries again for about an hour")
 
     @property
@@ -262,7 +262,7 @@ def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Pr
     """
     given = asked.given
     while True:
-        with ChangeWriter(asked.fabric, command, given, asked.dry_run, goes_on=asked.goes_on) as writer:
+        with ChangeWriter(asked.fabric, command, given, asked.dry_run, continued=asked.goes_on) as writer:
             try:
                 change = prepare(writer)
             except Refused as refusal:

@@ -18,11 +18,11 @@ from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.open_operations import (
     OperationTarget,
     find_target,
+    find_to_resume,
+    find_to_undo,
+    is_finished_by_undo,
     refuse_earlier_run,
     refuse_undo,
-    resumes_back,
-    to_resume,
-    to_undo,
 )
 from ibkeys.errors import UsageError
 from ibkeys.fabric.live import LiveFabric
@@ -83,8 +83,8 @@ class Operation:
         Refused, and the errors of planning.
         """
         asked = Asked.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
-        target, run = self._find(asked, to_resume)
-        if resumes_back(target):
+        target, run = self._find(asked, find_to_resume)
+        if is_finished_by_undo(target):
             return _back(asked, target, run, allow_break)
         if target.kind == "keys":
             return resume_keys(_as_begun(asked, run), asked, first)
@@ -107,7 +107,7 @@ class Operation:
         may be without M_Key afterwards. Raises the errors of `resume`.
         """
         asked = Asked.of(fabric, how, allow_break=allow_break, at_once=at_once, leave_open=leave_open)
-        target, run = self._find(asked, to_undo)
+        target, run = self._find(asked, find_to_undo)
         refuse_undo(target)
         return _back(asked, target, run, allow_break, at_once, leave_open)
 

@@ -12,7 +12,7 @@ from ibkeys import files
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import CarrierChoice, carrier_for
-from ibkeys.apply.confirm import guardian_of, let_be_confirmed, rolls_back
+from ibkeys.apply.confirm import add_confirmation, rollback_arguments, start_guardian
 from ibkeys.apply.undo import plan_undo
 from ibkeys.automation.making import Asked, Prepared, make_change
 from ibkeys.automation.methods import carrier_via, wait_of
@@ -80,7 +80,7 @@ class _Partitions(Prepared):
             done=outcomes(done),
             failed=failed,
             left=left + outcomes(later, for_later),
-            gone_back=plan.gone_back and not plan.not_gone_back,
+            gone_back=plan.gone_back and not plan.is_rollback_refused,
             notes=tuple(plan.late_notes),
         )
 
@@ -130,7 +130,7 @@ def _change(command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks
         def prepare(writer: ChangeWriter) -> _Partitions:
             hooks = ApplyHooks(interrupts.check, asked.tell, asked.began)
             if seconds is not None:
-                let_be_confirmed(hooks, seconds, guardian, asked.waiting(interrupts), asked.tell)
+                add_confirmation(hooks, seconds, guardian, asked.waiting(interrupts), asked.tell)
             return _Partitions(plan(writer, hooks), asked, interrupts)
 
         return make_change(command, asked, prepare)
@@ -146,6 +146,6 @@ def _guard(asked: Asked, seconds: float) -> Iterator[Guardian | None]:
     if journal is None:
         yield None
         return
-    command = asked.command_for_child(rolls_back(wait_of(asked.via)))
-    with asked.guarded(guardian_of(journal, command, seconds, is_alone=True)) as guardian:
+    command = asked.command_for_child(rollback_arguments(wait_of(asked.via)))
+    with asked.guarded(start_guardian(journal, command, seconds, closes_files=True)) as guardian:
         yield guardian

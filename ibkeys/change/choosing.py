@@ -1,7 +1,7 @@
-"""Choosing the method of a change of many ports (`ibkeys.change.method`): the facts of fabric and hosts.
+"""Choosing the method of a change of many ports: gathers the facts of fabric and hosts for `ibkeys.change.method`.
 
-A method is chosen once, when a change is planned. If the facts lead to another method later, the change is refused
-(``stale``).
+A method is chosen once, when a change is planned. If the facts lead to another method when the change is made or
+resumed, it is refused (``stale``).
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.model import Topology
 
 KEPT_CHOICE: Final = "method_chosen"
-"""The name of the option in the journal that says that ibkeys chose the method of an operation, and no user typed it.
-"""
+"""The name of an option in the journal: true if ibkeys chose the method of the operation, else the user named it."""
 _SM_INFO: Final = Wanted(sm_info=True)
 
 
-def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> SubnetFacts:
-    """Return the facts that decide the method, from a sweep with SMInfo (*found*) and the hosts that were examined
-    (*looked*).
+def facts_of(topology: Topology, host_reports: Sequence[HostReport], own_guid: int) -> SubnetFacts:
+    """Return the facts that decide the method, from a sweep with SMInfo (*topology*) and the hosts that were examined
+    (*host_reports*).
 
     *own_guid*: the GUID of the port from which the sweep went out. SMs and OpenSM processes are matched by
     `ibkeys.managers.report.join_reports`.
     """
-    report = join_reports(managers_of(found), looked, [own_guid])
+    report = join_reports(managers_of(topology), host_reports, [own_guid])
     hosts: dict[int | None, list[str]] = {}
     for each in report.instances():
         hosts.setdefault(each.port_guid, []).append(each.host)
@@ -46,14 +45,14 @@ def facts_of(found: Topology, looked: Sequence[HostReport], own_guid: int) -> Su
         sms.append(SmFact(str(manager.port), manager.state, manager.port.is_sm, on))
     unreached = [f"host {host.name}: {host.error}" for host in report.hosts if host.error]
     return SubnetFacts(
-        tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached), len(found.troubles)
+        tuple(sms), tuple(each.name for each in report.instances()), tuple(unreached), len(topology.troubles)
     )
 
 
-def choose_from(found: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
-    """Choose a method after a sweep with SMInfo (*found*), and return the choice. *hosts* are examined now, this host
-    first. Raises nothing."""
-    return choose(facts_of(found, report_on_hosts(hosts, own_socket()), own_guid))
+def choose_from(topology: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
+    """Choose a method after a sweep with SMInfo (*topology*), and return the choice. *hosts* are examined now, this
+    host first. Raises nothing."""
+    return choose(facts_of(topology, report_on_hosts(hosts, own_socket()), own_guid))
 
 
 def choose_method(
@@ -67,32 +66,33 @@ def choose_method(
     has only one method.
 
     *wanted*: the attributes that the sweep reads; SMInfo must be among them. The change that follows uses the same
-    sweep. *prepare*: called before the sweep with the hosts that were reached. Raises the errors of *prepare* and of
-    `Fabric.sweep`.
+    sweep. *progress*: called by the sweep. *prepare*: called before the sweep with the hosts that were reached. Raises
+    the errors of *prepare* and of `Fabric.sweep`.
     """
     fabric = writer.fabric
     if fabric.is_simulated:
         return None
     with ExitStack() as stack:
-        reached, looked = list[ReachedHost](), list[HostReport]()
+        reached, host_reports = list[ReachedHost](), list[HostReport]()
         for host in hosts:
             try:
                 reached += reach(stack.enter_context, [host])
             except HostNotReached as error:
-                looked.append(report_not_reached(error))
+                host_reports.append(report_not_reached(error))
         prepare(reached)
-        found = writer.sweep_for_choice(wanted, progress)
-        looked += [report_on_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
-    return choose(facts_of(found, looked, fabric.own_guid))
+        topology = writer.sweep_for_choice(wanted, progress)
+        host_reports += [report_on_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
+    return choose(facts_of(topology, host_reports, fabric.own_guid))
 
 
-def verify_choice(writer: ChangeWriter, operation: int, found: Topology, hosts: Sequence[SmHost]) -> None:
-    """Check that the method "direct", which was chosen for *operation*, would be chosen now too. *found*: a sweep with
-    SMInfo. Does nothing if the user typed the method. Raises Refused (``stale``), StoreError."""
+def verify_choice(writer: ChangeWriter, operation: int, topology: Topology, hosts: Sequence[SmHost]) -> None:
+    """Check that the method "direct", which was chosen for *operation*, would be chosen now too. *topology*: the result
+    of a sweep with SMInfo. *hosts* are examined again. Does nothing if the user named the method. Raises Refused
+    (``stale``), StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         if not journal.options_of(operation).get(KEPT_CHOICE):
             return
-    choice = choose_from(found, hosts, writer.fabric.own_guid)
+    choice = choose_from(topology, hosts, writer.fabric.own_guid)
     if choice.method != "direct":
         raise stale_for_good(
             f"operation {operation} sends Sets because no subnet manager ran, and now one may: {choice.found}"
@@ -100,7 +100,8 @@ def verify_choice(writer: ChangeWriter, operation: int, found: Topology, hosts: 
 
 
 def refuse_other_choice(planned: MethodName | None, choice: MethodChoice) -> None:
-    """Raise Refused (``stale``) if the method that is chosen now is not the *planned* one."""
+    """Raise Refused (``stale``) if *choice* is another method than the *planned* one, and Refused (`METHOD`) if it is
+    none. *planned* None: the plan leaves the method open."""
     if planned not in (None, choice.require()):
         raise stale_for_good(
             f"the plan was made to be applied with the method {planned}, and now it would be: {choice.found}"

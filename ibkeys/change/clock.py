@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, TypeVar
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class ProgressTimeout:
 
     def pause(self, left: int) -> bool:
         """Sleep before the next check and return True; return False at once when the time is over. *left*: the amount
-        of work that is left; a smaller value than ever before is progress."""
+        of work that is left. Progress is a smaller value than in all earlier calls."""
         if self._least is None or left < self._least:
             self._least, self._last, self._pause = left, self._clock.now(), FIRST_PAUSE
         elif self._clock.now() - self._last >= self._seconds:
@@ -45,12 +45,12 @@ class ProgressTimeout:
 
 
 def look_until(
-    look: Callable[[], Found],
-    count_left: Callable[[Found], int],
+    look: Callable[[], Result],
+    count_left: Callable[[Result], int],
     clock: Clock,
     patience: float,
     check: Callable[[], object] = lambda: None,
-) -> Found:
+) -> Result:
     """Call *look* until *count_left* of its result is 0 or has not fallen for *patience* seconds; return the last
     result. *check* is called before each look; an error of *look* or *check* ends the loop."""
     waiting = ProgressTimeout(clock, patience)
@@ -63,13 +63,13 @@ def look_until(
 
 
 def look_while(
-    found: Found,
-    look: Callable[[], Found],
-    is_right: Callable[[Found], bool],
+    found: Result,
+    look: Callable[[], Result],
+    is_right: Callable[[Result], bool],
     clock: Clock,
     seconds: float,
     check: Callable[[], object] = lambda: None,
-) -> Found:
+) -> Result:
     """Call *look* until its result is not right, or has been right for *seconds*; return the last result. *found*: the
     result of a look just now. *check* is called before each look; an error of *look* or *check* ends the loop."""
     end = clock.now() + seconds

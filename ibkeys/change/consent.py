@@ -91,8 +91,8 @@ class Objection:
         also = (
             "; also triggered: " + ", ".join(f"{o.interlock} ({o.how_to_override})" for o in others) if others else ""
         )
-        way = f"; to do it anyway: {self.how_to_override}{also}"
-        text = PortText.joined(f"refused by interlock {self.interlock}: ", self.message, way)
+        how = f"; to do it anyway: {self.how_to_override}{also}"
+        text = PortText.joined(f"refused by interlock {self.interlock}: ", self.message, how)
         return Refused(text, self.interlock, self.details).explained(self.more)
 
 

@@ -21,7 +21,7 @@ from ibkeys.topology.nodes import Port
 def plan_clear(writer: ChangeWriter, ports: Sequence[PortHandle], clear: Sequence[Port] = ()) -> Plan:
     """Plan to write 0 to every counter that is not 0. *clear*: ports whose counters a sweep of this run found to be 0.
 
-    The local port and the SM's port come last, so that the tool can still back out while they work as before. Of
+    The local port and the SM's port are written last, so that the others can still be reached until then. Of
     several ports, those that cannot be read or hide their M_Key are left out and listed in ``Plan.troubles``. For a
     single port the error is raised: NoReply, MadStatusError, SendRefused, MKeyNeeded.
     """

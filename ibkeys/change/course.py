@@ -16,7 +16,7 @@ Planned = TypeVar("Planned")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended(Generic[Planned]):
+class EndedStep(Generic[Planned]):
     """A step of a course, and its result. ``is_proven``: the ports were read and have the values of the step;
     ``found``: the result of the last look, None if nothing was read; ``error``: the error that stopped it."""
 
@@ -28,14 +28,17 @@ class Ended(Generic[Planned]):
 
 @dataclass(frozen=True, slots=True)
 class Course(Generic[Planned]):
-    """The steps of a change. ``forth``: the steps of the change, of which none follows one that is not proven;
-    ``back``: the steps that are made after that one instead."""
+    """The steps of a change. ``forward_steps``: the steps of the change in order; after a step that is not proven no
+    further one is made. ``rollback_steps``: the steps that are made after such a step."""
 
-    forth: Sequence[Planned]
-    back: Sequence[Planned] = ()
+    forward_steps: Sequence[Planned]
+    rollback_steps: Sequence[Planned] = ()
 
-    def next(self, ended: Sequence[Ended[Planned]]) -> Planned | None:
-        """Return the step after those that have *ended*, in that order; None if there is no further one."""
+    def next(self, ended: Sequence[EndedStep[Planned]]) -> Planned | None:
+        """Return the next step; None if there is no further one. *ended*: the steps that were made, in order, with
+        their results."""
         proven = len([*takewhile(lambda each: each.is_proven, ended)])
-        steps = self.forth if proven == len(ended) else [*self.forth[: proven + 1], *self.back]
+        steps = (
+            self.forward_steps if proven == len(ended) else [*self.forward_steps[: proven + 1], *self.rollback_steps]
+        )
         return steps[len(ended)] if len(ended) < len(steps) else None

@@ -25,24 +25,26 @@ from ibkeys.mad.attributes import Attribute, PKeyTable, PortInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
 from ibkeys.port_text import PortText, at_port
 
-_MOST_TOLD: Final = 4
+_MOST_NAMED: Final = 4
 """Most entries that an error names; further ones are counted."""
 
 
-class _ReadBack(ABC):
-    """An edit that is proven by one Get of the attribute that it set. ``at_most``: see `Edit`; the default is once."""
+class _ReadBackEdit(ABC):
+    """An edit that is proven by one Get of the attribute that it set. ``max_sends``: see `Edit`; the default is
+    once."""
 
     name: ClassVar[str]
     attribute: ClassVar[type[Attribute]]
     is_alone: ClassVar[bool] = False
-    at_most: int = 1
+    max_sends: int = 1
     key_name: str | None = None
     modifier: int
     target: PortTarget
 
     @abstractmethod
-    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
-        """Return, in words, the values that are not stored as sent; empty when all are."""
+    def describe_wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+        """Return, in words, the values that are not stored as sent; "" if all are. The arguments are the attribute as
+        it was *before* the Set, as the Set *sent* it, and as it is *stored* now."""
 
     @abstractmethod
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
@@ -61,24 +63,25 @@ class _ReadBack(ABC):
             stored: bytes = yield client.request(Method.GET, self.attribute, self.modifier, route, node=node, m_key=key)
         except IbkeysError as error:
             return SetProof(error, is_silent=isinstance(error, NoReply))
-        wrong = self.wrong(each.before, each.after, stored)
+        wrong = self.describe_wrong(each.before, each.after, stored)
         if not wrong:
             return SetProof()
         untouched = self.changed_nothing(each.before, stored)
         if isinstance(answer, NoReply):
-            times = " each time" if self.at_most > 1 and untouched else ""
+            times = " each time" if self.max_sends > 1 and untouched else ""
             lost = PortText.joined(each.text, f" was lost{times}: {wrong} (", str(answer), ")")
             return SetProof(NotStored(lost), never_arrived=untouched)
         refused = answer or NotStored(PortText.joined(each.text, f" was accepted but not stored: {wrong}"))
         return SetProof(refused, changed_nothing=untouched)
 
 
-class PKeyBlockEdit(_ReadBack):
+class PKeyBlockEdit(_ReadBackEdit):
     """Entries of one P_KeyTable block.
 
-    *known*: the table as it is expected before the Set; *writes*: index → P_Key, `EMPTY` to clear; *empties*: index →
-    the value that an empty entry held before, if it was 0x8000 and not 0. *takes_over*: also overwrite an entry that
-    has neither the known nor the wanted value.
+    *known*: the table as it is expected before the Set, index → P_Key. *writes*: index → P_Key, `EMPTY` to clear the
+    entry; entries of other blocks are ignored. *empties*: index → value to write into a cleared entry in place of 0:
+    0x8000, if an earlier empty entry had that. *takes_over*: also overwrite an entry that has neither the known nor the
+    wanted value.
     """
 
     name = "P_KeyTable"
@@ -122,11 +125,11 @@ class PKeyBlockEdit(_ReadBack):
         """Return whether any entry changed."""
         return read != now
 
-    def kept(self, raw: bytes) -> bytes:
+    def without_secrets(self, raw: bytes) -> bytes:
         """Return *raw* as it is: a P_KeyTable holds no secret."""
         return raw
 
-    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+    def describe_wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
         """Return, in words, the entries within the table's capacity that are not stored as sent."""
         pairs = list(zip(P_KEY_BLOCK.unpack(sent), P_KEY_BLOCK.unpack(stored), strict=True))[: self.width]
         parts = [
@@ -134,8 +137,8 @@ class PKeyBlockEdit(_ReadBack):
             for offset, (want, have) in enumerate(pairs)
             if want != have
         ]
-        more = f"; and {len(parts) - _MOST_TOLD} more" if len(parts) > _MOST_TOLD else ""
-        return "; ".join(parts[:_MOST_TOLD]) + more
+        more = f"; and {len(parts) - _MOST_NAMED} more" if len(parts) > _MOST_NAMED else ""
+        return "; ".join(parts[:_MOST_NAMED]) + more
 
     def fallback(self, sent: bytes) -> bytes | None:
         """Return None: a refused table has no alternative form."""
@@ -146,11 +149,11 @@ def _key(value: int) -> PKey:
     return PKey(value) if value & PARTITION_MASK else EMPTY
 
 
-class PortInfoEdit(_ReadBack):
+class PortInfoEdit(_ReadBackEdit):
     """Fields of PortInfo that are set to *changes*; all other fields and the M_Key stay.
 
-    *shown*: PortInfo as it was when the change was worked out, None if nothing was shown. *takes_over*: fields other
-    than *changes* may have changed since *shown*.
+    *shown*: the PortInfo for which the change was planned; None: the present PortInfo is not compared with it.
+    *takes_over*: fields other than *changes* may have changed since then.
     """
 
     name = "PortInfo"
@@ -168,8 +171,8 @@ class PortInfoEdit(_ReadBack):
         already.
 
         The Set writes back the M_Key that the port has now, which may differ from its M_Key at the time of planning. An
-        external port of a switch has no M_Key: its own zero is written back. Raises Refused (``stale``) and the errors
-        of `key_for_set` (MKeyNeeded).
+        external port of a switch has no M_Key: its own zero is written back. The target gets the M_Key for the Set, and
+        an end port also the PortInfo *now*. Raises Refused (``stale``) and the errors of `key_for_set` (MKeyNeeded).
         """
         info = PortInfo(now)
         changed = ""
@@ -191,11 +194,11 @@ class PortInfoEdit(_ReadBack):
         """Return whether fields other than states, speeds and counters changed."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
-    def kept(self, raw: bytes) -> bytes:
+    def without_secrets(self, raw: bytes) -> bytes:
         """Return PortInfo without its M_Key."""
         return without_key(PortInfo(raw))
 
-    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+    def describe_wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
         """Return, in words, the fields that are not stored as wanted."""
         return wrong_fields(PortInfo(stored), self.changes)
 
@@ -210,7 +213,7 @@ class PortInfoEdit(_ReadBack):
 class CountersEdit(PortInfoEdit):
     """Violation counters that are set to 0."""
 
-    def wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
+    def describe_wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:
         """Return, in words, the counters that were not cleared. A violation may be counted between the Set and the
         read, so a smaller number proves the Set as well as 0 does."""
         was, now = PortInfo(before), PortInfo(stored)

@@ -21,7 +21,7 @@ def plan_enforce(writer: ChangeWriter, port: PortHandle, inbound: bool | None, o
 
     Inbound are packets that the attached node sends into the switch, outbound those that it is about to receive.
     SwitchInfo says whether a switch can enforce; no field says so for a router, so a router port is changed only if it
-    enforces already. Raises UsageError for all other ports.
+    enforces already. Raises UsageError for all other ports, MKeyNeeded, and the errors of the reads.
     """
     is_router = port.port.node.type == NodeType.ROUTER
     if not (port.port.is_external or is_router):

@@ -1,4 +1,5 @@
-"""The lock on the host of an OpenSM, so that of two administrators with two key stores only one makes a change there.
+"""The lock on the host of an OpenSM: of two administrators with two key stores, only one makes a change there at a
+time.
 
 It is a file beside the options file of each OpenSM that takes part, so after a failover it is on both hosts. If no file
 can be made there, the lock is beside the policy file. If none can be made at all, no file can be replaced either.
@@ -50,7 +51,8 @@ def take_host_locks(writer: ChangeWriter, opensms: Iterable[Running], clock: Clo
 
 def remove_left_locks(journal: Journal, command: str, hosts: Iterable[SmHost]) -> list[str]:
     """Remove the locks that killed commands with this *journal* left beside the OpenSMs of this host and of *hosts*.
-    *command*: the command that ends an operation now. A lock stays while an operation that began under it is open.
+    *command*: the present command, which ends an operation. A lock stays while an operation that began under it is
+    open.
 
     Return, in words, each host where the lock could not be removed or looked for. Raises StoreError.
     """

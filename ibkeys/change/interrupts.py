@@ -23,8 +23,8 @@ class ExplainedInterrupt(KeyboardInterrupt):
 
     @classmethod
     def of(cls, interrupt: KeyboardInterrupt, when: str, left: str) -> Self:
-        """Return *interrupt* with the state of the change. *when*: the work that was interrupted, used if *interrupt*
-        has no text."""
+        """Return *interrupt* with *left*, the state of the change. *when*: the work that was interrupted; used if
+        *interrupt* has no text."""
         return cls(f"{interrupt}" or when, left)
 
 
@@ -37,15 +37,15 @@ class Interrupts:
 
     def __init__(self, survive_hangup: bool = False) -> None:
         self._survive_hangup = survive_hangup
-        self._came: signal.Signals | None = None
+        self._signal: signal.Signals | None = None
         self._had_sigint = False
-        self._before: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
+        self._former_handlers: dict[signal.Signals, Callable[[int, FrameType | None], Any] | int | None] = {}
 
     def check(self) -> None:
         """Raise KeyboardInterrupt if a signal has asked to stop since the last call."""
-        came, self._came = self._came, None
-        if came is not None:
-            raise KeyboardInterrupt(f"by {came.name}")
+        stopping_signal, self._signal = self._signal, None
+        if stopping_signal is not None:
+            raise KeyboardInterrupt(f"by {stopping_signal.name}")
 
     def forget(self) -> None:
         """Treat the next SIGINT as a first one again, because another piece of work begins."""
@@ -55,17 +55,17 @@ class Interrupts:
         if self._had_sigint and number == signal.SIGINT:
             raise KeyboardInterrupt("by a second SIGINT")
         self._had_sigint = self._had_sigint or number == signal.SIGINT
-        self._came = signal.Signals(number)
+        self._signal = signal.Signals(number)
 
     def __enter__(self) -> Self:
         if threading.current_thread() is threading.main_thread():
             for each in {*_STOPPING, *(_OF_TERMINAL if self._survive_hangup else ())}:
                 if signal.getsignal(each) == signal.SIG_IGN:
-                    continue  # nohup, or a shell that runs this in the background
-                passed_over = each in _OF_TERMINAL and self._survive_hangup
-                self._before[each] = signal.signal(each, signal.SIG_IGN if passed_over else self._remember)
+                    continue  # as under nohup, or in the background of a shell
+                is_ignored = each in _OF_TERMINAL and self._survive_hangup
+                self._former_handlers[each] = signal.signal(each, signal.SIG_IGN if is_ignored else self._remember)
         return self
 
     def __exit__(self, *_: object) -> None:
-        for each, handler in self._before.items():
+        for each, handler in self._former_handlers.items():
             signal.signal(each, handler)

@@ -77,21 +77,21 @@ class SubnetFacts:
 @dataclass(frozen=True, slots=True)
 class MethodState:
     """A row of `STATES`. ``words``: the state, as in ibkeys-apply(1); ``method``: None if a change is refused;
-    ``holds``: returns whether the facts fit the row; ``found``: returns the facts in words; ``advice``: returns advice
-    for the user."""
+    ``fits``: returns whether the facts fit the row; ``describe``: returns the facts in words; ``advice``: returns
+    advice for the user."""
 
     words: str
     method: MethodName | None
-    holds: Callable[[SubnetFacts], bool]
-    found: Callable[[SubnetFacts], str]
+    fits: Callable[[SubnetFacts], bool]
+    describe: Callable[[SubnetFacts], str]
     advice: Callable[[], str] = lambda: ""
 
 
-def _wait() -> str:
+def _advise_waiting() -> str:
     return given("type the command again", "try again") + " when one SM is master (`ibkeys sm-show`)"
 
 
-def _beside() -> str:
+def _advise_direct() -> str:
     return f"{given('`--via direct`', 'via=Direct()')} sends Sets all the same, as far as the interlocks let it"
 
 
@@ -103,7 +103,7 @@ STATES: Final = (
         lambda facts: f"not every host with an OpenSM could be examined: {named(facts.unreached)}",
         lambda: (
             f"make it reachable, or {given('type `--via opensm`', 'give via=ThroughOpenSM()')} and leave that host "
-            f"out; {_beside()}"
+            f"out; {_advise_direct()}"
         ),
     ),
     MethodState(
@@ -111,21 +111,21 @@ STATES: Final = (
         None,
         lambda facts: len(facts.masters) > 1,
         lambda facts: f"more than one SM is master: {_named(facts.masters)}",
-        lambda: f"{_wait()}; {_beside()}",
+        lambda: f"{_advise_waiting()}; {_advise_direct()}",
     ),
     MethodState(
         "an SM is discovering: it starts, or a failover is under way",
         None,
         lambda facts: bool(facts.in_state(_DISCOVERING)),
         lambda facts: f"an SM has just started, or takes over: {_named(facts.in_state(_DISCOVERING))}",
-        lambda: f"{_wait()}; {_beside()}",
+        lambda: f"{_advise_waiting()}; {_advise_direct()}",
     ),
     MethodState(
         "one master, and its OpenSM is found on several hosts",
         None,
         lambda facts: any(len(each.hosts) > 1 for each in facts.masters),
         lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].place}",
-        lambda: f"where these are one host, name it once, and this host not at all; {_beside()}",
+        lambda: f"where these are one host, name it once, and this host not at all; {_advise_direct()}",
     ),
     MethodState(
         "one master, an OpenSM on this host or on one that was named",
@@ -146,7 +146,7 @@ STATES: Final = (
                 "type `--via opensm --sm-host HOST` where OpenSM on HOST is that master, or `--via ufm:URL`",
                 "give via=ThroughOpenSM([HOST]) where OpenSM on HOST is that master, or via=ThroughUFM(URL)",
             )
-            + f" where UFM runs it (partitions only); {_beside()}"
+            + f" where UFM runs it (partitions only); {_advise_direct()}"
         ),
     ),
     MethodState(
@@ -154,21 +154,21 @@ STATES: Final = (
         None,
         lambda facts: bool(facts.in_state(_STANDBY)),
         lambda facts: f"no SM is master, and a standby may take over: {_named(facts.in_state(_STANDBY))}",
-        lambda: f"{_wait()}; {_beside()}",
+        lambda: f"{_advise_waiting()}; {_advise_direct()}",
     ),
     MethodState(
         "no master, and another SM, or one that does not answer",
         None,
         lambda facts: bool(facts.shown),
         lambda facts: f"no SM answers as master, and one may run: {_named(facts.shown)}",
-        lambda: f"{_wait()}, or stop that SM; {_beside()}",
+        lambda: f"{_advise_waiting()}, or stop that SM; {_advise_direct()}",
     ),
     MethodState(
         "no SM on the fabric, and an OpenSM runs on a host",
         None,
         lambda facts: bool(facts.opensms),
         lambda facts: f"no port shows an SM, and an OpenSM runs: {named(facts.opensms)}",
-        lambda: f"{_wait()}, or stop that OpenSM; {_beside()}",
+        lambda: f"{_advise_waiting()}, or stop that OpenSM; {_advise_direct()}",
     ),
     MethodState(
         "no SM", "direct", lambda facts: True, lambda facts: f"direct (no subnet manager was found{_unread(facts)})"
@@ -187,8 +187,8 @@ def _named(sms: Sequence[SmFact]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """The method that was chosen, or None. ``found``: the method, or the reason against each, in words; ``advice``: the
-    options to type if none was chosen."""
+    """The method that was chosen, or None. ``found``: the method and its reason, or the reason why none is chosen, in
+    words; ``advice``: the options to type if none was chosen."""
 
     method: MethodName | None
     found: str
@@ -203,8 +203,8 @@ class MethodChoice:
             raise Refused(f"no method is chosen for this change: {self.found}", METHOD).unchanged(self.advice)
         return self.method
 
-    def refuse_untyped(self) -> Refused:
-        """Return the refusal for a command that could not ask whether this method is meant."""
+    def untyped_refusal(self) -> Refused:
+        """Return the refusal for a command that cannot ask the user whether to use this method."""
         text = (
             "where no question can be asked the method has to be typed, or fixed as via in the site file: now it "
             f"would be {given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.found}"
@@ -212,13 +212,13 @@ class MethodChoice:
         return Refused(text, METHOD).unchanged()
 
 
-def fixed(by_site: str) -> MethodChoice | None:
-    """Return the choice that a site file fixes; None if it fixes UFM."""
-    method = next((each for each in get_args(MethodName) if each == by_site), None)
-    return None if method is None else MethodChoice(method, f"{by_site} (site file)")
+def fixed_by_site(via: str) -> MethodChoice | None:
+    """Return the choice that a site file fixes; None if it fixes UFM. *via*: the value of ``via`` in the site file."""
+    method = next((each for each in get_args(MethodName) if each == via), None)
+    return None if method is None else MethodChoice(method, f"{via} (site file)")
 
 
 def choose(facts: SubnetFacts) -> MethodChoice:
     """Return the choice of the method by `STATES`."""
-    state = next(each for each in STATES if each.holds(facts))
-    return MethodChoice(state.method, state.found(facts), state.advice())
+    state = next(each for each in STATES if each.fits(facts))
+    return MethodChoice(state.method, state.describe(facts), state.advice())

@@ -12,11 +12,11 @@ from ibkeys.store.journal import OperationRecord, Rollback
 _RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
 CLOSE: Final = "ibkeys resume --overtaken"
-KEEPS_IT: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
+ADVICE_TO_KEEP: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
 """Advice when an apply did not end, and another program or administrator has changed a value that it set."""
-IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the record of the operation"
+ADVICE_IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the record of the operation"
 """Advice when only absent ports are left of an apply, or of an undo of an apply."""
-_IF_NO_WAY: Final = "if others have changed what it set or its ports are gone"
+_IF_NEITHER_WORKS: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "pkey-set": ("ibkeys pkey-set", _UNDO),
     "pkey-add": ("ibkeys pkey-add", _UNDO),
@@ -38,7 +38,7 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
 }
 """Command of an operation → the command that finishes it, and the command that rolls it back. ``mkey-list`` was the
 name of ``keystore list`` in an earlier version of ibkeys."""
-THROUGH_OPENSM: Final = ("smkey-rotate", "harden", "harden --abort")
+OPENSM_COMMANDS: Final = ("smkey-rotate", "harden", "harden --abort")
 """Further commands whose operations `ibkeys resume` finishes, besides those of a plan and of M_Keys. ``harden --abort``
 was a command of an earlier version of ibkeys; it is an undo now."""
 
@@ -60,7 +60,7 @@ class NextCommands:
     close: str | None = None
 
     def __str__(self) -> str:
-        close = f"`{self.close}` only ends its record, {_IF_NO_WAY}" if self.close else ""
+        close = f"`{self.close}` only ends its record, {_IF_NEITHER_WORKS}" if self.close else ""
         return ", ".join(filter(None, (self.in_short, close)))
 
     @property
@@ -78,11 +78,11 @@ def next_commands(command: str, operation: int, undoes: int | None) -> NextComma
     return NextCommands(finish and finish.format(id=operation), roll_back and roll_back.format(id=operation))
 
 
-def going_on(record: OperationRecord) -> NextCommands:
+def commands_of_open(record: OperationRecord) -> NextCommands:
     """Return the commands that go on with an open operation of the journal. An operation that is being undone is only
     finished by its undo. An undo of M_Keys or of part_enforce cannot be undone."""
     commands = next_commands(record.command, record.id, record.undoes)
-    if record.undoes is not None and (record.is_of_keys or record.began in THROUGH_OPENSM):
+    if record.undoes is not None and (record.is_of_keys or record.began in OPENSM_COMMANDS):
         commands = replace(commands, roll_back=None)
     return replace(commands, finish=None) if record.is_half_undone else commands
 
@@ -90,13 +90,13 @@ def going_on(record: OperationRecord) -> NextCommands:
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
     """Return the commands that go on with an operation of the journal; None if it has ended, awaits no confirmation,
     and is not to be rolled back."""
-    commands = going_on(record)
+    commands = commands_of_open(record)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)
     if record.state == "failed" or record.is_unfinished:
-        # The record of an undo that did not end is ended with that of what it undoes.
+        # The record of an undo that did not end is ended together with that of the operation that it undoes.
         is_named = record.undoes is None or (record.being_undone and record.state == "done")
-        is_known = record.is_of_plan or record.is_of_keys or record.began in THROUGH_OPENSM
+        is_known = record.is_of_plan or record.is_of_keys or record.began in OPENSM_COMMANDS
         can_close = record.is_unfinished and is_known and is_named
         return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None

@@ -1,5 +1,5 @@
-"""Finding the operation of the journal that a command goes on with: the named one, or the only one that may be
-meant."""
+"""Finding the operation of the journal that a command continues: the one that the user names, or the only one that is
+open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.next_commands import CLOSE, THROUGH_OPENSM, going_on, next_commands_of
+from ibkeys.change.next_commands import CLOSE, OPENSM_COMMANDS, commands_of_open, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import KEY_COMMANDS
@@ -30,8 +30,9 @@ _IF_JOURNAL_IS_LOST: Final = (
 
 @dataclass(frozen=True, slots=True)
 class OperationTarget:
-    """An operation that a command goes on with. ``goes_back``: it is to be undone, or its undo is to be finished.
-    ``is_last_run``: for M_Keys, whether it is the last run on its subnet; only that run can be resumed or undone."""
+    """An operation that a command continues. ``goes_back``: it is to be undone, or its undo is to be finished.
+    ``is_last_run``: False for a run of M_Keys that is not the last one on its subnet, so that it can be neither resumed
+    nor undone."""
 
     record: OperationRecord
     goes_back: bool
@@ -44,16 +45,16 @@ class OperationTarget:
         return self.record.id
 
 
-def to_resume(journal: Journal, operation: int | None) -> OperationTarget:
+def find_to_resume(journal: Journal, operation: int | None) -> OperationTarget:
     """Return the operation that `ibkeys resume` finishes: *operation*, or, for None, the only open one. For an undo
     that was cut off, that is the operation that is undone.
 
     Raises StoreError for an unknown *operation* and if none is open; UsageError if several are open and none is named.
     """
-    known = _Known(journal)
+    operations = _Operations(journal)
     if operation is not None:
-        return known.going_on(known.named(operation))
-    found = known.left()
+        return operations.as_resumed(operations.find(operation))
+    found = operations.list_unfinished()
     if not found:
         raise StoreError(
             f"no operation is open in {journal.in_words}: see `ibkeys journal`, or make a new plan (`ibkeys plan`)"
@@ -62,13 +63,13 @@ def to_resume(journal: Journal, operation: int | None) -> OperationTarget:
     return _only(can_go_on or found)
 
 
-def to_end(journal: Journal, operation: int | None) -> OperationTarget:
-    """Return the operation whose record `ibkeys resume --overtaken` ends. Unlike `to_resume`, it may also be an
-    operation that awaits its confirmation or its rollback. Raises as `to_resume`."""
-    known = _Known(journal)
+def find_to_end(journal: Journal, operation: int | None) -> OperationTarget:
+    """Return the operation whose record `ibkeys resume --overtaken` ends. Unlike `find_to_resume`, it may also be an
+    operation that awaits its confirmation or its rollback. Raises as `find_to_resume`."""
+    operations = _Operations(journal)
     if operation is not None:
-        return known.going_on(known.named(operation))
-    found = list(dict.fromkeys([*known.left(), *known.waiting()]))
+        return operations.as_resumed(operations.find(operation))
+    found = list(dict.fromkeys([*operations.list_unfinished(), *operations.list_awaiting()]))
     if not found:
         raise StoreError(
             f"no operation is open in {journal.in_words}, so there is no record to end: see `ibkeys journal`"
@@ -76,19 +77,21 @@ def to_end(journal: Journal, operation: int | None) -> OperationTarget:
     return _only(found)
 
 
-def to_undo(journal: Journal, operation: int | None) -> OperationTarget:
+def find_to_undo(journal: Journal, operation: int | None) -> OperationTarget:
     """Return the operation that `ibkeys undo` restores: *operation*, or, for None, the only one that is open or awaits
     its confirmation. An operation that has ended has to be named.
 
     Raises StoreError for an unknown *operation* and if there is nothing to undo; UsageError if an operation has to be
     named.
     """
-    known = _Known(journal)
+    operations = _Operations(journal)
     if operation is not None:
-        return known.back(known.named(operation))
-    found = list(dict.fromkeys([*known.left(True), *known.waiting()]))
-    ended = [each for each in known.records.values() if each.state != "undone" and each.undoes is None]
-    can_go_back = (each for each in reversed(ended) if going_on(each).roll_back and known.back(each).is_last_run)
+        return operations.as_undone(operations.find(operation))
+    found = list(dict.fromkeys([*operations.list_unfinished(True), *operations.list_awaiting()]))
+    ended = [each for each in operations.records.values() if each.state != "undone" and each.undoes is None]
+    can_go_back = (
+        each for each in reversed(ended) if commands_of_open(each).roll_back and operations.as_undone(each).is_last_run
+    )
     if not found and (newest := next(can_go_back, None)) is not None:
         raise UsageError(
             f"no operation is open, and one that has ended has to be named: the last one is operation {newest.id} "
@@ -107,38 +110,39 @@ def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     off, the operation that is undone. Operations of the same kind as *command* are left out: the command names them
     itself when it knows the subnet. Those of part_enforce are never left out: `harden` may find nothing to change, and
     would not name them."""
-    known, kind = _Known(journal), "partitions" if command == "apply" else _kind_of(command)
-    found = {each.id: each for each in [*known.left(), *known.waiting()]}
+    operations, kind = _Operations(journal), "partitions" if command == "apply" else _kind_of(command)
+    found = {each.id: each for each in [*operations.list_unfinished(), *operations.list_awaiting()]}
     all_kinds = kind in ("other", "enforcement")
     return [found[number].record for number in sorted(found) if all_kinds or found[number].kind != kind]
 
 
-def notes_on_open(journal: Journal, command: str, goes_on: int | None = None) -> list[str]:
-    """Return a note on each open operation except *goes_on*, with which *command* goes on. For a new *command* (None),
-    operations of the same kind are left out, see `open_beside`."""
+def notes_on_open(journal: Journal, command: str, continued: int | None = None) -> list[str]:
+    """Return a note on each open operation. *continued*: the operation that *command* continues, which is left out.
+    None: *command* begins a new operation, and open operations of the same kind are left out, as in `open_beside`."""
     return [
         f"operation {each.id} ({each.command}) is open: {commands.in_short}"
-        for each in open_beside(journal, command if goes_on is None else "")
-        if each.id != goes_on and (commands := next_commands_of(each)) is not None
+        for each in open_beside(journal, command if continued is None else "")
+        if each.id != continued and (commands := next_commands_of(each)) is not None
     ]
 
 
 def find_target(
     stores: StorePaths,
     operation: int | None,
-    meant: Callable[[Journal, int | None], OperationTarget],
+    find: Callable[[Journal, int | None], OperationTarget],
     dry_run: bool = False,
 ) -> tuple[OperationTarget, MKeyRun | None]:
-    """Return the operation that *meant* (`to_resume`, `to_end` or `to_undo`) finds, and its run of M_Keys or None.
-    *operation*: its number, None for the only one that may be meant. *dry_run*: nothing is written. Raises StoreError
-    and UsageError."""
+    """Return the operation that *find* (`find_to_resume`, `find_to_end` or `find_to_undo`) finds, and its run of M_Keys
+    or None. *operation*: its number, None for the only one that is open. *dry_run*: nothing is written. Raises
+    StoreError; UsageError as *find*, and if a dry run would have to move a run of M_Keys of an earlier version of
+    ibkeys to the journal."""
     move_run_between(stores.keystore, stores.journal, dry_run)
     with Journal.read(stores.journal) as journal:
-        target = meant(journal, operation)
+        target = find(journal, operation)
         return target, Runs(journal).find(target.record.undoes or target.id)
 
 
-def resumes_back(target: OperationTarget) -> bool:
+def is_finished_by_undo(target: OperationTarget) -> bool:
     """Return whether an operation is finished by rolling it back. Raises StoreError for an operation that is not open,
     UsageError for one that another command finishes, and as `refuse_earlier_run`."""
     record = target.record
@@ -155,11 +159,11 @@ def resumes_back(target: OperationTarget) -> bool:
 def not_resumed(record: OperationRecord) -> UsageError:
     """Return the error for an operation that `ibkeys resume` does not finish."""
     commands = next_commands_of(record)
-    way_on = "has ended"
+    text = "has ended"
     if commands is not None:
         again = "finished by typing its command again, with the same arguments"
-        way_on = f"is {again if commands.finish else 'not resumed'}: {commands}"
-    return UsageError(f"operation {record.id} ({record.command}) {way_on}")
+        text = f"is {again if commands.finish else 'not resumed'}: {commands}"
+    return UsageError(f"operation {record.id} ({record.command}) {text}")
 
 
 def refuse_undo(target: OperationTarget) -> None:
@@ -189,7 +193,7 @@ def refuse_earlier_run(target: OperationTarget) -> None:
 
 def not_open(record: OperationRecord) -> StoreError:
     """Return the error for an operation that `ibkeys resume` would finish, and that is not open."""
-    back = going_on(record).roll_back
+    back = commands_of_open(record).roll_back
     ended = "it was undone" if record.state == "undone" else f"`{back}` rolls it back" if back else "it has ended"
     return StoreError(f"operation {record.id} ({record.command}) is not open: {next_commands_of(record) or ended}")
 
@@ -203,7 +207,7 @@ def already_undone(record: OperationRecord) -> StoreError:
     return StoreError(f"operation {record.id} ({record.command}) has already been undone{how}")
 
 
-class _Known:
+class _Operations:
     """The operations of a journal."""
 
     def __init__(self, journal: Journal) -> None:
@@ -211,7 +215,7 @@ class _Known:
         self._runs = Runs(journal)
         self._journal = journal.in_words
 
-    def named(self, operation: int) -> OperationRecord:
+    def find(self, operation: int) -> OperationRecord:
         """Return the record of *operation*. Raises StoreError if the journal has none."""
         if operation not in self.records:
             none = "" if self.records else ", nor any other"
@@ -221,32 +225,34 @@ class _Known:
             )
         return self.records[operation]
 
-    def left(self, goes_back: bool = False) -> list[OperationTarget]:
+    def list_unfinished(self, goes_back: bool = False) -> list[OperationTarget]:
         """Return the operations that are unfinished: cut off, held, or waiting for ports; also the last run of M_Keys
         on a subnet if it had failures. *goes_back*: return them as operations to be undone."""
         found = [
-            self.going_on(each)
+            self.as_resumed(each)
             for each in self.records.values()
             if each.is_unfinished
             or (each.state == "failed" and each.is_of_keys and self._runs.is_last(each.id))
-            or (each.state == "failed" and each.began in THROUGH_OPENSM)  # of an earlier version of ibkeys
+            or (each.state == "failed" and each.began in OPENSM_COMMANDS)  # of an earlier version of ibkeys
         ]
-        return list(dict.fromkeys(self.back(each.record) if goes_back else each for each in found))
+        return list(dict.fromkeys(self.as_undone(each.record) if goes_back else each for each in found))
 
-    def waiting(self) -> list[OperationTarget]:
+    def list_awaiting(self) -> list[OperationTarget]:
         """Return the operations that await their confirmation, and those that are being rolled back without it."""
-        return [self.back(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back]
+        return [
+            self.as_undone(each) for each in self.records.values() if each.awaits_confirmation or each.is_going_back
+        ]
 
-    def going_on(self, record: OperationRecord) -> OperationTarget:
+    def as_resumed(self, record: OperationRecord) -> OperationTarget:
         """Return the operation to resume for *record*: itself, or, if it or its undo was cut off in the undo, the
         operation to be undone."""
         if record.is_half_undone:
-            return self.back(record)
+            return self.as_undone(record)
         if record.undoes is not None and record.state in ("open", "failed"):
-            return self.going_on(self.records[record.undoes])
+            return self.as_resumed(self.records[record.undoes])
         return OperationTarget(record, False, _kind(record), self._is_last_run(record))
 
-    def back(self, record: OperationRecord) -> OperationTarget:
+    def as_undone(self, record: OperationRecord) -> OperationTarget:
         """Return the operation as one to be undone."""
         return OperationTarget(record, True, _kind(record), self._is_last_run(record))
 

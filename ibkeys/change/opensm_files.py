@@ -21,33 +21,33 @@ from ibkeys.managers.subnet_managers import Manager
 from ibkeys.store.journal import FileEntry, RunningOperation
 
 NewFiles = Sequence[tuple[OpensmFile, bytes | None]]
-"""The files in the order in which they are replaced, each with its new bytes; None: the file is removed."""
+"""The files in the order in which they are replaced, each with its new bytes; None removes the file."""
 
 
 @dataclass(slots=True)
 class OpensmFiles:
     """The OpenSMs of one change. ``manager``: the SM that has to stay the one master, None if there may be several;
-    ``master``: its OpenSM; ``told``: the OpenSMs that are signalled, the master last; ``files``: the files that they
-    read, the master's last; ``verify_options``: raises if an options file is not as ibkeys left it; ``asked_to_stop``:
-    raises if the user asked to stop; ``advice``: advice to the user if the master has died; ``prepare``: called before
-    the first file is written.
+    ``master``: its OpenSM; ``to_signal``: the OpenSMs that are signalled, the master last; ``files``: the files that
+    they read, the master's last; ``verify_options``: raises if an options file is not as ibkeys left it;
+    ``check_stop``: raises if the user asked to stop; ``advice``: advice to the user if the master has died;
+    ``prepare``: called before the first file is written.
     """
 
-    tells_again: ClassVar[bool] = True
+    may_signal_again: ClassVar[bool] = True
 
     writer: ChangeWriter
     manager: Manager | None
     master: Running
-    told: list[Running]
+    to_signal: list[Running]
     files: list[OpensmFile]
     verify_options: Callable[[], None]
-    asked_to_stop: Callable[[], None]
+    check_stop: Callable[[], None]
     advice: str = ""
     prepare: Callable[[], None] = lambda: None
 
     def check(self) -> None:
         """Raise if the user asked to stop, or if the master's process has ended and so cannot make progress."""
-        self.asked_to_stop()
+        self.check_stop()
         self.verify_process()
 
     def verify_process(self) -> None:
@@ -60,7 +60,7 @@ class OpensmFiles:
 
         Raises Refused (``stale``), FileChanged, HostNotReached.
         """
-        for each in self.told:
+        for each in self.to_signal:
             if each is not self.master:
                 each.verify_process()
         self.verify_process()
@@ -79,25 +79,25 @@ class OpensmFiles:
         for file, new in contents:
             former = file.seen.data
             try:
-                entry = file.put(operation, new, self.kept_of(file))
+                entry = file.put(operation, new, self.journal_contents_of(file))
             except NotSeenByOpensm:
                 for each, before, noted in reversed(written):
-                    each.restore(operation, before, noted, self.kept_of(each))
+                    each.restore(operation, before, noted, self.journal_contents_of(each))
                 raise
             if entry is not None:
                 written.append((file, former, entry))
         return [entry for _, _, entry in written]
 
-    def kept_of(self, file: OpensmFile) -> FileConversions:
+    def journal_contents_of(self, file: OpensmFile) -> FileConversions:
         """Return how the journal keeps the contents of a file: with references to the key store in place of keys."""
         return key_references(self.writer.keystore) if file.holds_keys else WITHOUT_KEYS
 
-    def tell(self) -> None:
+    def signal_sm(self) -> None:
         """Send SIGHUP to the processes that were examined, the master last, after a check that their files are as
         ibkeys left them. Raises as `verify`, and HostRefused."""
         self.verify()
         self.verify_files("OpenSM was not signalled to read it")
-        for opensm in self.told:
+        for opensm in self.to_signal:
             opensm.machine.signal(opensm.instance.process)
 
     def verify_files(self, otherwise: str) -> None:

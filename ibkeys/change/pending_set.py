@@ -15,9 +15,10 @@ from ibkeys.store.journal import JournalEntry
 
 @dataclass(frozen=True, slots=True)
 class SetProof:
-    """The result of reading an attribute after its Set. ``error``: the difference from the bytes that were sent, None
-    if there is none. ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read proved that the Set was
-    lost, so it may be sent again. ``is_silent``: the port did not answer, so the result is unknown.
+    """The result of reading an attribute after its Set. ``error``: the difference from the bytes that were sent, or the
+    error of the Get; None if the Set is proven. ``changed_nothing``: the Set changed nothing. ``never_arrived``: a read
+    proved that the Set was lost, so it may be sent again. ``is_silent``: the port did not answer, so the result is
+    unknown.
     """
 
     error: IbkeysError | None = None
@@ -30,16 +31,16 @@ class Edit(Protocol):
     """The interface by which the engine uses an edit, in terms of the attribute's 64 bytes.
 
     ``name``: the name of the ``attribute`` in journal and errors. ``is_alone``: it is the only Set of its port, so it
-    waits for no other, and is sent although its node did not answer another SMP. ``at_most``: how often the Set may be
-    sent: 1, or ``Timing.retries`` + 1 in apply, undo and a rollout of M_Keys. It is sent again only after a proof that
-    it never arrived. ``target``: the port that it changes. ``key_name``: the name of the key store's row whose key it
-    sets.
+    waits for no other, and is sent although its node did not answer another SMP. ``max_sends``: how often the Set may
+    be sent: 1, or ``Timing.retries`` + 1 in apply, undo and a rollout of M_Keys. It is sent again only after a proof
+    that it never arrived. ``target``: the port that it changes. ``key_name``: the name of the key store's row whose key
+    it sets.
     """
 
     name: ClassVar[str]
     attribute: ClassVar[type[Attribute]]
     is_alone: ClassVar[bool]
-    at_most: int
+    max_sends: int
     target: PortTarget
     key_name: str | None
 
@@ -57,7 +58,7 @@ class Edit(Protocol):
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
         """Return whether the attribute changed between two reads, apart from fields that change by themselves."""
 
-    def kept(self, raw: bytes) -> bytes:
+    def without_secrets(self, raw: bytes) -> bytes:
         """Return *raw* as the journal may keep it, without secrets."""
 
     def fallback(self, sent: bytes) -> bytes | None:
@@ -65,8 +66,8 @@ class Edit(Protocol):
         alternative."""
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: read the attribute after the Set; return the `SetProof`. ``each.set_error``: the error that answered
-        the Set."""
+        """Task: read the attribute after the Set, and return the `SetProof`. *each*: the Set, with the error that
+        answered it in ``set_error``."""
 
 
 @dataclass(slots=True, eq=False, repr=False)  # PortInfo has its M_Key in it
@@ -77,8 +78,8 @@ class PendingSet:
     seconds. ``entries``: its records in the journal, of which the last one counts. ``sent``: how often the Set was
     sent. ``set_error``: the error that answered the Set, such as NoReply; None for success. ``error``: why the change
     is not made; None when it is proven, or was never begun. ``is_silent``: the port did not answer after its Set, so it
-    is unknown whether the change is made. ``has_failed``: it did not answer, or failed, at least once;
-    ``was_asked_again``: it was silent after its Set, and is asked again.
+    is unknown whether the change is made. ``has_failed``: its port did not answer, or the Set failed, at least once;
+    ``was_asked_again``: its port was silent after the Set, and is asked again.
     """
 
     edit: Edit

@@ -25,7 +25,8 @@ Table = tuple[PKey, ...]
 def plan_set(writer: ChangeWriter, port: PortHandle, entries: dict[int, PKey]) -> Plan:
     """Plan to write the *entries* (index → P_Key); `EMPTY` clears an entry.
 
-    Raises UsageError for an index past the capacity or an invalid key other than 0.
+    Raises UsageError for an index past the capacity, an invalid key other than 0, or a port without a table; and, as
+    all plans of this module, MKeyNeeded and the errors of reading the port.
     """
     before = _read(writer, port)
     after = list(before)
@@ -101,10 +102,10 @@ def _refuse_without_room(port: PortHandle, table: Table, keys: Sequence[PKey]) -
     what = str(new[0]) if len(new) == 1 else counted(len(new), "P_Key")
     needed = "1 entry is" if len(new) == 1 else f"{len(new)} entries are"
     have = f"{free} of {len(table)} {'is' if free == 1 else 'are'} free"
-    way = f"remove {counted(len(new) - free, 'P_Key')} first (pkey-remove)"
+    advice = f"remove {counted(len(new) - free, 'P_Key')} first (pkey-remove)"
     if len(new) > len(table):
-        way = "so many never fit into this table"
-    raise NoRoom(f"{port}: no room for {what}: {needed} needed, and {have}; {way}")
+        advice = "so many never fit into this table"
+    raise NoRoom(f"{port}: no room for {what}: {needed} needed, and {have}; {advice}")
 
 
 def _free_index(table: Sequence[PKey], key: PKey) -> int:

@@ -39,7 +39,7 @@ class Change:
 
 
 class StepNote(str):
-    """A note about one step of a change. Code that shows the steps elsewhere leaves it out."""
+    """A note about one step of a change. It is left out if the steps themselves are shown in another place."""
 
     __slots__ = ()
 
@@ -50,9 +50,9 @@ class Plan:
 
     ``notes`` are shown but stop nothing; ``objections`` are the interlocks that it triggers; ``refusals``: further
     errors that refuse it: a dry run shows them, else the command raises the first one. ``questions`` are asked by the
-    code that shows the plan, and are notes to a user who said yes beforehand. ``troubles``: ports of a change to many
-    that were left out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are
-    finished. ``looks_itself``: it checks the links of each port again before a key is sent, and leaves out ports that
+    code that shows the plan; with ``--yes`` they are only noted. ``troubles``: ports of a change to many that were left
+    out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are finished.
+    ``rechecks_links``: it checks the links of each port itself before a key is sent, and leaves out ports whose links
     cannot be examined. ``completes``: ports that have every wanted value once the plan is carried out: an earlier
     operation of the same command that was cut off, and changed no other port, is complete then. ``final_values``: the
     values of its one port then, by kind and index; if they are given, only an operation that set these values is
@@ -67,7 +67,7 @@ class Plan:
     questions: list[Question] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     stages: list[list[PendingSet]] = field(default_factory=list)
-    looks_itself: bool = False
+    rechecks_links: bool = False
     completes: list[Port] = field(default_factory=list)
     final_values: Mapping[tuple[str, int | None], FieldValue] | None = None
 
@@ -118,11 +118,14 @@ class Plan:
             with Journal(path) as journal:
                 self.close_cut_off(writer, journal)
 
-    def close_cut_off(self, writer: ChangeWriter, journal: Journal, but: int | None = None) -> list[int]:
-        """Close the earlier operations that the plan completes, and return them. *but*: the plan's own operation."""
+    def close_cut_off(self, writer: ChangeWriter, journal: Journal, except_operation: int | None = None) -> list[int]:
+        """Close the earlier operations that the plan completes, and return them. *except_operation*: the plan's own
+        operation."""
         failed = {trouble.port for trouble in self.troubles}
         ports = {(port.node.guid, port.num) for port in self.completes if port not in failed}
-        return close_cut_off(journal, [self.command], "done", but=but, ports=ports, is_in_force=self._is_in_force)
+        return close_cut_off(
+            journal, [self.command], "done", but=except_operation, ports=ports, is_in_force=self._is_in_force
+        )
 
     def _is_in_force(self, image: Image) -> bool:
         return self.final_values is None or all(

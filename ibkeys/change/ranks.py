@@ -1,4 +1,4 @@
-"""The order in which ports are written: those that the tool itself needs come last."""
+"""The order in which ports are written: the ports that ibkeys itself needs come last."""
 
 from __future__ import annotations
 
@@ -21,9 +21,8 @@ def in_order(items: Iterable[tuple[Item, int]]) -> Iterator[list[Item]]:
 
 
 def rank_of(writer: ChangeWriter, port: Port) -> int:
-    """Return 2 for the local port and its leaf port, 1 for those of the SM, 0 for every other: the order of writing, so
-    that the tool can still back out while they work as before.
-    """
+    """Return the rank of a port in the order of writing: 2 for the local port and its leaf port, 1 for the SM's port
+    and its leaf port, 0 for every other. Until a port of rank 1 or 2 is written, ibkeys can still roll back."""
     return max(_rank(writer, each) for each in (port, port.peer) if each is port or (each and each.is_end_port))
 
 

@@ -7,8 +7,8 @@ A step of Sets is in `ibkeys.change.sets_step`. A step through a subnet manager 
 2. Record the step, and its changes of ports, in the journal, on disk.
 3. Write the files, or make the calls.
 4. Signal the subnet manager.
-5. Read the ports until they prove the step, or nothing has improved for ``wait`` seconds. If a second signal does no
-   harm, send it then, once.
+5. Read the ports until they prove the step, or nothing has improved for ``wait`` seconds. In the second case, signal
+   and read once more, if a second signal does no harm.
 6. Judge the result of the step, and record it in the journal.
 """
 
@@ -20,7 +20,7 @@ from functools import partial
 from typing import Final, Generic, Protocol, TypeVar
 
 from ibkeys.change.clock import REAL_TIME, Clock, look_until
-from ibkeys.change.course import Course, Ended, Planned
+from ibkeys.change.course import Course, EndedStep, Planned
 from ibkeys.errors import IbkeysError, NotStored
 from ibkeys.store.journal import FileEntry, Image, JournalEntry, RunningOperation
 
@@ -35,15 +35,15 @@ OnStep = Callable[[str, int, int], None]
 total)."""
 
 
-class Looked(Protocol):
+class Look(Protocol):
     """The result of one look at ports, files or the SA."""
 
     @property
     def left(self) -> int:
-        """The number of differences that may still disappear; 0: there is nothing to wait for."""
+        """The number of differences that may still disappear; 0 if there is nothing to wait for."""
 
 
-Found = TypeVar("Found", bound=Looked)
+AnyLook = TypeVar("AnyLook", bound=Look)
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class StepKind(Protocol[ContentsOf]):
     """The interface by which the steps of one kind are written and the subnet manager is signalled."""
 
     @property
-    def tells_again(self) -> bool:
+    def may_signal_again(self) -> bool:
         """Whether a second signal does no harm."""
 
     def check(self) -> None:
@@ -79,20 +79,21 @@ class StepKind(Protocol[ContentsOf]):
         """Write the contents of a step, each part after it is in the journal, and return the entries. Raises NotStored
         if it is certain that the contents did not take effect."""
 
-    def tell(self) -> None:
+    def signal_sm(self) -> None:
         """Signal the subnet manager to read the new contents."""
         return
 
 
-class Proof(Protocol[Found]):
+class Proof(Protocol[AnyLook]):
     """The proof of a step: it reads ports, files or the SA and compares them with the values that the step should
     give."""
 
-    def look(self) -> Found:
+    def look(self) -> AnyLook:
         """Read once, and compare."""
 
-    def begin_again(self, found: Found) -> None:
-        """Begin the proof again after a second signal to the subnet manager. *found*: the result of the last look."""
+    def begin_again(self, found: AnyLook) -> None:
+        """Prepare for further looks after a second signal to the subnet manager. *found*: the result of the last
+        look."""
         return
 
 
@@ -117,22 +118,22 @@ class AnyStep(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Contents, Found]):
+class Step(Generic[Contents, AnyLook]):
     """One step through a subnet manager. ``name``: its name in the journal; ``contents``: the contents to be written;
-    ``images``: its changes of ports, for the journal; ``has_news``: the subnet manager has something to read, even if
-    nothing had to be written; ``judge``: returns the verdict on the result, or raises the error that stops the change
-    and leaves the step as begun; ``wait``: seconds in place of those of the runner."""
+    ``images``: its changes of ports, for the journal; ``must_signal``: the subnet manager has something to read, even
+    if nothing had to be written; ``judge``: returns the verdict on the result, or raises the error that stops the
+    change and leaves the step as begun; ``wait``: seconds in place of those of the runner."""
 
     name: str
     kind: StepKind[Contents]
     contents: Contents
-    proof: Proof[Found]
+    proof: Proof[AnyLook]
     images: Iterable[Image] = ()
-    has_news: bool = True
-    judge: Callable[[Found], Verdict] = lambda found: Verdict(not found.left)
+    must_signal: bool = True
+    judge: Callable[[AnyLook], Verdict] = lambda found: Verdict(not found.left)
     wait: float | None = None
 
-    def make(self, runner: Runner) -> tuple[Verdict, Found]:
+    def make(self, runner: Runner) -> tuple[Verdict, AnyLook]:
         """Make the step as the module says; see `AnyStep`."""
         kind, operation = self.kind, runner.operation
         kind.verify()
@@ -142,11 +143,11 @@ class Step(Generic[Contents, Found]):
         except NotStored:
             operation.record_all((), failed=images, also=partial(operation.end_step, "failed"))
             raise
-        if files or self.has_news:
-            kind.tell()
+        if files or self.must_signal:
+            kind.signal_sm()
         found = runner.look(self.proof, kind.check, self.wait)
-        if found.left and kind.tells_again:
-            kind.tell()
+        if found.left and kind.may_signal_again:
+            kind.signal_sm()
             self.proof.begin_again(found)
             found = runner.look(self.proof, kind.check, self.wait)
         verdict = self.judge(found)
@@ -179,7 +180,7 @@ class Runner:
     clock: Clock = REAL_TIME
     wait: float = WAIT
 
-    def run(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[Ended[Planned]]:
+    def run(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[EndedStep[Planned]]:
         """Make the steps as `follow` does. Raises the first error, after all steps back were made."""
         ended = self.follow(course, step_of)
         for each in ended:
@@ -187,24 +188,24 @@ class Runner:
                 raise each.error
         return ended
 
-    def follow(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[Ended[Planned]]:
+    def follow(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[EndedStep[Planned]]:
         """Make one step of *course* after the other, and return the result of each. *step_of*: returns the step to
         make; None if there is nothing to do. An error of a step is in its result. Raises StoreError if the end of a
         failed step cannot be recorded."""
-        ended: list[Ended[Planned]] = []
+        ended: list[EndedStep[Planned]] = []
         while (planned := course.next(tuple(ended))) is not None:
             if ended and ended[-1].error is not None:
-                self.operation.end_step("failed")  # the course goes another way
+                self.operation.end_step("failed")  # the rollback steps follow
             try:
                 step = step_of(planned)
                 verdict, found = step.make(self) if step is not None else (Verdict(is_proven=True), None)
                 is_proven, error = verdict.is_proven and verdict.error is None, verdict.error
             except IbkeysError as problem:
                 is_proven, error, found = False, problem, None
-            ended.append(Ended(planned, is_proven, found, error))
+            ended.append(EndedStep(planned, is_proven, found, error))
         return ended
 
-    def look(self, proof: Proof[Found], check: Callable[[], None], wait: float | None = None) -> Found:
+    def look(self, proof: Proof[AnyLook], check: Callable[[], None], wait: float | None = None) -> AnyLook:
         """Read the ports until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the
         last result."""
         return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)

@@ -13,8 +13,8 @@ from ibkeys.change.runner import Runner, Verdict
 @dataclass(frozen=True, slots=True)
 class SetsStep:
     """A step of Sets: `ibkeys.change.runner.AnyStep`. ``name``: its name in the journal, "" for a change of a single
-    step, which the journal does not list; ``stages``: the Sets, of which none begins before those of the stage before
-    it have ended; ``stops_at_failure``: no stage follows one in which a Set failed."""
+    step, which the journal does not list; ``stages``: the Sets; a stage begins when all Sets of the stage before have
+    ended; ``stops_at_failure``: no stage follows one in which a Set failed."""
 
     name: str
     engine: Engine

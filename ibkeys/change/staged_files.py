@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import Found, Proof, StepKind
+from ibkeys.change.runner import AnyLook, Proof, StepKind
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -31,18 +31,18 @@ class PlacedFile:
 
 @dataclass(slots=True)
 class StagedFiles(OpensmFiles):
-    """Files of OpenSMs that are replaced together. ``say``: called with a progress text; ``window``: seconds after
-    which a standby takes over from a master with another file, None without standbys; ``placed``: the files that have
-    their new bytes. Until every OpenSM has read its file there may be several masters."""
+    """Files of OpenSMs that are replaced together. ``say``: called with a progress text; ``takeover_seconds``: seconds
+    after which a standby takes over from a master with another file, None without standbys; ``placed``: the files that
+    have their new bytes. Until every OpenSM has read its file there may be several masters."""
 
     say: Callable[[str], None] = lambda text: None
-    window: float | None = None
+    takeover_seconds: float | None = None
     clock: Clock = REAL_TIME
     placed: list[PlacedFile] = field(default_factory=list)
 
     def check(self) -> None:
         """Raise if the user asked to stop."""
-        self.asked_to_stop()
+        self.check_stop()
 
     def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
         """Replace the files. Raises Incomplete if that takes too long, FileError, FileChanged, HostNotReached."""
@@ -59,9 +59,9 @@ class StagedFiles(OpensmFiles):
     def _stage(self, stack: ExitStack, file: OpensmFile, new: bytes | None, operation: RunningOperation) -> StagedFile:
         """Write a new file, complete and on disk, beside the old one, and return it; it exists until *stack* is
         closed."""
-        assert new is not None  # none is removed
+        assert new is not None  # no file is removed by this step
         self.say(f"writing beside {file.name}")
-        kept = self.kept_of(file)
+        kept = self.journal_contents_of(file)
         return stack.enter_context(file.machine.stage(operation, file.seen, new, conversions=kept, rights=file.rights))
 
     def _put(self, contents: NewFiles, ready: Sequence[StagedFile]) -> None:
@@ -83,24 +83,24 @@ class StagedFiles(OpensmFiles):
     def _refuse_late(self, began: float) -> None:
         """Raise Incomplete if half of the standby's polling time is over: the rollback needs the other half."""
         taken = self.clock.now() - began
-        if self.window is not None and taken > self.window / 2:
+        if self.takeover_seconds is not None and taken > self.takeover_seconds / 2:
             raise Incomplete(
-                f"replacing the files took {taken:.1f} s, and a standby takes over after {self.window:g} s"
+                f"replacing the files took {taken:.1f} s, and a standby takes over after {self.takeover_seconds:g} s"
             )
 
 
 @dataclass(slots=True)
-class FormerStagedFiles(StepKind[None], Proof[Found]):
+class FormerStagedFiles(StepKind[None], Proof[AnyLook]):
     """The rollback of ``staged`` files: those in place get their former bytes, and their OpenSMs are signalled. An
     error with one file does not stop the others. Neither the user nor a changed subnet manager stops it, because there
-    is no better state to restore. ``look``: proves it."""
+    is no better state to restore. ``look``: reads once, to prove the rollback, as in `Proof`."""
 
-    tells_again = False
+    may_signal_again = False
 
     staged: StagedFiles
-    look: Callable[[], Found]
+    look: Callable[[], AnyLook]
     _problems: list[str] = field(default_factory=list)
-    _back: list[OpensmFile] = field(default_factory=list)
+    _restored: list[OpensmFile] = field(default_factory=list)
 
     def write(self, contents: None, operation: RunningOperation) -> list[FileEntry]:
         """Restore the former bytes of each file, and record that in its entry."""
@@ -111,20 +111,20 @@ class FormerStagedFiles(StepKind[None], Proof[Found]):
                 if file.seen.data == each.former:
                     each.entry.failed()
                 elif file.seen.data == each.after:
-                    file.restore(operation, each.former, each.entry, self.staged.kept_of(file))
+                    file.restore(operation, each.former, each.entry, self.staged.journal_contents_of(file))
                 else:
                     raise FileChanged(
                         f"{file.name}: another user or program changed it in the meantime; it is left unchanged"
                     )
-                self._back.append(file)
+                self._restored.append(file)
             except IbkeysError as error:
                 self._problems.append(str(error))
         return []
 
-    def tell(self) -> None:
+    def signal_sm(self) -> None:
         """Signal the OpenSMs of the files that were restored. Raises Incomplete with the errors of files and
         signals."""
-        for file in self._back:
+        for file in self._restored:
             try:
                 for opensm in file.opensms:
                     opensm.machine.signal(opensm.instance.process)

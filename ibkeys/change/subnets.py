@@ -18,26 +18,25 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.port_id import PortKey
 
 KEPT_SUBNET: Final = "subnet"
-"""The name of these GUIDs in the journal."""
+"""The journal's name of the GUIDs that an operation keeps."""
 
 
-def ports_that_stay(writer: ChangeWriter, found: Topology) -> list[str]:
-    """Return the GUIDs of the switches of a subnet that a sweep *found*, and of the local port, as the journal keeps
-    them."""
+def subnet_guids(writer: ChangeWriter, found: Topology) -> list[str]:
+    """Return the GUIDs of all switches that a sweep *found*, and of the local port, as the journal keeps them."""
     own = writer.fabric.own_guid
     return sorted(guid_text(port.guid) for port in found.end_ports() if port.node.is_switch or port.guid == own)
 
 
-def is_elsewhere(journal: Journal, operation: int, here: Collection[int]) -> bool:
-    """Return whether an operation certainly belongs to another subnet than the ports with the GUIDs *here*: it kept
-    GUIDs, and neither one of them nor a port that it wrote to is among these. An undo uses the GUIDs of the operation
-    that it undoes too. Raises StoreError."""
-    kept = _kept(journal, operation)
+def is_of_other_subnet(journal: Journal, operation: int, guids: Collection[int]) -> bool:
+    """Return whether an operation certainly belongs to another subnet than the one whose ports have *guids*: the
+    journal keeps GUIDs for it, and neither one of these nor a port that it wrote to is among *guids*. For an undo the
+    GUIDs of the operation that it undoes count too. Raises StoreError."""
+    kept = _kept_guids(journal, operation)
     wrote = {guid for each in (operation, *journal.relatives(operation)) for guid in journal.port_guids(each)}
-    return bool(kept) and kept.isdisjoint(map(guid_text, here)) and wrote.isdisjoint(here)
+    return bool(kept) and kept.isdisjoint(map(guid_text, guids)) and wrote.isdisjoint(guids)
 
 
-def _kept(journal: Journal, operation: int) -> set[str]:
+def _kept_guids(journal: Journal, operation: int) -> set[str]:
     numbers = (operation, *journal.relatives(operation))
     return {guid for each in numbers for guid in journal.kept(each, KEPT_SUBNET)}
 
@@ -48,16 +47,16 @@ def _is_any_of(ports: Iterable[PortKey], found: Topology) -> bool | None:
     return any((port.node.guid, port.num) in wanted for port in found.ports()) if wanted else None
 
 
-def refuse_elsewhere(
+def refuse_other_subnet(
     writer: ChangeWriter, operation: int, found: Topology, planned: Callable[[], Iterable[PortKey]]
 ) -> None:
-    """Raise Refused (``overtaken``) for an operation of another subnet than the one that a sweep *found*:
-    `is_elsewhere` says so, or an earlier version of ibkeys began it, which kept no GUIDs of the subnet, and none of the
-    *planned* ports was found. Raises StoreError."""
-    here = {port.guid for port in found.end_ports()}
+    """Raise Refused (``overtaken``) for an operation of another subnet than the one that a sweep *found*, by
+    `is_of_other_subnet`. An earlier version of ibkeys kept no GUIDs of the subnet: then the operation is of another
+    subnet if none of its *planned* ports was found. Raises StoreError."""
+    guids = {port.guid for port in found.end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        if not is_elsewhere(journal, operation, here) and (
-            _kept(journal, operation) or _is_any_of(planned(), found) is not False
+        if not is_of_other_subnet(journal, operation, guids) and (
+            _kept_guids(journal, operation) or _is_any_of(planned(), found) is not False
         ):
             return
     raise Refused(

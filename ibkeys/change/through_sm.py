@@ -139,12 +139,12 @@ class OpensmManagers:
         one SM."""
         return [each.takeover_seconds for each in self.all] if self.standbys else []
 
-    def verify_same_master(self, later: OpensmManagers) -> None:
-        """Raise Refused (``stale``) if another process is master *later*."""
-        if self._which() != later._which():
-            raise stale(f"the master was {self.master.name}; now it is {later.master.name}")
+    def verify_same_master(self, other: OpensmManagers) -> None:
+        """Raise Refused (``stale``) if another process is master *other*."""
+        if self._identity_of_master() != other._identity_of_master():
+            raise stale(f"the master was {self.master.name}; now it is {other.master.name}")
 
-    def _which(self) -> tuple[object, ...]:
+    def _identity_of_master(self) -> tuple[object, ...]:
         process = self.master.running.instance.process
         return self.master.machine.name, process.pid, process.ticks, self.master.sm.guid
 
@@ -153,13 +153,13 @@ def find_opensms(
     writer: ChangeWriter,
     reached: Sequence[ReachedHost],
     found: Sequence[Manager],
-    read: ReadOptions,
+    read_options: ReadOptions,
     otherwise: str,
     several_masters: bool = False,
 ) -> OpensmManagers:
-    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *otherwise*: the effect
-    of an SM that was not reached, in words; *several_masters*: an interrupted change may have left more than one
-    master.
+    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *read_options*: reads the
+    options of each OpenSM; *otherwise*: the effect, in words, of an SM that was not reached; *several_masters*: there
+    may be more than one master, as after an interrupted change.
 
     Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is not exactly one master, an
     SM is on no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an
@@ -171,13 +171,15 @@ def find_opensms(
     refuse_strangers(found_sms.sms, found_sms.report.hosts, otherwise)
     opensms, notes = [], list[str]()
     for sm, running in found_sms.sms:
-        assert running is not None  # it is no stranger
+        assert running is not None  # `refuse_strangers` has refused the others
         file, doubts = options_file(running, REFUSAL)
-        options, uncertain = read(running, file)
+        options, uncertain = read_options(running, file)
         opensms.append(ManagedOpensm(running, sm, file, options))
         notes += [*uncertain, *doubts]
     files = {file.key: file for file in merged(each.file for each in opensms)}
     for each in opensms:
-        each.file = files[each.file.key]  # of OpenSMs that share a file one sees what the other wrote
+        each.file = files[
+            each.file.key
+        ]  # OpenSMs that share a file share this object too, so that it has the bytes that were last written
     notes += notes_on_idle_hosts(found_sms.report.hosts)
     return OpensmManagers(found_sms.report, tuple(opensms), [*files.values()], notes)

@@ -16,7 +16,7 @@ from typing import Protocol, Self, TypeVar
 
 from ibkeys.change.consent import Consent, Objection
 from ibkeys.change.interrupts import ExplainedInterrupt
-from ibkeys.change.next_commands import going_on
+from ibkeys.change.next_commands import commands_of_open
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import IbkeysError, NoReply, Refused
 from ibkeys.fabric.handle import PortHandle
@@ -49,7 +49,7 @@ class Planned(Protocol):
         """Whether anything would change."""
 
     @property
-    def looks_itself(self) -> bool:
+    def rechecks_links(self) -> bool:
         """Whether it leaves out ports whose links cannot be examined again, instead of being refused."""
 
     def ports(self) -> list[Port]:
@@ -66,10 +66,10 @@ class ChangeWriter:
     """One changing command on one open fabric; use it as a context manager.
 
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
-    port, so its links are checked again although no key is known yet. ``subnet_manager``: the master SM, once it was
-    looked for. ``host_locks``: the files of OpenSMs beside which the writer holds a lock, each with its host.
-    *options*: the options of the command, for the journal, without any key. ``goes_on``: the operation that is resumed
-    or undone, None for a new one. Raises StoreLocked when another command is changing.
+    port, so its links are checked again although no key is known yet. ``subnet_manager``: the facts about the master
+    SM, None until it is looked for. ``host_locks``: the files of OpenSMs beside which the writer holds a lock, each
+    with its host. *options*: the options of the command, for the journal, without any key. ``continued``: the operation
+    that is resumed or undone, None for a new one. Raises StoreLocked when another command is changing.
     """
 
     def __init__(
@@ -79,26 +79,26 @@ class ChangeWriter:
         consent: Consent | None = None,
         dry_run: bool = False,
         options: Sequence[str] = (),
-        goes_on: int | None = None,
+        continued: int | None = None,
     ) -> None:
         self.fabric = fabric
         self.command = command
         self.consent = consent or Consent()
         self.dry_run = dry_run
         self.options = tuple(options)
-        self.goes_on = goes_on
+        self.continued = continued
         self.master_sm_lids: list[int] = []
         self.sends_keys = False
         self.subnet_manager: SubnetManager | None = None
         self.host_locks: set[tuple[str, Path]] = set()
-        self._swept: Topology | None = None
+        self._sweep_for_choice: Topology | None = None
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
         stores = self.fabric.stores
         if not self.dry_run:
             self._stack.enter_context(exclusive(stores.journal, stores.keystore, command=self.command))
-            self.fabric.reload_keys()  # the command that held the lock may have changed some
+            self.fabric.reload_keys()  # The command that held the lock before may have changed keys.
         return self
 
     def __exit__(
@@ -124,18 +124,17 @@ class ChangeWriter:
     def sweep_for_choice(self, wanted: Wanted, progress: OnFound | None = None) -> Topology:
         """Sweep to choose the method of a change; the next call of `sweep` returns the same result. Raises as
         `LiveFabric.sweep`."""
-        self._swept = self.fabric.sweep(wanted=wanted, progress=progress)
-        return self._swept
+        self._sweep_for_choice = self.fabric.sweep(wanted=wanted, progress=progress)
+        return self._sweep_for_choice
 
     def sweep(self, wanted: Wanted | None = None, progress: OnFound | None = None) -> Topology:
         """Return the result of `sweep_for_choice`, once; else sweep. Raises as `Fabric.sweep`."""
-        found, self._swept = self._swept, None
+        found, self._sweep_for_choice = self._sweep_for_choice, None
         return found or self.fabric.sweep(wanted=wanted, progress=progress)
 
     def ask_subnet_manager(self, own_answers: bool = True, retries: int | None = None) -> SubnetManager:
-        """Return the master SM, as the local port and the ports that are to be changed name it; looked for once in a
-        command. *own_answers*, *retries*: see `find_subnet_manager`.
-        """
+        """Return the facts about the master SM, as the local port and the ports that are to be changed name it. It is
+        looked for once in a command. *own_answers*, *retries*: see `find_subnet_manager`."""
         if self.subnet_manager is None:
             self.subnet_manager = find_subnet_manager(self.fabric, self.master_sm_lids, own_answers, retries)
         return self.subnet_manager
@@ -148,8 +147,8 @@ class ChangeWriter:
         return info is not None and bool(lid) and info.lid <= lid < info.lid + (1 << info.lmc)
 
     def note_master_sm_lid(self, port: PortHandle) -> None:
-        """Note the MasterSMLID in the PortInfo of *port*, as one place to look for the master SM: the local port may
-        not know it."""
+        """Note the MasterSMLID in the PortInfo of *port*: the master SM is looked for there too, because the local port
+        may not know its LID."""
         self.note_master_sm_lids([port.port], ())
 
     def note_master_sm_lids(self, ports: Iterable[Port], managers: Iterable[Port]) -> None:
@@ -221,7 +220,7 @@ class ChangeWriter:
         NoReply if a link cannot be examined and *plan* does not leave out such ports itself."""
         wrong = self.changed_links(plan.ports())
         changed = {port: why for port, why in wrong.items() if self.fabric.has_changed(port)}
-        if wrong and not changed and not plan.looks_itself:
+        if wrong and not changed and not plan.rechecks_links:
             port, why = next(iter(wrong.items()))
             raise NoReply(f"the route to {port} could not be checked again ({why})").unchanged()
         if changed:
@@ -231,7 +230,7 @@ class ChangeWriter:
             raise Refused(text, "stale").unchanged().going_on("run the command again")
 
     @property
-    def looks_at_links(self) -> bool:
+    def checks_links(self) -> bool:
         """Whether links are checked again before an M_Key goes over them: only if any M_Key is known or is to be
         set."""
         return self.fabric.ring.has_keys or self.sends_keys
@@ -241,7 +240,7 @@ class ChangeWriter:
         Return the ports to which a link changed or could not be examined, each with the reason. A check stays valid for
         *max_age* seconds. Without known keys nothing is examined.
         """
-        return self.fabric.find_changed_links(ports, max_age) if self.looks_at_links else {}
+        return self.fabric.find_changed_links(ports, max_age) if self.checks_links else {}
 
     @contextmanager
     def journaled(self, plan: Planned | None = None) -> Iterator[RunningOperation]:
@@ -260,7 +259,7 @@ def lock_holder_of(journal: Journal, command: str) -> LockHolder:
     return LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
 
 
-def left_open(error: Failed, operation: RunningOperation) -> Failed:
+def name_open_operation(error: Failed, operation: RunningOperation) -> Failed:
     """Add to *error* the operation that it leaves open, and the commands that go on with it; return *error*."""
     return error.going_on(describe_open(operation), operation=operation.id)
 
@@ -268,5 +267,5 @@ def left_open(error: Failed, operation: RunningOperation) -> Failed:
 def describe_open(operation: RunningOperation) -> str:
     """Return a sentence that says that *operation* is open, and the commands that go on with it."""
     assert operation.id is not None
-    commands = going_on(operation.journal.find(operation.id))
+    commands = commands_of_open(operation.journal.find(operation.id))
     return f"operation {operation.id} of the journal is open: {commands}"

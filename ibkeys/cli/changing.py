@@ -173,7 +173,7 @@ def require_typed_method(consent: Changing, choice: MethodChoice | None) -> None
     of ibkeys; None if the user chose the method.
     """
     if choice is not None and not consent.dry_run and (consent.yes or not is_a_terminal()):
-        raise choice.refuse_untyped()
+        raise choice.untyped_refusal()
 
 
 def show_method(put: Callable[[str], None], method: str, choice: MethodChoice | None) -> None:

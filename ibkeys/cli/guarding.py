@@ -160,6 +160,6 @@ def hand_over(guardian: Guardian, where: Where, fabric: LiveFabric) -> None:
     """
     if not fabric.is_simulated:
         local = fabric.local()
-        guardian.keep_port(local.ca_name, local.port)
+        guardian.send_port(local.ca_name, local.port)
     if where.m_key and not where.m_key.startswith("@"):
-        guardian.keep_key(fabric.ring.for_all)
+        guardian.send_key(fabric.ring.for_all)

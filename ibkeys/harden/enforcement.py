@@ -15,7 +15,7 @@ from typing import Final
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
 from ibkeys.apply.opensm.site import OpensmSite, site_of
-from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.apply.survey import Survey, survey_all_ports
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
@@ -27,7 +27,7 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_policy,
 )
 from ibkeys.change.open_operations import already_undone
-from ibkeys.change.subnets import KEPT_SUBNET, ports_that_stay
+from ibkeys.change.subnets import KEPT_SUBNET, subnet_guids
 from ibkeys.change.target import PortTarget
 from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import ChangeWriter
@@ -116,7 +116,7 @@ def plan_enforcement(
     subnet; UsageError if the options of an OpenSM are not known; FileFormatError for a file that cannot be edited; and
     the errors of `find_site`.
     """
-    survey = look_at_all(writer, (), by_port_guid=True)
+    survey = survey_all_ports(writer, (), by_port_guid=True)
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
     found_sms = sms_for(writer, managers_of(survey.topology), reached)
@@ -125,8 +125,8 @@ def plan_enforcement(
         COMMAND, found_sms=found_sms, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes
     )
     plan.files = _options_files(found_sms, plan.notes)
-    if writer.goes_on is not None:
-        refuse_elsewhere(writer, writer.goes_on, plan.files)
+    if writer.continued is not None:
+        refuse_elsewhere(writer, writer.continued, plan.files)
     plan.new = {file.key: _with_part_enforce(file, wanted(file)) for file in plan.files}
     of_master = wanted(plan.files[-1])
     plan.leaves = list(_leaf_ports(survey, Enforcement(of_master in ("both", "in"), of_master in ("both", "out"))))
@@ -135,7 +135,7 @@ def plan_enforcement(
     opposite = [each for each in unfinished if is_hardening(each) != hardens]
     plan.reverts = next((each.command for each in opposite), "")
     plan.ends = [each.id for each in unfinished]
-    plan.kept = {KEPT_HOSTS: to_json(reached), KEPT_SUBNET: ports_that_stay(writer, survey.topology)}
+    plan.kept = {KEPT_HOSTS: to_json(reached), KEPT_SUBNET: subnet_guids(writer, survey.topology)}
     plan.words = _in_words(plan, wanted, of_master)
     if plan.pending:
         plan.objections += [
@@ -319,11 +319,11 @@ def _objections_to_drift(site: OpensmSite, survey: Survey, wanted: str) -> Itera
         return
     options = replace(site.options, part_enforce="off")
     drift = drift_of(Prediction(survey, options, site.manager.guid), site.policy, site.policy, ())
-    if drift.elsewhere:
+    if drift.texts_elsewhere:
         yield Objection(
             "drift",
-            f"{counted(len(drift.elsewhere), 'port')} not matching OpenSM's policy: {named(drift.elsewhere)}; first "
-            "correct the policy",
+            f"{counted(len(drift.texts_elsewhere), 'port')} not matching OpenSM's policy: "
+            f"{named(drift.texts_elsewhere)}; first correct the policy",
             "Switches would pass what the policy allows and drop the rest.",
         )
 

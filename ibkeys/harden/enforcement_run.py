@@ -164,7 +164,7 @@ class EnforcementPlan(Plan):
         return Verdict(is_proven=False, error=error)
 
     def _opensms(
-        self, writer: ChangeWriter, operation: RunningOperation, asked_to_stop: Callable[[], None]
+        self, writer: ChangeWriter, operation: RunningOperation, check_stop: Callable[[], None]
     ) -> OpensmFiles:
         def clean_up() -> None:
             for text in remove_left_overs(operation.journal, self.files, writer.keystore):
@@ -179,6 +179,6 @@ class EnforcementPlan(Plan):
             opensms,
             self.files,
             verify,
-            asked_to_stop,
+            check_stop,
             prepare=clean_up,
         )

@@ -50,7 +50,7 @@ class MKeyStep(HardeningStep):
         via = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
         unfinished = _open_run(writer)
         if unfinished is not None:
-            writer.goes_on = unfinished.id
+            writer.continued = unfinished.id
             run = plan_rest(writer, via)
         else:
             options = RunOptions(same=True, protect=LEVEL, lease=asked.lease)

@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, other_files, overtaken
-from ibkeys.change.subnets import is_elsewhere
+from ibkeys.change.subnets import is_of_other_subnet
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.harden.enforcement_run import COMMANDS, ENFORCE, HARDENED
@@ -89,7 +89,7 @@ def has_unfinished_change_on(writer: ChangeWriter, hosts: Collection[str]) -> bo
         unfinished = _unfinished_changes(journal, None)
         swept = (writer.fabric.swept or writer.fabric.sweep()) if unfinished else None
         here = {port.guid for port in swept.end_ports()} if swept is not None else set()
-        wrote = [files_of(journal, each.id) for each in unfinished if not is_elsewhere(journal, each.id, here)]
+        wrote = [files_of(journal, each.id) for each in unfinished if not is_of_other_subnet(journal, each.id, here)]
     return any(not files or any(host in hosts for host, _ in files) for files in wrote)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from ibkeys.apply.apply import plan_apply, plan_resume, unfinished
+from ibkeys.apply.apply import list_unfinished, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.carriers import CarrierChoice, carrier_of
@@ -13,7 +13,7 @@ from ibkeys.apply.opensm.carrier import OpensmCarrier
 from ibkeys.apply.opensm.site import OpensmSite, find_site
 from ibkeys.change.clock import REAL_TIME, look_until
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.subnets import is_elsewhere
+from ibkeys.change.subnets import is_of_other_subnet
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
@@ -55,7 +55,7 @@ class PartitionStep(HardeningStep):
             plan = self._plan_new(writer, asked, hooks, via)
         if not plan.pending:
             return None
-        words = [plan.carrier.way, *_in_words(plan)]
+        words = [plan.carrier.sm_in_words, *_in_words(plan)]
         return StepChange.of(plan, words, undo_of(unfinished), lambda: _make(writer, plan, interrupts))
 
     def _plan_new(self, writer: ChangeWriter, asked: HardenRequest, hooks: ApplyHooks, via: CarrierChoice) -> ApplyPlan:
@@ -93,7 +93,7 @@ def _unfinished_apply(writer: ChangeWriter) -> int | None:
     """
     here = {port.guid for port in (writer.fabric.swept or writer.fabric.sweep()).end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
-        on_subnet = [each for each in unfinished(journal) if not is_elsewhere(journal, each.id, here)]
+        on_subnet = [each for each in list_unfinished(journal) if not is_of_other_subnet(journal, each.id, here)]
         options = journal.options_of(on_subnet[-1].id) if on_subnet else {}
     return on_subnet[-1].id if options.get("carrier") == OpensmCarrier.name else None
 

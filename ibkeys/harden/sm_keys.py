@@ -40,7 +40,9 @@ class SmKeyStep(HardeningStep):
             return False  # the audit has queried the SA
         files = options_files(reach(writer.enter, asked.hosts), writer.fabric.own_guid)
         has_default = asked.is_dry and any(keys_in(file.data)["sa_key"] == DEFAULT for file in files)
-        return has_default or bool(changes.with_files(writer.keystore, files).pending(writer.keystore))
+        return has_default or bool(
+            changes.with_unknown_keys_as_foreign(writer.keystore, files).pending(writer.keystore)
+        )
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the change of both keys, or the rest of an interrupted one. Raises the errors of

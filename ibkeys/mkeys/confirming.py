@@ -35,7 +35,7 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
     program or administrator has changed values that it set: then it no longer awaits a confirmation. After any other
     error of `plan_lowering` and of lowering it still has to be rolled back.
     """
-    writer.goes_on = operation
+    writer.continued = operation
     awaited = last_run(writer)[0].operation
     with Journal(writer.fabric.stores.journal) as journal:
         if not awaited.goes_back:
@@ -79,7 +79,7 @@ def _still_to_go_back(operation: int) -> Iterator[None]:
         raise
 
 
-def rolls_back(wait: float, standby_wait: float) -> list[str]:
+def rollback_arguments(wait: float, standby_wait: float) -> list[str]:
     """Return the arguments of the command that lowers the level of an unconfirmed run; the operation is appended.
     *wait*, *standby_wait*: as in `ViaOpensm`. The interlock ``unknown-sm`` is overridden, because the run has used this
     SM already."""
@@ -87,9 +87,9 @@ def rolls_back(wait: float, standby_wait: float) -> list[str]:
     return ["undo", "--unconfirmed", *waits, "--override=unknown-sm"]
 
 
-def guardian_of(journal: Path, command: Sequence[str], seconds: float, is_alone: bool = False) -> Guardian:
+def start_guardian(journal: Path, command: Sequence[str], seconds: float, closes_files: bool = False) -> Guardian:
     """Start the guard process that lowers the level by *command* if this process dies, see `Guardian`."""
-    return Guardian(command, partial(is_unconfirmed, journal), seconds, is_alone=is_alone)
+    return Guardian(command, partial(is_unconfirmed, journal), seconds, closes_files=closes_files)
 
 
 @dataclass(slots=True)
@@ -112,7 +112,7 @@ class Awaiting:
     def began(self, operation: int, start: int) -> None:
         """Note the operation of the run and its start, and tell the guard."""
         self.operation = operation
-        self.guardian.began(operation, start)
+        self.guardian.send_start(operation, start)
 
     def make(self, writer: ChangeWriter, run: PlannedRun, make: Callable[[], None]) -> None:
         """Call *make* to make the run, wait for its confirmation, or lower its level. Raises the errors of *make* and

@@ -41,8 +41,8 @@ class KeyEdit:
 
     ``shown``: the PortInfo for which the plan was made. ``ref`` and ``key_name``: number and name of the key store's
     row with the wanted key, None while it is not stored. ``takes_over``: PortInfo may have changed since it was shown.
-    ``at_most``: see `Edit`. ``who``: the beginning of an error text, if nothing else names the port. ``advice``: advice
-    for a port that answers to neither key.
+    ``max_sends``: see `Edit`. ``who``: the beginning of an error text, if nothing else names the port. ``advice``:
+    advice for a port that answers to neither key.
 
     State of the run: ``asked``: keys tried since the Set; ``has``: which of the two the last proof found, None for
     neither; ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: upper
@@ -60,7 +60,7 @@ class KeyEdit:
     ref: int | None = None
     key_name: str | None = None
     takes_over: bool = False
-    at_most: int = 1
+    max_sends: int = 1
     who: str = ""
     advice: str = ASK_LATER
     asked: list[MKey] = field(default_factory=list)
@@ -108,7 +108,7 @@ class KeyEdit:
         """Return whether fields other than states, speeds and counters changed between two reads."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
-    def kept(self, raw: bytes) -> bytes:
+    def without_secrets(self, raw: bytes) -> bytes:
         """PortInfo without its M_Key."""
         return without_key(PortInfo(raw))
 
@@ -153,7 +153,9 @@ class KeyEdit:
             # that a Set leaves alone.
             if changed := what_changed(PortInfo(each.before), info):
                 return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
-            rest = " each time; its old M_Key stays" if self.at_most > 1 else "; it still has its old M_Key: try again"
+            rest = (
+                " each time; its old M_Key stays" if self.max_sends > 1 else "; it still has its old M_Key: try again"
+            )
             return self._not_stored(f"Set(PortInfo) was lost on its way{rest}", never_arrived=True)
         if error is not None:
             return self._not_stored(f"{error}; its old M_Key stays", changed_nothing=True)

@@ -19,7 +19,7 @@ class KeyKeeper(EngineHooks):
         self._store = store
         self._ring = ring
 
-    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+    def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
         """Note the outcomes of *ended*, and store the keys of *ready*, with one sync. Raises StoreError."""
         with self._store.in_one_transaction():
             for each in ended:
@@ -27,7 +27,7 @@ class KeyKeeper(EngineHooks):
             for each in ready:
                 self.keep_keys(_edit_of(each))
 
-    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
         """Add a verified key of a port to the key ring."""
         edit = _edit_of(each)
         if edit.has == "wanted":

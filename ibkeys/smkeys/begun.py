@@ -84,7 +84,7 @@ class Changes:
         """Return the keys of *store*, without those of other subnets."""
         return SmKeys(store, self.foreign_keys)
 
-    def with_files(self, store: KeyStore, files: Iterable[OpensmFile]) -> Changes:
+    def with_unknown_keys_as_foreign(self, store: KeyStore, files: Iterable[OpensmFile]) -> Changes:
         """Return a copy that takes keys of unknown subnets for foreign: pending and current keys that no change in the
         journal names and none of these options *files* has.
 
@@ -101,8 +101,8 @@ class Changes:
 
     def pending(self, store: KeyStore) -> list[SmKeyRow]:
         """Return the pending keys that are to be set on this subnet: those of the last change. If that change has none
-        and is not open, return the pending keys that no change in the journal names; see `with_files`. No passphrase is
-        needed. Raises StoreError.
+        and is not open, return the pending keys that no change in the journal names; see
+        `with_unknown_keys_as_foreign`. No passphrase is needed. Raises StoreError.
         """
         rows = self._rows(store, "pending")
         of_last = [row for name, row in rows.items() if name in self.last_keys]

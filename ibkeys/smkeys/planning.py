@@ -17,7 +17,7 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN, other_files
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
 from ibkeys.change.plan import Plan
-from ibkeys.change.subnets import ports_that_stay
+from ibkeys.change.subnets import subnet_guids
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
@@ -136,11 +136,11 @@ def plan_change(
     notes = refuse_while_open(writer, here) if is_new else []
     changes = changes_on(writer, here)
     begun = changes.open
-    if writer.goes_on is not None and (begun is None or begun.id != writer.goes_on):
-        raise _refusal_of_elsewhere("other SMs than this subnet has", writer.goes_on)
+    if writer.continued is not None and (begun is None or begun.id != writer.continued):
+        raise _refusal_of_elsewhere("other SMs than this subnet has", writer.continued)
     managers = find_sm_key_managers(writer, reached, topology, bool(changes.pending(writer.keystore)))
     managers.notes += notes
-    changes = changes.with_files(writer.keystore, managers.files)
+    changes = changes.with_unknown_keys_as_foreign(writer.keystore, managers.files)
     rows, own = changes.keys(writer.keystore).rows(), {row.ref for row in changes.pending(writer.keystore)}
     pending: dict[SmKeyKind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
     if not pending:
@@ -152,7 +152,7 @@ def plan_change(
         refuse_changed_files(managers.files, rows, own, close_command(begun.id))
     new = _new_keys(user_keys, pending)
     _refuse_without_sa(writer)
-    ports = {guid_text(each.guid) for each in managers.sms}.union(ports_that_stay(writer, topology))
+    ports = {guid_text(each.guid) for each in managers.sms}.union(subnet_guids(writer, topology))
     change = KeyChange(
         COMMAND,
         notes=managers.notes,

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final, NoReturn
 
 from ibkeys.change.clock import REAL_TIME, Clock
-from ibkeys.change.course import Course, Ended
+from ibkeys.change.course import Course, EndedStep
 from ibkeys.change.interrupts import ExplainedInterrupt
 from ibkeys.change.runner import WAIT, Runner, Step, Verdict
 from ibkeys.change.staged_files import FormerStagedFiles, StagedFiles
@@ -85,7 +85,7 @@ class SmKeyRun:
             settings.check,
             prepare=self._prepare,
             say=settings.say,
-            window=min(self.managers.takeover_seconds, default=None),
+            takeover_seconds=min(self.managers.takeover_seconds, default=None),
             clock=settings.clock,
         )
         self._proof = SmKeyProof(self.writer, self.managers.sms, self.new, self._runner, settings.check)
@@ -206,7 +206,7 @@ class SmKeyRun:
             for ref in self._refs:
                 self.keys.promote(ref)
 
-    def _raise_failure(self, error: IbkeysError, rollback: Sequence[Ended[str]]) -> NoReturn:
+    def _raise_failure(self, error: IbkeysError, rollback: Sequence[EndedStep[str]]) -> NoReturn:
         """Raise the error that stopped the change, with the keys that the files have now, and the next command.
         *rollback*: the result of the rollback, empty if there was none."""
         if not rollback:

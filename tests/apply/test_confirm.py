@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.apply.apply_plan import FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
-from ibkeys.change.confirming.confirmation import confirm, is_unconfirmed, may_go_back
+from ibkeys.change.confirming.confirmation import block_confirmation, confirm, is_unconfirmed
 from ibkeys.errors import StoreError
 from ibkeys.store.journal import Image, Journal
 
@@ -66,17 +66,17 @@ def waiting(tmp_path: Path) -> tuple[Path, int]:
 def test_who_goes_back_takes_the_confirmation_away_first(waiting: tuple[Path, int]) -> None:
     path, operation = waiting
     assert is_unconfirmed(path, operation)
-    assert may_go_back(path, operation)
+    assert block_confirmation(path, operation)
     with Journal(path) as journal, pytest.raises(StoreError, match="too late"):
         confirm(journal, operation, nobody)
-    assert may_go_back(path, operation), "and may try again"
+    assert block_confirmation(path, operation), "and may try again"
 
 
 def test_a_run_that_was_killed_half_way_is_said_to_go_back(tmp_path: Path) -> None:
     path = tmp_path / "journal.db"
     with Journal(path) as journal:
         assert journal.begin("apply", "{}", "{}").id == 1
-    assert may_go_back(path, 1)
+    assert block_confirmation(path, 1)
     with Journal(path) as journal:
         assert journal.find(1).rollback == "unfinished"
 
@@ -92,7 +92,7 @@ def test_what_was_confirmed_in_the_last_moment_stays(
         return real(self, *arguments)
 
     monkeypatch.setattr(Journal, "move_stage", confirmed_just_before)
-    assert not may_go_back(path, operation)
+    assert not block_confirmation(path, operation)
 
 
 @pytest.mark.parametrize("error", [None, KeyboardInterrupt()])
@@ -126,7 +126,7 @@ def test_nobody_resumes_it_between_the_question_and_the_answer(
         return record
 
     monkeypatch.setattr(Journal, "find", resumed_meanwhile)
-    may_go_back(path, operation, 1)
+    block_confirmation(path, operation, 1)
     with Journal(path) as journal:
         record = find(journal, operation)
         assert (record.stage, len(record.starts)) in (("going-back", 1), ("running", 2))
@@ -134,7 +134,7 @@ def test_nobody_resumes_it_between_the_question_and_the_answer(
 
 def test_a_journal_that_cannot_be_read_confirms_nothing(tmp_path: Path) -> None:
     (tmp_path / "journal.db").write_bytes(b"no database")
-    assert may_go_back(tmp_path / "journal.db", 1)
+    assert block_confirmation(tmp_path / "journal.db", 1)
 
 
 def test_a_later_start_of_it_is_not_rolled_back_by_who_looks_after_an_earlier_one(waiting: tuple[Path, int]) -> None:
@@ -142,7 +142,7 @@ def test_a_later_start_of_it_is_not_rolled_back_by_who_looks_after_an_earlier_on
     assert is_unconfirmed(path, operation, 1)
     with Journal(path) as journal:
         journal.reopen(operation)  # it is resumed
-        assert (is_unconfirmed(path, operation, 1), may_go_back(path, operation, 1)) == (False, False)
+        assert (is_unconfirmed(path, operation, 1), block_confirmation(path, operation, 1)) == (False, False)
         assert journal.find(operation).stage == "running"
     assert is_unconfirmed(path, operation, 2)
-    assert may_go_back(path, operation, 2)
+    assert block_confirmation(path, operation, 2)

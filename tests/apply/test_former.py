@@ -6,7 +6,7 @@ import struct
 import tracemalloc
 from collections.abc import Iterator
 
-from ibkeys.apply.former import Former, former_in
+from ibkeys.apply.former import FormerValues, former_in
 from ibkeys.keys.pkey import PKey
 from ibkeys.store.journal import Image, Journal
 
@@ -22,7 +22,7 @@ def image(number: int, before: bytes, after: bytes, modifier: int = 0) -> Image:
     return Image(guid, guid + 1, f"host{number}", "ca", 1, number + 1, "P_KeyTable", modifier, before, after)
 
 
-def former_after(*images: Image) -> Former:
+def former_after(*images: Image) -> FormerValues:
     with Journal(None) as journal:
         with journal.operation("apply") as operation:
             for entry in operation.record_all(images):
@@ -40,7 +40,7 @@ def test_each_entry_was_what_the_first_set_read_and_may_be_what_a_set_that_chang
     assert former.ports == [host]
     had = former.tables[host].before
     assert (len(had), had[0], had[1], had[32], had[33]) == (64, 0xFFFF, 0, 0x8000, 5)
-    assert former.tables[host].left == {1: {0, 0x8001}, 32: {6}, 33: {0}}
+    assert former.tables[host].written_values == {1: {0, 0x8001}, 32: {6}, 33: {0}}
     assert former.added_p_keys == {(host, PKey(key)) for key in (0x8001, 6)}
 
 
@@ -54,8 +54,8 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
     one, other = (HOST + 2, 1), (HOST + 4, 1)
     assert former.ports == [one]
     assert former.tables[one].before[1] == 0
-    assert former.tables[one].left == {1: {0, 7}}
-    assert former.tables[other].left == {0: {2}}
+    assert former.tables[one].written_values == {1: {0, 7}}
+    assert former.tables[other].written_values == {0: {2}}
 
 
 def test_what_a_large_operation_overwrote_takes_little_memory() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.apply.undo import plan_undo
-from ibkeys.change.confirming.confirmation import may_go_back
+from ibkeys.change.confirming.confirmation import block_confirmation
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.errors import Refused, StoreError
 from ibkeys.fabric.live import LiveFabric
@@ -32,11 +32,11 @@ def test_a_later_apply_is_not_taken_back_with_the_one_that_was_killed(
             apply(fabric, lab.plan(MORE), check=interrupted_at(moment))
         apply(fabric, lab.plan(MORE), "open-operation")
         done = lab.image()
-        assert may_go_back(stores.journal, 1)  # the time of the first is over
+        assert block_confirmation(stores.journal, 1)  # the time of the first is over
         with pytest.raises(Refused, match=r"operation 2 of the journal changed the same .*`ibkeys undo 2` first"):
             undo_by_child(fabric, 1)
         assert lab.image() == done
-        assert not may_go_back(stores.journal, 1)
+        assert not block_confirmation(stores.journal, 1)
         with Journal.read(stores.journal) as journal:
             assert [each.rollback for each in journal.list_operations()] == ["refused", None]
         undo(fabric, 2)

@@ -227,12 +227,12 @@ def test_who_stays_is_read_where_a_partition_is_reused_and_only_there(lab: Lab, 
         with writer(fabric, *OVERRIDES) as w:
             work = plan_apply(w, lab.plan({1: to[1]}), ALL)  # nobody leaves 2
             gets.append(sum(mad[3] == Method.GET and mad[17] == AttributeID.P_KEY_TABLE for mad in left))
-            assert not work.remaining.others
+            assert not work.remaining.other_tables
             left.clear()
             work = plan_apply(w, lab.plan(to), ALL)
             gets.append(sum(mad[3] == Method.GET and mad[17] == AttributeID.P_KEY_TABLE for mad in left))
             w.apply(work)
-    assert {table.port.port_guid for table in work.remaining.others} >= {lab.host(5).guid}
+    assert {table.port.port_guid for table in work.remaining.other_tables} >= {lab.host(5).guid}
     assert gets[1] > 2 * gets[0]
     assert seen.joined == seen.cut == set()
 
@@ -313,7 +313,7 @@ def test_a_leaf_port_that_the_plan_leaves_alone_counts_where_it_enforces(lab: La
     assert [each.joined | each.cut for each in (there, back)] == [set(), set()]
     with opened(lab, stores) as fabric, writer(fabric, *OVERRIDES) as w:
         work = plan_apply(w, plan, ALL)
-    assert key_of(lab.leaf(1)) in {table.port.key for table in work.remaining.partners}
+    assert key_of(lab.leaf(1)) in {table.port.key for table in work.remaining.partner_tables}
 
 
 def test_no_partner_is_read_where_no_partition_is_both_gained_and_lost(lab: Lab, stores: StorePaths) -> None:
@@ -323,7 +323,7 @@ def test_no_partner_is_read_where_no_partition_is_both_gained_and_lost(lab: Lab,
         left = spy(fabric)
         with writer(fabric, *OVERRIDES) as w:
             work = plan_apply(w, plan, ALL)
-    assert not work.remaining.partners
+    assert not work.remaining.partner_tables
     assert gets_of_tables(left) == 2 * -(-lab.host(1).p_key_capacity // 32)
 
 

@@ -100,10 +100,10 @@ class _Captured(Exception):
 def command_of(fabric: ibkeys.Fabric, monkeypatch: pytest.MonkeyPatch, **how: Unpack[How]) -> dict[str, Any]:
     """Return the parameters of the command that rolls an apply of a script back."""
 
-    def guardian_of(journal: Path, command: list[str], seconds: float, is_alone: bool) -> Guardian:
+    def start_guardian(journal: Path, command: list[str], seconds: float, closes_files: bool) -> Guardian:
         raise _Captured(command)
 
-    monkeypatch.setattr("ibkeys.automation.partitions.guardian_of", guardian_of)
+    monkeypatch.setattr("ibkeys.automation.partitions.start_guardian", start_guardian)
     plan = Lab().plan({2: entries(0xFFFF, 0x8001)})
     with pytest.raises(_Captured) as captured:
         fabric.apply(plan, confirm_within=60, **how)

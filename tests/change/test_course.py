@@ -10,7 +10,7 @@ from pathlib import Path
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.change.course import Course, Ended
+from ibkeys.change.course import Course, EndedStep
 from ibkeys.errors import Incomplete
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
@@ -29,13 +29,13 @@ courses = st.builds(
 )
 
 
-def ended_as(step: str, outcome: str) -> Ended[str]:
-    return Ended(step, outcome == "proven", error=Incomplete("stopped") if outcome == "error" else None)
+def ended_as(step: str, outcome: str) -> EndedStep[str]:
+    return EndedStep(step, outcome == "proven", error=Incomplete("stopped") if outcome == "error" else None)
 
 
-def followed(course: Course[str], outcomes: Sequence[str]) -> list[Ended[str]]:
+def followed(course: Course[str], outcomes: Sequence[str]) -> list[EndedStep[str]]:
     """Follow a course whose steps end as *outcomes* say."""
-    ended: list[Ended[str]] = []
+    ended: list[EndedStep[str]] = []
     while (step := course.next(ended)) is not None:
         ended.append(ended_as(step, outcomes[len(ended)]))
     return ended
@@ -43,8 +43,8 @@ def followed(course: Course[str], outcomes: Sequence[str]) -> list[Ended[str]]:
 
 @given(courses, outcomes)
 def test_a_course_ends_whatever_its_steps_come_to(course: Course[str], outcomes: list[str]) -> None:
-    fails = next((at for at, outcome in enumerate(outcomes[: len(course.forth)]) if outcome != "proven"), None)
-    wanted = course.forth if fails is None else [*course.forth[: fails + 1], *course.back]
+    fails = next((at for at, outcome in enumerate(outcomes[: len(course.forward_steps)]) if outcome != "proven"), None)
+    wanted = course.forward_steps if fails is None else [*course.forward_steps[: fails + 1], *course.rollback_steps]
     assert [each.step for each in followed(course, outcomes)] == [*wanted]
 
 
@@ -55,7 +55,7 @@ def test_which_step_comes_next_depends_only_on_what_is_given(course: Course[str]
         prefix = tuple(ended[:number])
         wanted = ended[number].step if number < len(ended) else None
         assert course.next(prefix) == course.next(prefix) == wanted
-        assert Course([*course.forth], [*course.back]).next(deepcopy(prefix)) == wanted
+        assert Course([*course.forward_steps], [*course.rollback_steps]).next(deepcopy(prefix)) == wanted
 
 
 @st.composite
@@ -72,9 +72,9 @@ def test_a_run_through_opensm_changes_the_key_while_every_standby_stands_still(r
     """Each step is made once; each standby that is stopped is started again, and stopped before in case it runs."""
     before = replace(record, steps=[*record.steps], stopped=[*record.stopped])
     running = STANDBYS[len(record.stopped) + apart :]
-    parts = record.course(running).forth
+    parts = record.course(running).forward_steps
     assert record == before
-    assert parts == record.course(running).forth
+    assert parts == record.course(running).forward_steps
     assert [part.number for part in parts if part.what == "set"] == list(range(record.at, len(record.steps)))
     runs = {each.guid for each in running}
     for part, former in zip(parts, [None, *parts], strict=False):
@@ -93,7 +93,7 @@ def test_a_run_through_opensm_changes_the_key_while_every_standby_stands_still(r
 @given(records())
 def test_up_to_a_step_no_standby_is_started_at_the_end(record: RunRecord) -> None:
     for until in range(record.at, len(record.steps)):
-        parts = record.course(STANDBYS[2:], until).forth
+        parts = record.course(STANDBYS[2:], until).forward_steps
         assert [part.number for part in parts if part.what == "set"] == list(range(record.at, until))
         starts = {part.number for part in parts if part.what == "start"}
         assert all(record.steps[number].standbys for number in starts)

@@ -40,17 +40,17 @@ class Heard(EngineHooks):
         self.ends: list[PendingSet] = []
         self.syncs: list[tuple[int, int]] = []
         self.failures: list[PendingSet] = []
-        self.not_noted: list[StoreError | None] = []
+        self.journal_error: list[StoreError | None] = []
 
-    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+    def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
         self.syncs.append((len(ended), len(ready)))
 
-    def failed(self, each: PendingSet) -> None:
+    def note_failure(self, each: PendingSet) -> None:
         self.failures.append(each)
 
-    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
         self.ends.append(each)
-        self.not_noted.append(not_noted)
+        self.journal_error.append(journal_error)
 
 
 def adding(fabric: Fabric, *ports: Any) -> list[PendingSet]:
@@ -102,7 +102,7 @@ def test_no_more_are_in_change_than_allowed(most: int) -> None:
     bench = Bench(subnet("two-switch"))
     pending = adding(bench.fabric, *bench.hosts)
     record = spy(bench.fabric)
-    bench.run(pending, in_change=most)
+    bench.run(pending, max_begun=most)
     assert len(sets(record)) == 6
     assert all(ready <= most for _, ready in bench.heard.syncs)
     assert [each.error for each in pending] == [None] * 6
@@ -112,7 +112,7 @@ def test_a_silent_port_holds_back_no_other() -> None:
     bench = Bench(subnet("two-switch"), retries=0)
     pending = adding(bench.fabric, *bench.hosts)
     bench.net.silence("node02 mlx4_0")
-    bench.run(pending, in_change=1)
+    bench.run(pending, max_begun=1)
     failed = [each for each in pending if each.error is not None]
     assert [each.target.port.node.description for each in failed] == ["node02 mlx4_0"]
     assert isinstance(failed[0].error, NoReply)
@@ -142,13 +142,13 @@ def test_what_was_not_asked_of_a_dead_switch_is_said_of_each_port() -> None:
     assert len(record) < len(pending)
 
 
-@pytest.mark.parametrize("looks_twice", [False, True])
-def test_a_port_that_answers_again_is_read_a_second_time_only_where_that_is_asked_for(looks_twice: bool) -> None:
+@pytest.mark.parametrize("asks_silent_again", [False, True])
+def test_a_port_that_answers_again_is_read_a_second_time_only_where_that_is_asked_for(asks_silent_again: bool) -> None:
     bench = Bench(subnet("two-switch"), retries=0)
     pending = adding(bench.fabric, *bench.hosts)
     bench.net.faults.lose_next("request", node=bench.net.node("node03 mlx4_0"))
-    bench.run(pending, looks_twice=looks_twice)
-    assert sum(each.error is None for each in pending) == (6 if looks_twice else 5)
+    bench.run(pending, asks_silent_again=asks_silent_again)
+    assert sum(each.error is None for each in pending) == (6 if asks_silent_again else 5)
     assert len(bench.heard.failures) == 1
     assert len(bench.heard.ends) == 6
 
@@ -166,7 +166,7 @@ def test_a_stop_begins_no_further_set_and_proves_what_was_sent() -> None:
     bench.heard = Stopping()
     pending = adding(bench.fabric, *bench.hosts)
     with pytest.raises(KeyboardInterrupt, match="SIGTERM"):
-        bench.run(pending, in_change=2)
+        bench.run(pending, max_begun=2)
     begun = [each for each in pending if each.sent]
     assert 1 <= len(begun) < 6
     assert all(each.error is None and each.entries[-1].status == "done" for each in begun)
@@ -176,8 +176,8 @@ def test_a_stop_begins_no_further_set_and_proves_what_was_sent() -> None:
 class Full(Heard):
     """A disk that is full when the second sync comes."""
 
-    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        super().keep(ended, ready)
+    def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        super().write_records(ended, ready)
         if len(self.syncs) > 1:
             raise StoreError("the disk is full")
 
@@ -188,17 +188,17 @@ def test_when_a_sync_fails_nothing_more_is_sent_and_what_was_sent_is_still_prove
     pending = adding(bench.fabric, *bench.hosts)
     record = spy(bench.fabric)
     with pytest.raises(StoreError, match="full"):
-        bench.run(pending, in_change=2)
+        bench.run(pending, max_begun=2)
     assert len(sets(record)) == 2
     assert [each.error for each in bench.heard.ends] == [None, None]
-    assert all(isinstance(why, StoreError) for why in bench.heard.not_noted)
+    assert all(isinstance(why, StoreError) for why in bench.heard.journal_error)
 
 
 class Deaf(Heard):
     """A listener that has gone."""
 
-    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        super().ended(each, not_noted)
+    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
+        super().note_outcome(each, journal_error)
         raise BrokenPipeError
 
 
@@ -207,7 +207,7 @@ def test_a_listener_that_is_gone_stops_it_after_what_was_sent_is_proven() -> Non
     bench.heard = Deaf()
     pending = adding(bench.fabric, *bench.hosts)
     with pytest.raises(BrokenPipeError):
-        bench.run(pending, in_change=3)
+        bench.run(pending, max_begun=3)
     assert all(each.entries[-1].status == "done" for each in pending if each.sent)
 
 
@@ -297,13 +297,13 @@ def test_a_port_that_cannot_be_asked_again_after_its_set_keeps_the_error_as_it_i
     moved = MadStatusError("another port answers", 0x1C).explained("a cable was moved")
     seen = count()
 
-    def look(self: PortSteps, target: PortTarget) -> Task:
+    def check_links(self: PortSteps, target: PortTarget) -> Task:
         yield from ()
         if next(seen):
             raise moved
 
-    monkeypatch.setattr(PortSteps, "look", look)
-    bench.run(pending, looks_twice=True)
+    monkeypatch.setattr(PortSteps, "check_links", check_links)
+    bench.run(pending, asks_silent_again=True)
     assert pending[0].error is moved
     assert (moved.status, moved.more) == (0x1C, "a cable was moved")
     assert str(moved) == "it did not answer after its Set, and then: another port answers"

@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.apply.opensm.course import parsed
-from ibkeys.apply.opensm.policy_files import steps_back
+from ibkeys.apply.opensm.policy_files import rollback_contents
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.membership import resolve
 from ibkeys.partitions.reader import parse_policy
@@ -69,7 +69,7 @@ class PolicyWalk:
     def ways_back(self, at_once: bool) -> list[bytes | None]:
         """Return the policies of the way back from what the file holds."""
         file: Any = SimpleNamespace(key=PLACE, name=PLACE[1], seen=SimpleNamespace(data=self.way[-1]))
-        return [each[PLACE] for each in steps_back([file], {PLACE: tuple(self.way)}, at_once)]
+        return [each[PLACE] for each in rollback_contents([file], {PLACE: tuple(self.way)}, at_once)]
 
 
 def pairs_of(circles: Iterable[WaitCycle[int]]) -> set[frozenset[int]]:

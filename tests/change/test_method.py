@@ -58,7 +58,7 @@ SMS = builds(
 
 @pytest.mark.parametrize(("words", "facts"), ROWS, ids=[words for words, _ in ROWS])
 def test_each_state_has_its_method(words: str, facts: SubnetFacts) -> None:
-    state = next(each for each in STATES if each.holds(facts))
+    state = next(each for each in STATES if each.fits(facts))
     assert state.words == words
     choice = choose(facts)
     assert choice.method == state.method
@@ -101,7 +101,7 @@ def test_what_is_not_chosen_says_what_was_found_and_what_to_type() -> None:
 
 
 def test_a_method_that_nobody_is_asked_about_is_named() -> None:
-    refused = choose(SubnetFacts((MASTER,))).refuse_untyped()
+    refused = choose(SubnetFacts((MASTER,))).untyped_refusal()
     assert (refused.interlock, "now it would be through opensm: " in str(refused)) == (METHOD, True)
 
 

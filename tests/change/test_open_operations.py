@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import pytest
 
-from ibkeys.change.open_operations import OperationTarget, to_end, to_resume, to_undo
+from ibkeys.change.open_operations import OperationTarget, find_to_end, find_to_resume, find_to_undo
 from ibkeys.errors import IbkeysError, StoreError, UsageError
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState
 from ibkeys.store.journal.runs import RunOptions, Runs
@@ -103,27 +103,27 @@ def test_the_only_open_operation_is_meant(
     journal = Journal(None)
     for begin in begun:
         begin(journal)
-    assert (outcome(to_resume, journal, None), outcome(to_undo, journal, None)) == (on, back)
+    assert (outcome(find_to_resume, journal, None), outcome(find_to_undo, journal, None)) == (on, back)
 
 
 def test_only_the_last_run_goes_on_or_back() -> None:
     journal = Journal(None)
     for begin in (DONE_KEYS, KEYS):
         begin(journal)
-    assert [to_undo(journal, number).is_last_run for number in (1, 2)] == [False, True]
+    assert [find_to_undo(journal, number).is_last_run for number in (1, 2)] == [False, True]
     journal.operation("mkey-rotate").put_on_disk()  # one of which only the operation is there
-    assert [to_undo(journal, number).is_last_run for number in (1, 2, 3)] == [False, True, False]
+    assert [find_to_undo(journal, number).is_last_run for number in (1, 2, 3)] == [False, True, False]
 
 
 def test_one_that_is_named_is_meant_whatever_else_is_open() -> None:
     journal = Journal(None)
     for begin in (DONE_APPLY, undo_of(1), KEYS, PKEY_SET):
         begin(journal)
-    found = [outcome(to_resume, journal, number) for number in (1, 2, 3, 4)]
+    found = [outcome(find_to_resume, journal, number) for number in (1, 2, 3, 4)]
     assert found == [(1, True, "partitions"), (1, True, "partitions"), (3, False, "keys"), (4, False, "other")]
-    found = [outcome(to_undo, journal, number) for number in (1, 2, 3, 4)]
+    found = [outcome(find_to_undo, journal, number) for number in (1, 2, 3, 4)]
     assert found == [(1, True, "partitions"), (2, True, "partitions"), (3, True, "keys"), (4, True, "other")]
-    for find in (to_resume, to_undo):
+    for find in (find_to_resume, find_to_undo):
         with pytest.raises(StoreError, match="no operation 9; `ibkeys journal`"):
             find(journal, 9)
 
@@ -132,7 +132,7 @@ def test_of_failed_runs_only_the_last_one_counts() -> None:
     journal = Journal(None)
     for begin in (FAILED_KEYS, DONE_KEYS):
         begin(journal)
-    assert outcome(to_resume, journal, None) is StoreError
+    assert outcome(find_to_resume, journal, None) is StoreError
 
 
 def test_one_that_has_ended_is_named_in_the_refusal() -> None:
@@ -142,14 +142,14 @@ def test_one_that_has_ended_is_named_in_the_refusal() -> None:
     with pytest.raises(
         UsageError, match=r"the last one is operation 2 \(pkey-set\), and `ibkeys undo 2` rolls it back"
     ):
-        to_undo(journal, None)
-    assert outcome(to_undo, journal, 1) == (1, True, "partitions")
+        find_to_undo(journal, None)
+    assert outcome(find_to_undo, journal, 1) == (1, True, "partitions")
 
 
 def test_two_that_are_open_are_named() -> None:
     journal = Journal(None)
     for begin in (SM_KEYS, KEYS):
         begin(journal)
-    for find in (to_resume, to_end, to_undo):
+    for find in (find_to_resume, find_to_end, find_to_undo):
         with pytest.raises(UsageError, match=r"operation 1 \(smkey-rotate\), operation 2 \(mkey-rotate\) may be meant"):
             find(journal, None)

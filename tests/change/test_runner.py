@@ -32,7 +32,7 @@ class MadeUp:
     """A kind of step and its proof: what is done is told in ``story``; ``shown``: how many ports are wrong in one look
     after the other, the last one again and again."""
 
-    tells_again: bool = True
+    may_signal_again: bool = True
     shown: list[int] = field(default_factory=lambda: [0])
     refusal: Exception | None = None
     writes: bool = True
@@ -51,7 +51,7 @@ class MadeUp:
             raise self.refusal
         return [operation.record_file(FileImage(PATH, b"before", b"after"))] if self.writes else []
 
-    def tell(self) -> None:
+    def signal_sm(self) -> None:
         self.story.append("tell")
 
     def look(self) -> PortsLook[int]:
@@ -68,8 +68,8 @@ class MadeUp:
     def runner(self, operation: RunningOperation) -> Runner:
         return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
 
-    def make(self, operation: RunningOperation, *, has_news: bool = True, judge: Judge = proven) -> PortsLook[int]:
-        _, found = Step("a step", self, "it", self, [IMAGE], has_news, judge).make(self.runner(operation))
+    def make(self, operation: RunningOperation, *, must_signal: bool = True, judge: Judge = proven) -> PortsLook[int]:
+        _, found = Step("a step", self, "it", self, [IMAGE], must_signal, judge).make(self.runner(operation))
         assert isinstance(found, PortsLook)
         return found
 
@@ -116,29 +116,29 @@ def test_what_stops_a_step_leaves_it_as_begun(operation: RunningOperation) -> No
     assert statuses(operation) == (["pending"], ["pending"])
 
 
-@pytest.mark.parametrize(("tells_again", "told"), [(True, 2), (False, 1)])
+@pytest.mark.parametrize(("may_signal_again", "told"), [(True, 2), (False, 1)])
 def test_where_nothing_comes_nearer_it_is_told_once_more_if_that_does_no_harm(
-    operation: RunningOperation, tells_again: bool, told: int
+    operation: RunningOperation, may_signal_again: bool, told: int
 ) -> None:
-    kind = MadeUp(tells_again, [3])
+    kind = MadeUp(may_signal_again, [3])
     assert kind.make(operation).left == 3
     assert kind.story.count("tell") == told
     assert kind.story.count("again after 3") == told - 1
     assert kind.now == pytest.approx(told * WAIT)
 
 
-@pytest.mark.parametrize(("writes", "has_news", "told"), [(True, False, 1), (False, True, 1), (False, False, 0)])
+@pytest.mark.parametrize(("writes", "must_signal", "told"), [(True, False, 1), (False, True, 1), (False, False, 0)])
 def test_it_is_told_where_there_is_something_to_read(
-    operation: RunningOperation, writes: bool, has_news: bool, told: int
+    operation: RunningOperation, writes: bool, must_signal: bool, told: int
 ) -> None:
     kind = MadeUp(writes=writes)
-    kind.make(operation, has_news=has_news)
+    kind.make(operation, must_signal=must_signal)
     assert kind.story.count("tell") == told
 
 
 def test_without_news_it_is_told_where_something_is_wrong_all_the_same(operation: RunningOperation) -> None:
     kind = MadeUp(shown=[1], writes=False)
-    kind.make(operation, has_news=False)
+    kind.make(operation, must_signal=False)
     assert kind.story.count("tell") == 1
 
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.apply.carrier import Carried
+from ibkeys.apply.carrier import CarrierResult
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.errors import IbkeysError, StoreError
 from tests.apply.lab import Lab
@@ -230,7 +230,7 @@ def test_they_are_named_too_where_something_else_stopped_the_change(
 ) -> None:
     carry_out = DirectCarrier.carry_out
 
-    def stopped(self: DirectCarrier, *arguments: Any) -> Carried:
+    def stopped(self: DirectCarrier, *arguments: Any) -> CarrierResult:
         carried = carry_out(self, *arguments)
         carried.problem = problem
         return carried

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.change.confirming.confirmation import may_go_back
+from ibkeys.change.confirming.confirmation import block_confirmation
 from ibkeys.store.journal import Journal
 from ibkeys.store.lock import exclusive
 from tests.apply.lab import Lab
@@ -169,7 +169,7 @@ def test_the_journal_of_an_earlier_version_that_waits_stays_as_it_is(cli: Cli, o
         for words in (("confirm", 1), ("confirm",), ("resume", "--yes"), ("pkey-add", 3, "0x8021", "--yes")):
             result = cli(*words, "--journal", path)
             assert (result.code, f"apply, pid {os.getpid()}" in result.err) == (3, True)
-    assert may_go_back(path, 1)  # a guard that asks: the command that goes back writes it down
+    assert block_confirmation(path, 1)  # a guard that asks: the command that goes back writes it down
     assert path.read_bytes() == before
 
 

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from ibkeys.apply.confirm import rolls_back
-from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, go_back, own_program
+from ibkeys.apply.confirm import rollback_arguments
+from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, own_program, run_rollback
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import LEFT_OUT, command_for_child, hand_over
 from ibkeys.cli.options import SmHosts, Where
@@ -67,7 +67,7 @@ if os.fork() == 0:
     guardian.send("waiting")
     os._exit(0)
 os.kill(waiting, signal.SIGSTOP)
-guardian.leave()
+guardian.close()
 print("goes on")
 """
     ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True, timeout=300)
@@ -84,8 +84,8 @@ from ibkeys.change.confirming.guardian import Guardian
 
 command = ["sh", "-c", 'touch {tried}; echo "$*" > {heard}', "sh"]
 guardian = Guardian(command, lambda operation, start: not Path({str(tried)!r}).exists(), 0)
-guardian.began(7)
-guardian.keep_port("mlx5_1", 2)
+guardian.send_start(7)
+guardian.send_port("mlx5_1", 2)
 os._exit(0)
 """
     subprocess.run([sys.executable, "-c", script], check=True)
@@ -94,7 +94,7 @@ os._exit(0)
 
 def test_a_command_tells_its_guardian_which_port_it_opened() -> None:
     told = list[tuple[str, int]]()
-    guardian: Any = SimpleNamespace(keep_port=lambda ca, port: told.append((ca, port)))
+    guardian: Any = SimpleNamespace(send_port=lambda ca, port: told.append((ca, port)))
     for is_simulated in (True, False):
         local = partial(SimpleNamespace, ca_name="mlx5_1", port=2)
         fabric: Any = SimpleNamespace(is_simulated=is_simulated, local=local)
@@ -111,7 +111,7 @@ def test_the_key_that_was_typed_reaches_undo_through_a_file_in_memory(tmp_path: 
         f"open({str(out)!r}, 'w').write(f'{{key.reveal():#x}} {{operation}}')"
     )
     answers = iter([True, False])
-    go_back([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: next(answers))
+    run_rollback([sys.executable, "-c", script], 7, "0x0000000000001234", lambda: next(answers))
     assert out.read_text() == "0x1234 7"
 
 
@@ -122,7 +122,7 @@ def test_no_variable_sets_an_option_of_the_command_that_rolls_back(
     monkeypatch.setenv("IBKEYS_FORMAT", "html")
     monkeypatch.setenv("IBSIM_SOCKNAME", "kept")
     answers = iter([True, False])
-    go_back(["sh", "-c", f"env > {out}"], 7, "", lambda: next(answers))
+    run_rollback(["sh", "-c", f"env > {out}"], 7, "", lambda: next(answers))
     lines = out.read_text().splitlines()
     assert "IBSIM_SOCKNAME=kept" in lines
     assert [line for line in lines if line.startswith("IBKEYS_")] == []
@@ -130,7 +130,7 @@ def test_no_variable_sets_an_option_of_the_command_that_rolls_back(
 
 def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> None:
     pauses = list[float]()
-    go_back(["false"], 7, "", lambda: True, pauses.append)
+    run_rollback(["false"], 7, "", lambda: True, pauses.append)
     assert pauses[0] <= 2  # a command that has just ended
     assert max(pauses) <= 60
     assert sum(pauses) >= 1800
@@ -138,7 +138,7 @@ def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> N
 
 def test_nothing_is_started_once_it_was_confirmed_in_a_pause(tmp_path: Path) -> None:
     started, confirmed = tmp_path / "started", list[float]()
-    go_back(["sh", "-c", f"echo >> {started}"], 7, "", lambda: not confirmed, confirmed.append)
+    run_rollback(["sh", "-c", f"echo >> {started}"], 7, "", lambda: not confirmed, confirmed.append)
     assert started.read_text() == "\n"
 
 
@@ -159,7 +159,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
     values["smkey"] = "0xabcdef"  # of a command that asks the SA for something else
     stores = StorePaths(tmp_path / "keys", tmp_path / "journal")
     hosts = SmHosts(("root@sm1", "sm2"), True, "/etc/own_ssh_config", None)
-    command = command_for_child(rolls_back(60), Where(**values), stores, hosts)
+    command = command_for_child(rollback_arguments(60), Where(**values), stores, hosts)
     assert command[: command.index("undo")] == own_program()
     assert command[command.index("undo") :] == [
         "undo",
@@ -180,7 +180,7 @@ def test_the_command_of_the_guardian_has_no_key_in_it(tmp_path: Path) -> None:
         "--sudo",
     ]
     where = Where(**{**values, "m_key": "@/etc/key", "keystore_passphrase": "@/etc/phrase"})
-    kept = command_for_child(rolls_back(60), where, stores, hosts)
+    kept = command_for_child(rollback_arguments(60), where, stores, hosts)
     assert {"--m_key=@/etc/key", "--keystore-passphrase=@/etc/phrase"} <= set(kept)
 
 

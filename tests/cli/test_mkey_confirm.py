@@ -55,14 +55,14 @@ def children(monkeypatch: pytest.MonkeyPatch) -> list[Any]:
 
     class Child:
         def __init__(
-            self, command: Sequence[str], is_unconfirmed: Callable[[int, int], bool], seconds: float, is_alone: bool
+            self, command: Sequence[str], is_unconfirmed: Callable[[int, int], bool], seconds: float, closes_files: bool
         ) -> None:
             heard.append((list(command), seconds, is_unconfirmed(1, 1)))
 
-        def keep_key(self, key: object) -> None:
+        def send_key(self, key: object) -> None:
             heard.append(key)
 
-        def leave(self) -> None:
+        def close(self) -> None:
             heard.append("left")
 
     monkeypatch.setattr("ibkeys.mkeys.confirming.Guardian", Child)

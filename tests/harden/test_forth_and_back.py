@@ -51,7 +51,7 @@ class Site:
         net = subnet("two-switch")
         for hardware in net.nodes:
             replace_hca(hardware, step=self.step)
-        with tool(net, **self._stores) as fabric, ChangeWriter(fabric, command, goes_on=goes_on) as writer:
+        with tool(net, **self._stores) as fabric, ChangeWriter(fabric, command, continued=goes_on) as writer:
             yield writer
 
     def go_to_the_other_port(self) -> None:
@@ -119,16 +119,16 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     master = SimpleNamespace(instance=instance, machine=THIS, verify_process=lambda advice: None)
     seen = SimpleNamespace(manager=None, master=master, non_masters=list)
 
-    def look_at_all(writer: ChangeWriter, *given: Any, **named: Any) -> Any:
+    def survey_all_ports(writer: ChangeWriter, *given: Any, **named: Any) -> Any:
         return SimpleNamespace(topology=writer.fabric.sweep(), targets={})
 
     def opensms(*given: Any, **named: Any) -> OpensmFiles:
-        writer, _, _, _, files, _, asked_to_stop = given
-        return OpensmFiles(writer, None, cast(Any, master), [], files, lambda: None, asked_to_stop, **named)
+        writer, _, _, _, files, _, check_stop = given
+        return OpensmFiles(writer, None, cast(Any, master), [], files, lambda: None, check_stop, **named)
 
     monkeypatch.setattr("ibkeys.harden.enforcement_run.OpensmFiles", opensms)
     for name, value in {
-        "look_at_all": look_at_all,
+        "survey_all_ports": survey_all_ports,
         "reach": lambda enter, hosts: [],
         "site_of": lambda *given: SimpleNamespace(notes=[]),
         "managers_of": lambda found: [],
@@ -342,7 +342,7 @@ def test_what_it_wrote_itself_before_the_signal_keeps_it_from_no_way(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr(OpensmFiles, "tell", killed)
+        patch.setattr(OpensmFiles, "signal_sm", killed)
         with pytest.raises(KeyboardInterrupt):
             site.harden()
     site.reading = "not-read"

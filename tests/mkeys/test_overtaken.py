@@ -44,7 +44,7 @@ def test_a_port_that_waits_and_that_somebody_else_gave_a_key_keeps_it(site: Site
     site.run((deploy if what == "deploy" else rotate)(FIRST))
     theirs = somebody_else_sets_a_key(site, lambda port: port.m_key == before[port.guid])
     assert len(theirs) == len(before) - 3
-    with pytest.raises(Refused, match="neither goes on nor back") as caught:
+    with pytest.raises(Refused, match="neither be finished nor rolled back") as caught:
         site.run(resume)
     assert caught.value.interlock == "overtaken"
     assert theirs.items() <= site.keys().items()

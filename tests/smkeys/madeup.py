@@ -343,7 +343,7 @@ class MadeUpSite:
         with tool(self.net, "node03 mlx4_0", **stores) as fabric:
             fabric.is_simulated = False
             consent = Consent(overrides=frozenset(overrides))
-            with ChangeWriter(fabric, COMMAND, consent, dry_run, goes_on=goes_on) as writer:
+            with ChangeWriter(fabric, COMMAND, consent, dry_run, continued=goes_on) as writer:
                 change = plan_change(writer, reached, given or {}, settings, is_new)
                 if not dry_run:
                     writer.apply(change)

@@ -9,9 +9,9 @@ from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse
 from ibkeys.apply.by_sm.run import TablesSteps
 from ibkeys.apply.by_sm.steps import Prediction, phases_of
 from ibkeys.apply.carrier import Assignment, Carrier
-from ibkeys.apply.former import Former
-from ibkeys.apply.remaining import Remaining
-from ibkeys.apply.survey import Survey, look_at_all
+from ibkeys.apply.former import FormerValues
+from ibkeys.apply.remaining import RemainingChanges
+from ibkeys.apply.survey import Survey, survey_all_ports
 from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Objection
 from ibkeys.change.runner import Runner, StepKind
@@ -27,7 +27,7 @@ CourseOf = TypeVar("CourseOf", bound=TablesCourse[Any])
 class CarrierBySm(Carrier, Generic[CourseOf]):
     """The part of a carrier that is the same for every subnet manager."""
 
-    way_back = "in one step, which may briefly disconnect or connect pairs"
+    rollback_effects = "in one step, which may briefly disconnect or connect pairs"
 
     def __init__(self, writer: ChangeWriter, course: CourseOf, settings: CarrierSettings | None, clock: Clock) -> None:
         self._writer, self._course = writer, course
@@ -36,33 +36,34 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Read all end ports and leaf ports: the subnet manager writes all of them."""
-        return look_at_all(self._writer, ports, by_port_guid=by_port_guid)
+        return survey_all_ports(self._writer, ports, by_port_guid=by_port_guid)
 
     def objections(self) -> list[Objection]:
-        """Return the objections to the change: contents that the subnet manager would accept now and that go wrong
-        later."""
+        """Return the objections that planning the course has found."""
         return list(self._course.objections)
 
-    def phases(self, remaining: Remaining, survey: Survey) -> list[Phase]:
+    def phases(self, remaining: RemainingChanges, survey: Survey) -> list[Phase]:
         """Return one phase for each step."""
         return phases_of(self._course, survey)
 
-    def breaks(self, wanted: PartitionPlan | Former, remaining: Remaining) -> tuple[Break, ...]:
+    def breaks(self, wanted: PartitionPlan | FormerValues, remaining: RemainingChanges) -> tuple[Break, ...]:
         """Return the ports that are disconnected because ports wait for each other in a cycle; for a rollback only a
         note that it may disconnect ports."""
         return self._course.breaks
 
-    def _remaining(self) -> Remaining:
+    def _remaining(self) -> RemainingChanges:
         """Return the changes that are still to be made, up to the tables after the last step."""
         remaining = self._course.remaining
         remaining.tables += [each for each in self._prediction.changed_to(self._course.end) if each.differs]
         remaining.enforcement += self._course.enforcement
         return remaining
 
-    def _steps(self, assignment: Assignment, kind: StepKind[Any], in_vain: str) -> TablesSteps[Any]:
-        """Return the steps of the course; *in_vain*: as in `TablesSteps`."""
+    def _steps(self, assignment: Assignment, kind: StepKind[Any], signal_without_effect: str) -> TablesSteps[Any]:
+        """Return the steps of the course; *signal_without_effect*: as in `TablesSteps`."""
         runner = self._runner(assignment.operation)
-        return TablesSteps(self._course, self._prediction, assignment, runner, kind, self._writer, in_vain)
+        return TablesSteps(
+            self._course, self._prediction, assignment, runner, kind, self._writer, signal_without_effect
+        )
 
     def _runner(self, operation: RunningOperation) -> Runner:
         return Runner(operation, self._clock, self._settings.wait)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.change.consent import Objection
 from ibkeys.change.runner import WAIT
 from ibkeys.change.wanted import EnforcementChange, Entries
@@ -55,7 +55,7 @@ class TablesCourse(Generic[Contents]):
     enforcement: list[EnforcementChange] = field(default_factory=list)
     breaks: tuple[Break, ...] = ()
     objections: list[Objection] = field(default_factory=list)
-    remaining: Remaining = field(default_factory=Remaining)
+    remaining: RemainingChanges = field(default_factory=RemainingChanges)
 
     @property
     def end(self) -> Mapping[PortKey, Entries]:

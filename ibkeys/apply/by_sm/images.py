@@ -40,8 +40,8 @@ def images_of(
 def images_as_found(
     tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, PortTarget]
 ) -> Iterator[Image]:
-    """Yield images of the blocks that differ from *tables* after the step, as they are: a P_Key may get another
-    index."""
+    """Yield images of the blocks that differ after a step from the *tables* that it should give, with their present
+    values: OpenSM may give a P_Key another index. *before*: the tables before the step."""
     for key, after in tables.items():
         now = targets[key].table
         if now != after:

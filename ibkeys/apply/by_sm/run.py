@@ -12,12 +12,12 @@ from typing import Generic, TypeVar
 from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.images import images_as_found, images_of
 from ibkeys.apply.by_sm.steps import Prediction, expectations
-from ibkeys.apply.by_sm.watch import PortsProof, Watched
-from ibkeys.apply.carrier import Assignment, Carried, WrittenPort
+from ibkeys.apply.by_sm.watch import PortsProof, TablesLook
+from ibkeys.apply.carrier import Assignment, CarrierResult, WrittenPort
 from ibkeys.change.course import Course
 from ibkeys.change.runner import Runner, Step, StepKind, Verdict
 from ibkeys.change.wanted import Entries
-from ibkeys.change.writer import ChangeWriter, left_open
+from ibkeys.change.writer import ChangeWriter, name_open_operation
 from ibkeys.errors import FileChanged, IbkeysError, NotStored, Refused
 from ibkeys.managers.site import stale_for_good
 from ibkeys.printable import named
@@ -40,9 +40,9 @@ class PortsNotStored(NotStored):
 class TablesSteps(Generic[Contents]):
     """The steps of a change.
 
-    ``in_vain``: in words, the signal that had no effect on the ports. ``undoes_fallback``: a step that left OpenSM
-    without a policy is rolled back at once, so the error names no port. ``unread``: before the first step the subnet
-    manager has not read its present files yet. ``last``: the result of the last look at the ports.
+    ``signal_without_effect``: in words, the signal that had no effect on the ports. ``undoes_fallback``: a step that
+    left OpenSM without a policy is rolled back at once, so the error names no port. ``unread``: before the first step
+    the subnet manager has not read its present files yet. ``last_look``: the result of the last look at the ports.
     """
 
     course: TablesCourse[Contents]
@@ -51,11 +51,11 @@ class TablesSteps(Generic[Contents]):
     runner: Runner
     kind: StepKind[Contents]
     writer: ChangeWriter
-    in_vain: str
+    signal_without_effect: str
     undoes_fallback: bool = False
     unread: bool = False
-    carried: Carried = field(default_factory=Carried)
-    last: Watched = field(default_factory=Watched)
+    carried: CarrierResult = field(default_factory=CarrierResult)
+    last_look: TablesLook = field(default_factory=TablesLook)
 
     def make(self) -> bool:
         """Make the steps, and return whether all were made. Raises the error that stops them."""
@@ -80,7 +80,7 @@ class TablesSteps(Generic[Contents]):
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _step(self, number: int) -> Step[Contents, Watched]:
+    def _step(self, number: int) -> Step[Contents, TablesLook]:
         self.assignment.check()
         self.carried.stopped = phase = self.assignment.phases[number]
         step, targets, before = self.course.steps[number], self.prediction.survey.targets, self.course.before(number)
@@ -98,18 +98,18 @@ class TablesSteps(Generic[Contents]):
             partial(self._judge, number, before),
         )
 
-    def _judge(self, number: int, before: Mapping[PortKey, Entries], found: Watched) -> Verdict:
-        """Return the verdict on a step, and record each port with wrong values in ``carried``. Of a proven step, tables
-        that came out with other indexes are recorded in the journal as they are.
+    def _judge(self, number: int, before: Mapping[PortKey, Entries], found: TablesLook) -> Verdict:
+        """Return the verdict on a step, and record each port with wrong values in ``carried``. The verdict on a proven
+        step has images of the tables in which P_Keys got other indexes than predicted.
 
-        Raises PortsNotStored if OpenSM fell back to having no policy, and the step is therefore undone.
+        Raises PortsNotStored if OpenSM fell back to having no policy, so that the caller undoes the step.
         """
-        step, targets, self.last = self.course.steps[number], self.prediction.survey.targets, found
+        step, targets, self.last_look = self.course.steps[number], self.prediction.survey.targets, found
         wrong, silent = found.wrong, found.silent
         if found.fell_back and self.undoes_fallback:
             raise PortsNotStored({})
         if wrong:
-            why = f"{self.runner.wait:g} s without progress, although {self.in_vain}"
+            why = f"{self.runner.wait:g} s without progress, although {self.signal_without_effect}"
             self.carried.failed |= {key: NotStored(f"{text} ({why})") for key, text in wrong.items()} | silent
             return Verdict(is_proven=False, files_stay=True)
         if number == len(self.course.steps) - 1:
@@ -120,21 +120,21 @@ class TablesSteps(Generic[Contents]):
         counting = {
             key: table
             for key, table in step.tables.items()
-            if key not in self.carried.failed and not self.prediction.is_aside(key)
+            if key not in self.carried.failed and not self.prediction.is_set_aside(key)
         }
         return Verdict(is_proven=True, images=images_as_found(counting, before, targets))
 
 
 @contextmanager
-def stopped_by(carried: Carried, operation: RunningOperation) -> Iterator[None]:
+def stopped_by(carried: CarrierResult, operation: RunningOperation) -> Iterator[None]:
     """Catch the interrupt or error that stops the steps, and keep it in *carried*. The text of an error then says that
     *operation* is open."""
     try:
         yield
     except FileChanged as error:
-        carried.problem = left_open(stale_file(error), operation)
+        carried.problem = name_open_operation(stale_file(error), operation)
     except IbkeysError as error:
-        carried.problem = left_open(error, operation)
+        carried.problem = name_open_operation(error, operation)
     except KeyboardInterrupt as problem:
         carried.problem = problem
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.apply.by_sm.course import TablesCourse
-from ibkeys.apply.by_sm.watch import Expected, KnownIndexes
+from ibkeys.apply.by_sm.watch import ExpectedPort, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
@@ -24,7 +24,7 @@ from ibkeys.plan.model import Break, BreakKind, SmOptions
 from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, TableStep
 from ibkeys.topology.port_id import PortId, PortKey
 
-_REWRITING: Final = range(0x7001, 0x7FFF)
+_UNUSED_PARTITIONS: Final = range(0x7001, 0x7FFF)
 """Partition numbers, of which the first free one makes OpenSM write every table again."""
 
 
@@ -32,33 +32,33 @@ _REWRITING: Final = range(0x7001, 0x7FFF)
 class Prediction:
     """The tables of all ports as they are, and the prediction of the tables after each of several policies.
 
-    *options*: the options of the running OpenSM; *sm_port_guid*: the master's port. ``aside``: the GUIDs of end ports
-    that drifted and that the change does not name: OpenSM may leave them and their leaf ports as they are, so nothing
-    is expected of them. ``drifted``: the GUIDs of all end ports that drifted: it is not known at which indexes OpenSM
-    puts their P_Keys.
+    *options*: the options of the running OpenSM; *sm_port_guid*: the master's port. ``guids_set_aside``: the GUIDs of
+    end ports that drifted and that the change does not name: OpenSM may leave them and their leaf ports as they are, so
+    nothing is expected of them. ``drifted``: the GUIDs of all end ports that drifted: it is not known at which indexes
+    OpenSM puts their P_Keys.
     """
 
     survey: Survey
     options: SmOptions
     sm_port_guid: int
-    now: dict[PortKey, Entries] = field(default_factory=dict)
-    aside: set[int] = field(default_factory=set)
+    present: dict[PortKey, Entries] = field(default_factory=dict)
+    guids_set_aside: set[int] = field(default_factory=set)
     drifted: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        self.now = {key: target.table for key, target in self.survey.targets.items()}
+        self.present = {key: target.table for key, target in self.survey.targets.items()}
 
     @property
     def tables(self) -> list[TableChange]:
         """All tables as they are, end ports with their leaf ports, except for those that are set aside."""
-        return [each for each in self.changed_to(self.now) if not self.is_aside(each.port.key)]
+        return [each for each in self.changed_to(self.present) if not self.is_set_aside(each.port.key)]
 
-    def is_aside(self, key: PortKey) -> bool:
+    def is_set_aside(self, key: PortKey) -> bool:
         """Return whether nothing is expected of a port that was read."""
-        return bool(self.aside) and self._end_guid(key) in self.aside
+        return bool(self.guids_set_aside) and self._end_guid(key) in self.guids_set_aside
 
     def known_indexes(self, key: PortKey) -> KnownIndexes:
-        """Return how exactly the indexes of a port are known once OpenSM has written its table."""
+        """Return which indexes of a port can be predicted for the time after OpenSM has written its table."""
         if not self.options.keep_pkey_indexes:
             return "exact"
         is_unsure = self.survey.targets[key].port.is_external or self._end_guid(key) in self.drifted
@@ -85,7 +85,7 @@ class Prediction:
     def unread(self) -> list[EndPort]:
         """The end ports whose tables were not read, or are set aside."""
         read = {target.port.guid for target in self.survey.targets.values() if not target.port.is_external}
-        return [port for port in self.end_ports if port.guid not in read - self.aside]
+        return [port for port in self.end_ports if port.guid not in read - self.guids_set_aside]
 
     def memberships(self, policy: Policy | None) -> dict[int, frozenset[PKey]]:
         """Return, by port GUID, the P_Keys that OpenSM gives each end port if its table has room."""
@@ -94,14 +94,14 @@ class Prediction:
         ).by_port
         return {port.guid: frozenset(found.get(port.guid, ())) for port in self.end_ports}
 
-    def follow(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
+    def tables_after(self, policies: Iterable[Policy | None]) -> list[dict[PortKey, Entries]]:
         """Return the tables after each of *policies*, if OpenSM reads them one after the other."""
         by_guid = {
             target.port.guid: key
             for key, target in self.survey.targets.items()
-            if not target.port.is_external and target.port.guid not in self.aside
+            if not target.port.is_external and target.port.guid not in self.guids_set_aside
         }
-        now: dict[int, Entries] = {guid: self.now[key] for guid, key in by_guid.items()}
+        now: dict[int, Entries] = {guid: self.present[key] for guid, key in by_guid.items()}
         sweeps = Sweeps(
             self.end_ports,
             self.sm_port_guid,
@@ -111,7 +111,7 @@ class Prediction:
             self.options.keep_pkey_indexes,
             {guid: dict(table) for guid, table in now.items()},
         )
-        found, last = [], dict(self.now)
+        found, last = [], dict(self.present)
         for policy in policies:
             placed = sweeps.sweep(policy)
             last = self.with_leaves(last, {by_guid[guid]: each.entries for guid, each in placed.items()})
@@ -171,7 +171,7 @@ def unused_partition(taken: Collection[int]) -> int:
     *taken*: partition numbers in use. Raises UsageError. Source: opensm osm_pkey_mgr.c, which writes a block if it
     differs from the block in its memory.
     """
-    free = next((number for number in _REWRITING if number not in taken), None)
+    free = next((number for number in _UNUSED_PARTITIONS if number not in taken), None)
     if free is None:
         raise UsageError(f"{given('--rewrite')} needs a free partition number at or above 0x7001, and none is free")
     return free
@@ -198,7 +198,7 @@ def expectations(
     before: Mapping[PortKey, Entries],
     enforcement: Iterable[EnforcementChange],
     prediction: Prediction,
-) -> dict[PortKey, Expected]:
+) -> dict[PortKey, ExpectedPort]:
     """Return the values that are expected of each port after a step that leads to *tables*, except for ports that are
     set aside.
 
@@ -207,9 +207,9 @@ def expectations(
     """
     bits = {each.port.key: each.after for each in enforcement}
     return {
-        key: Expected(entries, before[key], bits.get(key), prediction.known_indexes(key))
+        key: ExpectedPort(entries, before[key], bits.get(key), prediction.known_indexes(key))
         for key, entries in tables.items()
-        if not prediction.is_aside(key)
+        if not prediction.is_set_aside(key)
     }
 
 

@@ -8,8 +8,8 @@ from functools import cache
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.by_sm.watch import is_open
-from ibkeys.apply.former import Former, FormerTable, keys_in
-from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.former import FormerTable, FormerValues, keys_in
+from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
 from ibkeys.errors import Refused
@@ -25,8 +25,8 @@ from ibkeys.topology.port_id import PortKey
 def goal_of(
     plan: PartitionPlan,
     prediction: Prediction,
-    remaining: Remaining,
-    former: Former | None,
+    remaining: RemainingChanges,
+    former: FormerValues | None,
     policies: Iterable[Policy | None] = (),
     *,
     by_partition: bool = False,
@@ -37,18 +37,18 @@ def goal_of(
     *by_partition*: as in `foreign_ports`.
     """
     survey = prediction.survey
-    goal = dict(prediction.now)
-    was_at = set[PortKey]()
+    goal = dict(prediction.present)
+    touched = set[PortKey]()
     if former is not None:
-        was_at = set(former.ports_of_tables)
+        touched = set(former.ports_of_tables)
         found = {table.port.key: table.before for table in plan.tables}
         remaining.foreign += [(None, each) for each in foreign_ports(former, survey, found, by_partition)]
     earlier = list(policies)
 
     @cache
-    def given() -> list[dict[PortKey, Entries]]:
-        """Return the tables that the SM gives ports by each of *policies*."""
-        return [tables for each in earlier for tables in prediction.follow([each])]
+    def tables_by_policies() -> list[dict[PortKey, Entries]]:
+        """Return the tables that the SM gives ports by each of *policies* alone."""
+        return [tables for each in earlier for tables in prediction.tables_after([each])]
 
     for table in plan.tables:
         key = table.port.key
@@ -58,14 +58,16 @@ def goal_of(
             continue
         now = survey.targets[key].table
         goal[key] = table.after
-        if not table.differs or now == table.before or key in was_at:
+        if not table.differs or now == table.before or key in touched:
             continue
-        if former is None or not (_is_of_plan(table, now, former) or _is_given(prediction, key, given)):
-            remaining.foreign.append((table.port, _surprise(table, now)))
+        if former is None or not (
+            _is_of_plan(table, now, former) or _is_by_policy(prediction, key, tables_by_policies)
+        ):
+            remaining.foreign.append((table.port, _difference_text(table, now)))
     return goal
 
 
-def _is_of_plan(table: TableChange, now: Entries, former: Former) -> bool:
+def _is_of_plan(table: TableChange, now: Entries, former: FormerValues) -> bool:
     """Return whether a port that no step of an earlier run touched has the P_Keys that the plan found, or those that it
     wants, or those that an undo of that run found or wrote. Indexes do not count: the port may have been absent for a
     time."""
@@ -76,21 +78,23 @@ def _is_of_plan(table: TableChange, now: Entries, former: Former) -> bool:
     return earlier is not None and _foreign_keys(earlier, now, table.before) is None
 
 
-def _is_given(prediction: Prediction, key: PortKey, given: Callable[[], list[dict[PortKey, Entries]]]) -> bool:
+def _is_by_policy(
+    prediction: Prediction, key: PortKey, tables_by_policies: Callable[[], list[dict[PortKey, Entries]]]
+) -> bool:
     """Return whether a port has the P_Keys that one of the policies gives it, or those that OpenSM gives every port
     without a policy."""
-    now = prediction.now[key]
+    now = prediction.present[key]
     if is_open(now) and has_no_policy(prediction.survey):
         return True
-    return any({*tables[key].values()} == {*now.values()} for tables in given())
+    return any({*tables[key].values()} == {*now.values()} for tables in tables_by_policies())
 
 
-def _surprise(table: TableChange, now: Entries) -> str:
+def _difference_text(table: TableChange, now: Entries) -> str:
     index = differing_places(now, table.before)[0]
     return f"index {index} is {now.get(index, 'empty')}, not {table.before.get(index, 'empty')}"
 
 
-def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) -> list[EnforcementChange]:
+def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: RemainingChanges) -> list[EnforcementChange]:
     """Return the enforcement bits that are not as the plan wants them; note absent ports in *remaining*."""
     found = []
     for change in plan.enforcement:
@@ -104,7 +108,7 @@ def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: Remaining) ->
 
 
 def foreign_ports(
-    former: Former, survey: Survey, found: Mapping[PortKey, Entries] | None = None, by_partition: bool = False
+    former: FormerValues, survey: Survey, found: Mapping[PortKey, Entries] | None = None, by_partition: bool = False
 ) -> Iterator[str]:
     """Yield, in words, the ports with P_Keys that no step of an operation found or wrote: the SM would overwrite these.
 
@@ -113,10 +117,10 @@ def foreign_ports(
     steps separately.
     """
     moved_to = leaves_of_others(former, survey)
-    fell_open = has_no_policy(survey)
+    has_fallen_back = has_no_policy(survey)
     for key in former.ports_of_tables:
         target = survey.targets.get(key)
-        if target is None or key in moved_to or (fell_open and is_open(target.table)):
+        if target is None or key in moved_to or (has_fallen_back and is_open(target.table)):
             continue
         foreign = _foreign_keys(former.tables[key], target.table, (found or {}).get(key), by_partition)
         if foreign is not None:
@@ -127,7 +131,8 @@ def foreign_ports(
 def _foreign_keys(
     earlier: FormerTable, now: Entries, found: Entries | None, by_partition: bool = False
 ) -> set[PKey] | None:
-    """Return the P_Keys of the first block that no step found or wrote like that; None if there is no such block.
+    """Return the P_Keys of the first block that has other P_Keys than each step found and wrote there; None if there is
+    no such block.
 
     An SM may put a P_Key at another index, so the P_Keys of a block are compared and not their indexes. *found*: the
     table that the plan found, None if only the blocks of steps count; *by_partition*: as in `foreign_ports`.
@@ -140,7 +145,8 @@ def _foreign_keys(
         known = [keys_in(block) for each in earlier.blocks_set.get(number, ()) for block in each]
         known = known or [_in_block(found or {}, number)]
         partitions = {key & PARTITION_MASK for each in (keys, *known) for key in each}
-        masks = [(PARTITION_MASK, each) for each in partitions] if by_partition else [(0, 0)]  # (0, 0): all together
+        # The mask and value (0, 0) select the P_Keys of all partitions.
+        masks = [(PARTITION_MASK, each) for each in partitions] if by_partition else [(0, 0)]
         if any(_of(keys, *mask) not in [_of(each, *mask) for each in known] for mask in masks):
             return set(map(PKey, keys))
     return None
@@ -161,8 +167,8 @@ def has_no_policy(survey: Survey) -> bool:
     return 2 * sum(is_open(each.table) for each in ends) > len(ends)
 
 
-def overwriting(foreign: Sequence[str], operation: int) -> Refused:
-    """Return the refusal of an automatic rollback: by it the SM would overwrite the *foreign* ports."""
+def overwrite_refusal(foreign: Sequence[str], operation: int) -> Refused:
+    """Return the refusal of an automatic rollback in which the SM would overwrite the *foreign* ports."""
     return Refused(
         "nothing was rolled back, because OpenSM would overwrite another user's or program's changes: "
         f"{named(foreign)}; check them, then `ibkeys undo {operation}`, or `ibkeys undo {operation} --override stale` "
@@ -172,7 +178,7 @@ def overwriting(foreign: Sequence[str], operation: int) -> Refused:
     )
 
 
-def leaves_of_others(former: Former, survey: Survey) -> set[PortKey]:
+def leaves_of_others(former: FormerValues, survey: Survey) -> set[PortKey]:
     """Return the leaf ports of an operation that now have the P_Keys of an end port that the operation did not touch:
     the SM gave them a copy when that end port was connected there. The end ports that the operation touched are
     compared where they are now."""
@@ -187,7 +193,7 @@ def leaves_of_others(former: Former, survey: Survey) -> set[PortKey]:
     return found
 
 
-def former_enforcement(former: Former, survey: Survey) -> Iterator[EnforcementChange]:
+def former_enforcement(former: FormerValues, survey: Survey) -> Iterator[EnforcementChange]:
     """Yield the enforcement bits that are not as they were before an operation."""
     for key, bits in former.bits.items():
         target = survey.targets.get(key)

@@ -24,7 +24,7 @@ KnownIndexes = Literal["exact", "kept", "any"]
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedPort:
     """The P_Keys that are expected of a port after a step, at the indexes that ``indexes`` says are known."""
 
     entries: Entries
@@ -42,13 +42,13 @@ class Expected:
     def _of_table(self, now: Entries) -> str:
         if now == self.entries:
             return ""
-        if self.indexes != "exact" and self._is_the_same_but_for_indexes(now):
+        if self.indexes != "exact" and self._differs_in_indexes_only(now):
             return ""
         texts = differences(now, self.entries)
         more = f" and {len(texts) - 3} more (the whole table: pkey-show)" if len(texts) > 3 else ""
         return "; ".join(texts[:3]) + more
 
-    def _is_the_same_but_for_indexes(self, now: Entries) -> bool:
+    def _differs_in_indexes_only(self, now: Entries) -> bool:
         if sorted(now.values()) != sorted(self.entries.values()):
             return False
         if self.indexes == "any":
@@ -63,7 +63,7 @@ def is_open(table: Entries) -> bool:
 
 
 @dataclass(slots=True)
-class Watched(PortsLook[PortKey]):
+class TablesLook(PortsLook[PortKey]):
     """The result of one look at ports. ``fell_back``: most end ports have become full members of the default partition
     and of no other, against the policy: OpenSM found no policy that it accepts. Most and not all: a port that refuses
     Sets, or that OpenSM has not reached yet, must not keep the others in one partition."""
@@ -83,37 +83,37 @@ class PortsProof:
 
     writer: ChangeWriter
     targets: Mapping[PortKey, PortTarget]
-    expected: Mapping[PortKey, Expected]
+    expected: Mapping[PortKey, ExpectedPort]
     changing: Sequence[PortKey]
     report: Callable[[int, int], None] = lambda done, whole: None
 
     def __post_init__(self) -> None:
         self.changing = [key for key in self.changing if key in self.targets]
 
-    def begin_again(self, found: Watched) -> None:
+    def begin_again(self, found: TablesLook) -> None:
         """Begin again with the ports that are wrong or silent as the changing ports."""
         self.changing = [*found.wrong, *found.silent]
 
-    def look(self) -> Watched:
+    def look(self) -> TablesLook:
         """Read the ports once and compare them."""
-        seen = self._look_at(self.changing)
-        self.report(len(self.changing) - len(seen.wrong) - len(seen.silent), len(self.changing))
-        if seen.wrong and not any(self._became_full(key) for key in seen.wrong):
-            return seen
-        whole = self._look_at(list(self.targets))
-        if seen.wrong:
-            return whole if whole.fell_back else seen
+        first_look = self._look_at(self.changing)
+        self.report(len(self.changing) - len(first_look.wrong) - len(first_look.silent), len(self.changing))
+        if first_look.wrong and not any(self._became_full(key) for key in first_look.wrong):
+            return first_look
+        full_look = self._look_at(list(self.targets))
+        if first_look.wrong:
+            return full_look if full_look.fell_back else first_look
         self.changing = list(self.targets)
-        return whole
+        return full_look
 
-    def _look_at(self, keys: Sequence[PortKey]) -> Watched:
+    def _look_at(self, keys: Sequence[PortKey]) -> TablesLook:
         silent = read_again(self.writer, [self.targets[key] for key in keys])
         wrong = {
             key: text
             for key in keys
             if key not in silent and key in self.expected and (text := self.expected[key].difference(self.targets[key]))
         }
-        return Watched(wrong, silent, len(keys) == len(self.targets) and self._fell_back(silent))
+        return TablesLook(wrong, silent, len(keys) == len(self.targets) and self._fell_back(silent))
 
     def _fell_back(self, silent: Collection[PortKey]) -> bool:
         could = [

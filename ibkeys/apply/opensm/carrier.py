@@ -15,30 +15,30 @@ from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
 from ibkeys.apply.by_sm.steps import Prediction, expectations
-from ibkeys.apply.by_sm.wanted import foreign_ports, overwriting
-from ibkeys.apply.by_sm.watch import PortsProof, Watched
-from ibkeys.apply.carrier import Assignment, Carried, Failed, WentBack
-from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, Former, former_in
+from ibkeys.apply.by_sm.wanted import foreign_ports, overwrite_refusal
+from ibkeys.apply.by_sm.watch import PortsProof, TablesLook
+from ibkeys.apply.carrier import Assignment, CarrierResult, Failed, RollbackResult
+from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
 from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed
 from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
-from ibkeys.apply.opensm.interlocks import set_aside
+from ibkeys.apply.opensm.interlocks import set_drift_aside
 from ibkeys.apply.opensm.policy_files import (
     FormerFiles,
     FormerStandbyFiles,
-    Way,
+    StepContents,
+    current_step,
     digest_of,
-    distinct,
-    ways_in,
-    where_it_is,
+    step_contents_in,
+    without_shared_files,
 )
 from ibkeys.apply.opensm.site import OpensmSite, find_site
-from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, read_again
 from ibkeys.arguments import given
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.course import Course
-from ibkeys.change.next_commands import KEEPS_IT
+from ibkeys.change.next_commands import ADVICE_TO_KEEP
 from ibkeys.change.runner import Step, Verdict
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
@@ -73,14 +73,16 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         self._site: OpensmSite
 
     @property
-    def way(self) -> str:
-        """The OpenSM, and the files that are replaced."""
+    def sm_in_words(self) -> str:
+        """The OpenSM and the files that are replaced, in words."""
         listed = named([file.name for file in reversed(self._course.files)])
         return f"through {self._site.master.instance.name}: {listed}"
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
-    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+    def find_remaining(
+        self, wanted: PartitionPlan | FormerValues, survey: Survey, former: FormerValues | None = None
+    ) -> RemainingChanges:
         """Return the remaining changes, by the prediction of the tables that OpenSM will write. Finds the master, and
         reads its files.
 
@@ -92,11 +94,15 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 f"a simulated subnet has no OpenSM on any host: {given('omit --via', 'give via=Direct()')}"
             )
         self._site = site = find_site(self._writer, self._reached, survey.topology)
-        files = distinct(site.policy_files())
+        files = without_shared_files(site.policy_files())
         self._refuse_hindered(files)
         self._prediction = Prediction(survey, site.options, site.manager.guid)
         planning = OpensmPlanning(site, files, self._prediction, self._settings)
-        self._course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
+        self._course = (
+            planning.rollback_course(wanted)
+            if isinstance(wanted, FormerValues)
+            else planning.plan_course(wanted, former)
+        )
         survey.notes += site.notes
         return self._remaining()
 
@@ -111,7 +117,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if reason is not None:
             raise Refused(reason, "signal").unchanged()
 
-    def kept(self) -> Mapping[str, Any]:
+    def journal_options(self) -> Mapping[str, Any]:
         """Return the hosts, so that an undo reaches them too; the ports that had drifted, which an undo must not take
         for ports that got their P_Keys by this change; the digests of the files; and the SMs of the subnet."""
         drifted = [f"0x{guid:016x}" for guid in sorted(self._prediction.drifted)]
@@ -137,7 +143,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if operation.id is not None:
             self._problems += end_guards(operation.journal.options_of(operation.id))
 
-    def let_time_run(self) -> list[str]:
+    def start_time_limit(self) -> list[str]:
         """Start the time limit of the guards; return their problems, in words."""
         return self._guards.start_time_limit()
 
@@ -145,7 +151,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """End the guards; return their problems, in words."""
         return self._guards.end(confirmed)
 
-    def carry_out(self, assignment: Assignment) -> Carried:
+    def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         policies = self._site.policies(self._course.files, self._guards, assignment.check)
         steps = self._steps(assignment, policies, "OpenSM was signalled twice")
@@ -157,7 +163,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             if steps.make():
                 policies.verify_files("its present content takes effect when OpenSM sweeps again")
                 steps.note_written()
-            elif steps.last.fell_back:
+            elif steps.last_look.fell_back:
                 self._go_back_from_fallback(assignment.operation, steps.carried)
         return steps.carried
 
@@ -170,23 +176,25 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             elif left.foreign:
                 yield f"unknown files beside a policy were left in place: {named(left.foreign)}"
 
-    def _go_back_from_fallback(self, operation: RunningOperation, carried: Carried) -> None:
+    def _go_back_from_fallback(self, operation: RunningOperation, carried: CarrierResult) -> None:
         """Restore the former policy in one step, without a question, because OpenSM made most ports full members of the
         default partition."""
         went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
-        carried.not_given_back, carried.is_refused = went_back.failed, went_back.is_refused
+        carried.not_restored, carried.is_refused = went_back.failed, went_back.is_refused
         if went_back.is_refused:
-            result = f"nothing was rolled back, because another user or program has changed a policy file; {KEEPS_IT}"
+            result = (
+                f"nothing was rolled back, because another user or program has changed a policy file; {ADVICE_TO_KEEP}"
+            )
         elif went_back.failed:
             result = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"
         else:
             result = "the former policy is restored"
-        carried.gone_back = (
+        carried.rollback_reason = (
             "OpenSM made most ports full members of the default partition, against the policy, as it does when it "
             f"finds no policy that it accepts; {result}; check its log"
         )
 
-    def go_back(self, operation: RunningOperation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> RollbackResult:
         """Restore the former files in one step, signal OpenSM, and prove it; return the result. Nothing is restored if
         another program or administrator has changed a file or a port; a port that does not answer does not prevent the
         restoration."""
@@ -195,40 +203,46 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         read_again(self._writer, survey.targets.values())
         foreign = list(foreign_ports(former_in(journal, journal.find(operation.id)), survey))
         if foreign:
-            refused = overwriting(foreign, operation.id)
+            refused = overwrite_refusal(foreign, operation.id)
             problems = [(None, problem) for problem in self.disarm(confirmed=False)]
-            return WentBack([(None, refused.message), *problems], is_refused=True)
+            return RollbackResult([(None, refused.message), *problems], is_refused=True)
         return self._go_back(operation, read=parsed(self._course.files[-1].seen.data))
 
-    def _go_back(self, operation: RunningOperation, read: Policy | None) -> WentBack:
-        """Restore as `go_back` does, without a look at the ports. *read*: the policy that OpenSM has read."""
+    def _go_back(self, operation: RunningOperation, read: Policy | None) -> RollbackResult:
+        """Restore as `go_back` does, without comparing the ports first. *read*: the policy that OpenSM has read, None
+        if it has read none."""
         assert operation.id is not None
-        ways = ways_in(each.image for each in operation.journal.files(operation.id) if each.status != "failed")
+        step_contents = step_contents_in(
+            each.image for each in operation.journal.files(operation.id) if each.status != "failed"
+        )
         failed: list[Failed] = []
-        files = self._looked_at_again(ways, failed)
+        files = self._readable_files(step_contents, failed)
         if files is None:
-            return WentBack(failed, is_refused=True)
+            return RollbackResult(failed, is_refused=True)
         touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
             try:
-                step = self._step_back(files, ways, failed, read, touched)
+                step = self._rollback_step(files, step_contents, failed, read, touched)
                 self._runner(undo).run(Course([step]), lambda step: step)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             undo.outcome = "open" if failed else "done"
-        return WentBack(failed)
+        return RollbackResult(failed)
 
-    def _looked_at_again(self, ways: Mapping[FileKey, Way], failed: list[Failed]) -> list[OpensmFile] | None:
-        """Return the files that the operation wrote and that can be read. None if another program or administrator has
-        changed one of them; the guards on other hosts are then ended, so that they do not roll back either."""
+    def _readable_files(
+        self, step_contents: Mapping[FileKey, StepContents], failed: list[Failed]
+    ) -> list[OpensmFile] | None:
+        """Return the files that the operation wrote and that can be read; problems are added to *failed*. Return None
+        if another program or administrator has changed one of the files. The guards on other hosts are then ended, so
+        that they do not roll back either."""
         files, foreign = [], False
-        for file in [file for file in self._course.files if file.key in ways]:
+        for file in [file for file in self._course.files if file.key in step_contents]:
             key = file.key
             try:
                 file.seen = file.machine.look(file.path)
                 if file.key != key:
                     raise FileChanged(f"{file.path}: now leads to {file.name}, no longer to {key[1]}")
-                where_it_is(file, ways[key])
+                current_step(file, step_contents[key])
                 files.append(file)
             except FileChanged as error:
                 foreign, refused = True, stale_file(error)
@@ -240,32 +254,32 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         failed += [(None, problem) for problem in self.disarm(confirmed=False)]
         return None
 
-    def _step_back(
+    def _rollback_step(
         self,
         files: Sequence[OpensmFile],
-        ways: Mapping[FileKey, Way],
+        step_contents: Mapping[FileKey, StepContents],
         failed: list[Failed],
         read: Policy | None,
         touched: Collection[PortKey],
     ) -> Step[Sequence[OpensmFile], Any]:
         """Return the step by which the ports get the P_Keys of the former policy; arguments as in `FormerFiles`.
         *touched*: the ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM has
-        *read* are not examined. The master may keep its policy: then nothing is told to it."""
+        *read* are not examined. If the operation did not write the master's file, no OpenSM is signalled."""
         if self._course.files[-1] not in files:
-            standbys = FormerStandbyFiles(self._site.master, ways, failed)
+            standbys = FormerStandbyFiles(self._site.master, step_contents, failed)
             return Step("former", standbys, files, standbys, judge=lambda found: Verdict(not failed, files_stay=True))
-        kind = FormerFiles(self._site.master, ways, failed)
-        survey, former = self._prediction.survey, parsed(ways[files[-1].key][0])
+        kind = FormerFiles(self._site.master, step_contents, failed)
+        survey, former = self._prediction.survey, parsed(step_contents[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
-        set_aside(prediction, read, former, touched)
-        [tables] = prediction.follow([former])
-        expected = expectations(tables, prediction.now, (), prediction)
-        changing = [key for key, entries in tables.items() if entries != prediction.now[key]]
+        set_drift_aside(prediction, read, former, touched)
+        [tables] = prediction.tables_after([former])
+        expected = expectations(tables, prediction.present, (), prediction)
+        changing = [key for key, entries in tables.items() if entries != prediction.present[key]]
         proof = PortsProof(self._writer, survey.targets, expected, changing)
 
-        def judge(found: Watched) -> Verdict:
+        def judge(found: TablesLook) -> Verdict:
             failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
             failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
             return Verdict(is_proven=not failed, files_stay=True)
 
-        return Step("former", kind, files, proof, has_news=bool(changing), judge=judge)
+        return Step("former", kind, files, proof, must_signal=bool(changing), judge=judge)

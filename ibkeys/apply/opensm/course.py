@@ -1,4 +1,5 @@
-"""The course of a change through OpenSM, worked out before anything is written: policies, files, tables after each."""
+"""The course of a change through OpenSM, worked out before anything is written: the policies, the files that get them,
+and the tables after each policy."""
 
 from __future__ import annotations
 
@@ -18,7 +19,7 @@ from ibkeys.apply.by_sm.wanted import (
     goal_of,
     leaves_of_others,
 )
-from ibkeys.apply.former import Former
+from ibkeys.apply.former import FormerValues
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     end_of,
@@ -27,9 +28,9 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
-    set_aside,
+    set_drift_aside,
 )
-from ibkeys.apply.opensm.policy_files import Way, digest_of, steps_back, ways_in
+from ibkeys.apply.opensm.policy_files import StepContents, digest_of, rollback_contents, step_contents_in
 from ibkeys.apply.opensm.site import OpensmSite, policy_for
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
@@ -71,23 +72,23 @@ class OpensmPlanning:
     prediction: Prediction
     settings: CarrierSettings
 
-    def forth(self, plan: PartitionPlan, former: Former | None) -> PolicyCourse:
+    def plan_course(self, plan: PartitionPlan, former: FormerValues | None) -> PolicyCourse:
         """Return the course of a plan. *former*: the values that an earlier run of the plan found and wrote.
 
         Raises UsageError, FileFormatError, Refused.
         """
         site, prediction = self.site, self.prediction
-        course = PolicyCourse(dict(prediction.now), files=self.files)
+        course = PolicyCourse(dict(prediction.present), files=self.files)
         new = policy_for(plan, site)
         self._refuse_another_manager(plan, new)
         images = former.files if former is not None else []
-        way = ways_in(images).get(self.files[-1].key)
-        goal = goal_of(plan, prediction, course.remaining, former, map(parsed, dict.fromkeys(way or ())))
+        contents = step_contents_in(images).get(self.files[-1].key)
+        goal = goal_of(plan, prediction, course.remaining, former, map(parsed, dict.fromkeys(contents or ())))
         old = site.policy
         rewrite = None
         if self.settings.rewrite:
             used = {each.base for policy in (old, new) if policy is not None for each in policy.partitions}
-            rewrite = unused_partition(used | partitions_in(prediction.now.values()))
+            rewrite = unused_partition(used | partitions_in(prediction.present.values()))
             prediction.drifted = drift_of(prediction, old, new, ()).guids
         else:
             self._set_drift_aside(course, plan, new, former)
@@ -113,7 +114,7 @@ class OpensmPlanning:
         self.lay_out(course, found.texts)
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
-        # First: a port that differs from a policy that OpenSM has not read is no drift.
+        # These come first: a port that differs from a policy that OpenSM has not read yet has not drifted.
         course.objections[:0] = objections_to_edits(site, prediction, is_ours)
         if former is None:
             course.objections += objections_to_later_policy(self.files[-1], plan)
@@ -123,7 +124,7 @@ class OpensmPlanning:
             course.objections[:0] = objections_to_others_work(self.files, known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)
-        present = parsed(way[0]) if way is not None and is_ours else site.policy
+        present = parsed(contents[0]) if contents is not None and is_ours else site.policy
         course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners(self.files)
         if former is None:
@@ -153,7 +154,7 @@ class OpensmPlanning:
         last, targets = found.tables[-1], self.prediction.survey.targets
         for table in plan.tables:
             target = targets.get(table.port.key)
-            if target is None or target.port.is_external or target.port.guid in self.prediction.aside:
+            if target is None or target.port.is_external or target.port.guid in self.prediction.guids_set_aside:
                 continue
             made, planned = ({*each.values()} for each in (last[target.port.guid].entries, table.after))
             if made != planned:
@@ -169,7 +170,7 @@ class OpensmPlanning:
         late = []
         for key, target in self.prediction.survey.targets.items():
             port = target.port
-            if port.is_external or key in planned or port.guid in self.prediction.aside:
+            if port.is_external or key in planned or port.guid in self.prediction.guids_set_aside:
                 continue
             gets = wanted[port.guid]
             if gets != {*target.table.values()} and len(gets) < (port.capacity or 0):
@@ -182,25 +183,31 @@ class OpensmPlanning:
                 f"port: {named(late)}"
             )
 
-    def _set_drift_aside(self, course: PolicyCourse, plan: PartitionPlan, new: Policy, former: Former | None) -> None:
+    def _set_drift_aside(
+        self, course: PolicyCourse, plan: PartitionPlan, new: Policy, former: FormerValues | None
+    ) -> None:
         """Set ports aside that OpenSM would not write, and add an objection if the change is for such ports. A port
         that an earlier run of the same plan touched has not drifted."""
         changing = {table.port.key for table in plan.tables if table.differs}
         moved = {key.partition for table in plan.tables for key in {*table.before.values()} ^ {*table.after.values()}}
         if former is not None:
-            self.site.notes += set_aside(self.prediction, self.site.policy, new, {*changing, *former.ports}).notes()
+            self.site.notes += set_drift_aside(
+                self.prediction, self.site.policy, new, {*changing, *former.ports}
+            ).notes()
             return
         drift = drift_of(self.prediction, self.site.policy, new, changing, moved)
         course.objections += drift.objections()
         self.site.notes += drift.notes()
-        if drift.mended:
+        if drift.rewritten:
             self.site.notes.append(
-                f"{counted(drift.mended, 'port')} {'does' if drift.mended == 1 else 'do'} not match OpenSM's present "
-                "policy; this change rewrites them, or the new policy already matches"
+                f"{counted(drift.rewritten, 'port')} {'does' if drift.rewritten == 1 else 'do'} not match OpenSM's "
+                "present policy; this change rewrites them, or the new policy already matches"
             )
-        # Unless the user says that they may stay as they are, they are a part of the change.
+        # Drifted ports of the change stay a part of it, unless the user lets them stay as they are.
         may_stay = self.site.writer.consent.covers("drift")
-        self.prediction.aside = drift.aside if may_stay else drift.aside - drift.of_change
+        self.prediction.guids_set_aside = (
+            drift.guids_set_aside if may_stay else drift.guids_set_aside - drift.guids_of_change
+        )
         self.prediction.drifted = drift.guids
 
     def _note_blind(self, blind: Collection[PortKey]) -> None:
@@ -220,7 +227,7 @@ class OpensmPlanning:
 
     def lay_out(self, course: PolicyCourse, texts: Sequence[bytes]) -> None:
         """Set the steps of an apply; none if files and tables are already as the last policy says."""
-        tables = self.prediction.follow(map(parse_policy, texts))
+        tables = self.prediction.tables_after(map(parse_policy, texts))
         names = ["between"] * (len(texts) - 1) + ["policy"]
         if self.settings.rewrite:
             names[0] = "rewrite"
@@ -231,33 +238,33 @@ class OpensmPlanning:
             return
         course.steps = steps
 
-    def back(self, former: Former) -> PolicyCourse:
+    def rollback_course(self, former: FormerValues) -> PolicyCourse:
         """Return the rollback: the same policies in reverse, and at the end each file's own former bytes.
 
         Raises Refused (``stale``) if a file has bytes that the operation did not write, UsageError if a file is on a
         host that is not reached, FileError.
         """
-        written = ways_in(former.files)
-        ways = self._ways(former)
+        written = step_contents_in(former.files)
+        step_contents = self._choose_files(former)
         try:
-            contents = steps_back(self.files, ways, self.settings.at_once)
+            contents = rollback_contents(self.files, step_contents, self.settings.at_once)
         except FileChanged as error:
             raise stale_file(error) from error
-        course = PolicyCourse(dict(self.prediction.now), files=self.files)
+        course = PolicyCourse(dict(self.prediction.present), files=self.files)
         course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key
         # A port that the operation touched has not drifted, wherever the operation stopped.
-        drift = set_aside(self.prediction, self.site.policy, parsed(ways[master][0]), former.ports)
+        drift = set_drift_aside(self.prediction, self.site.policy, parsed(step_contents[master][0]), former.ports)
         self.site.notes += drift.notes()
-        first = {file.key: ways[file.key][0] for file in self.files}
-        tables = self.prediction.follow(parsed(each[master]) for each in contents or [first])
+        first = {file.key: step_contents[file.key][0] for file in self.files}
+        tables = self.prediction.tables_after(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
-            contents = [first]  # the file is back, and OpenSM was not signalled
-        if contents:  # OpenSM is signalled; the policy in its file is the operation's own
+            contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
+        if contents:  # OpenSM is signalled, so unread edits would come into force
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
-        self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(ways[master][0])))
-        others = list(self._not_given_back(former, tables[-1]))
+        self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(step_contents[master][0])))
+        others = list(self._not_restored(former, tables[-1]))
         if others and master not in written:
             self._refuse_no_way_back(others)
         elif others:
@@ -278,7 +285,7 @@ class OpensmPlanning:
         course.enforcement = list(former_enforcement(former, self.prediction.survey))
         return course
 
-    def _not_given_back(self, former: Former, end: Mapping[PortKey, Entries]) -> Iterator[str]:
+    def _not_restored(self, former: FormerValues, end: Mapping[PortKey, Entries]) -> Iterator[str]:
         """Yield, in words, the ports that would have other P_Keys in the *end* than before the operation or, if the
         operation did not touch them, than now. A port that got the P_Keys of the present policy because it was
         connected after the operation loses them as it should."""
@@ -289,13 +296,13 @@ class OpensmPlanning:
             if table is not None and table.blocks_before and key not in moved_to:
                 had = {PKey(value) for value in table.before.values() if value & PARTITION_MASK}
                 when = "before the operation it had"
-            elif self._is_given(target, former):
+            elif self._is_by_policy(target, former):
                 continue
             if had != gets:
                 texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
                 yield f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
 
-    def _is_given(self, target: PortTarget, former: Former) -> bool:
+    def _is_by_policy(self, target: PortTarget, former: FormerValues) -> bool:
         """Return whether a port got its P_Keys by the present policy, and not by hand before the operation."""
         end = end_of(target, self.prediction)
         if end is None or former.drifted is None:
@@ -316,15 +323,15 @@ class OpensmPlanning:
             f"These ports would not get their former P_Keys: {named(others)}.",
         )
 
-    def _ways(self, former: Former) -> dict[FileKey, Way]:
+    def _choose_files(self, former: FormerValues) -> dict[FileKey, StepContents]:
         """Set ``files`` to the files that are rolled back, and return the contents of each, step by step. For the
         master's file, if the operation stopped before it, these are only its present bytes. A file that no SM reads any
         more is rolled back too. Raises UsageError if a host was not reached."""
-        ways = ways_in(former.files)
+        step_contents = step_contents_in(former.files)
         read = {file.key for file in self.files}
         machine = {each.machine.name: each.machine for each in self.site.reached}
         left = []
-        for host, path in sorted(ways.keys() - read):
+        for host, path in sorted(step_contents.keys() - read):
             if host not in machine:
                 raise UsageError(
                     f"{path} on {host} was replaced too, and that host was not reached: add "
@@ -332,9 +339,9 @@ class OpensmPlanning:
                 )
             left.append(OpensmFile.at(machine[host], Path(path)))
         *standbys, master = self.files
-        self.files = [*left, *(file for file in standbys if file.key in ways), master]
-        ways.setdefault(master.key, (master.seen.data,))
-        return ways
+        self.files = [*left, *(file for file in standbys if file.key in step_contents), master]
+        step_contents.setdefault(master.key, (master.seen.data,))
+        return step_contents
 
     def _note(self, found: SmPolicies) -> None:
         notes = self.site.notes

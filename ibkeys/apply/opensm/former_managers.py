@@ -40,8 +40,8 @@ def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Pro
     """Yield a note for each SM that the last change through OpenSM found and that does not run on this *host*: its
     policy is not known here, and it applies that policy when it takes over."""
     here = {guid_text(each.port_guid) for each in host.instances}
-    untold = [each.name for each in host.instances if each.port_guid is None]
-    where = f"may be {named(untold)}, which does not show its port" if untold else "is not on this host"
+    without_port = [each.name for each in host.instances if each.port_guid is None]
+    where = f"may be {named(without_port)}, which does not show its port" if without_port else "is not on this host"
     *_, names = ({}, *(names for _, names, _ in _kept_managers(journal)))
     for guid, port in names.items():
         if guid not in here:

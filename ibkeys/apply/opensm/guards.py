@@ -61,8 +61,8 @@ class Guards:
         return problems
 
     def end(self, confirmed: bool) -> list[str]:
-        """Stop the guards. Return the problems in words, such as a guard that rolls back although the change is
-        *confirmed*."""
+        """End the guards: the change is *confirmed*, or was undone. Return problems in words, such as a guard that
+        rolls back although the change is confirmed."""
         problems = []
         for (host, path), guard in self.by_file.items():
             try:

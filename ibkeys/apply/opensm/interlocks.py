@@ -13,7 +13,7 @@ from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.unread_policy import objection_to_edits
-from ibkeys.change.next_commands import KEEPS_IT
+from ibkeys.change.next_commands import ADVICE_TO_KEEP
 from ibkeys.change.target import PortTarget
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
@@ -32,7 +32,7 @@ def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool)
     """
     edits = [site.unread_edit("options")]
     policy = "" if is_ours else site.unread_edit("policy")
-    if policy and not site.policy_was_written and prediction.follow([site.policy])[0] == prediction.now:
+    if policy and not site.policy_was_written and prediction.tables_after([site.policy])[0] == prediction.present:
         site.notes.append(
             f"{policy}; only the mode or owner of the file changed: the P_Keys in it are already in force"
         )
@@ -53,7 +53,8 @@ def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str
             yield Objection(
                 "stale",
                 f"{file.name} has neither its former content nor what the operation wrote{_since(file)}, and would be "
-                f"overwritten; check it, and make a new plan (`ibkeys plan`) if its content is needed; {KEEPS_IT}",
+                "overwritten; check it, and make a new plan (`ibkeys plan`) if its content is needed; "
+                f"{ADVICE_TO_KEEP}",
                 is_overtaken=True,
             )
 
@@ -135,38 +136,38 @@ def _named_self(policy: Policy | None) -> frozenset[int]:
 
 @dataclass(slots=True)
 class Drift:
-    """The ports that differ from the tables that OpenSM wrote. ``lasting``: ports of this change that OpenSM would not
-    rewrite in it, in words; ``elsewhere``: other such ports; ``aside``: the GUIDs of the end ports of both;
-    ``of_change``: the GUIDs of those that the plan names; ``mended``: the number of ports that OpenSM rewrites;
-    ``guids``: the GUIDs of all."""
+    """The ports that differ from the tables that OpenSM wrote. ``texts_of_change``: ports of this change that OpenSM
+    would not rewrite in it, in words; ``texts_elsewhere``: other such ports; ``guids_set_aside``: the GUIDs of the end
+    ports of both; ``guids_of_change``: the GUIDs of those that the plan names; ``rewritten``: the number of ports that
+    OpenSM rewrites; ``guids``: the GUIDs of all end ports whose tables differ."""
 
-    lasting: list[str] = field(default_factory=list)
-    elsewhere: list[str] = field(default_factory=list)
-    aside: set[int] = field(default_factory=set)
-    of_change: set[int] = field(default_factory=set)
-    mended: int = 0
+    texts_of_change: list[str] = field(default_factory=list)
+    texts_elsewhere: list[str] = field(default_factory=list)
+    guids_set_aside: set[int] = field(default_factory=set)
+    guids_of_change: set[int] = field(default_factory=set)
+    rewritten: int = 0
     guids: set[int] = field(default_factory=set)
 
     def objections(self) -> Iterator[Objection]:
         """Yield ``drift`` for ports of the change: OpenSM only writes blocks that differ from its memory, so it would
         leave these ports as they are."""
-        if self.lasting:
-            count = len(self.lasting)
+        if self.texts_of_change:
+            count = len(self.texts_of_change)
             yield Objection(
                 "drift",
                 f"{counted(count, 'port')} of this change {'does' if count == 1 else 'do'} not match OpenSM's policy: "
-                f"{named(self.lasting)}; {given('--rewrite')} makes it rewrite every table first",
+                f"{named(self.texts_of_change)}; {given('--rewrite')} makes it rewrite every table first",
                 f"OpenSM assumes that {'it is' if count == 1 else 'they are'} correct and would not "
                 f"rewrite {'it' if count == 1 else 'them'}.",
             )
 
     def notes(self) -> Iterator[str]:
         """Yield a note on ports that drifted and do not belong to this change."""
-        if self.elsewhere:
-            count = len(self.elsewhere)
+        if self.texts_elsewhere:
+            count = len(self.texts_elsewhere)
             yield (
                 f"{counted(count, 'port')} that this change leaves alone {'does' if count == 1 else 'do'} not match "
-                f"OpenSM's policy, and OpenSM may leave it that way: {named(self.elsewhere)}"
+                f"OpenSM's policy, and OpenSM may leave it that way: {named(self.texts_elsewhere)}"
             )
 
 
@@ -195,25 +196,28 @@ def drift_of(
             continue
         drift.guids.add(guid)
         if remembered[guid] != wanted[guid]:
-            drift.mended += 1
+            drift.rewritten += 1
             continue
         touched = key in changing or any(each.partition in partitions for each in shown ^ should)
         texts = [named(sorted(keys)) or "no P_Key" for keys in (shown, should)]
         found = f"{target.id} has {texts[0]}, and the policy gives it {texts[1]}"
-        (drift.lasting if touched else drift.elsewhere).append(found)
-        drift.aside.add(guid)
+        (drift.texts_of_change if touched else drift.texts_elsewhere).append(found)
+        drift.guids_set_aside.add(guid)
         if key in changing:
-            drift.of_change.add(guid)
+            drift.guids_of_change.add(guid)
     return drift
 
 
-def set_aside(prediction: Prediction, old: Policy | None, new: Policy | None, touched: Collection[PortKey]) -> Drift:
-    """Set ports aside that have drifted and do not belong to the change; return the drift. *touched*: the ports of the
-    change, and those that an earlier run touched: a difference there is no drift, wherever that run stopped."""
+def set_drift_aside(
+    prediction: Prediction, old: Policy | None, new: Policy | None, touched: Collection[PortKey]
+) -> Drift:
+    """Set aside, in *prediction*, the ports that have drifted and do not belong to the change; return the drift.
+    *touched*: the ports of the change, and those that an earlier run touched: a difference there is no drift, wherever
+    that run stopped."""
     drift = drift_of(prediction, old, new, touched)
     ports = [prediction.survey.targets[key].port for key in touched if key in prediction.survey.targets]
     ends = [port.peer if port.is_external else port for port in ports]
-    prediction.aside = drift.aside - {end.guid for end in ends if end is not None}
+    prediction.guids_set_aside = drift.guids_set_aside - {end.guid for end in ends if end is not None}
     prediction.drifted = drift.guids
     return drift
 
@@ -236,5 +240,5 @@ def _compared(target: PortTarget, given: frozenset[PKey]) -> tuple[frozenset[PKe
         given = frozenset(packed(dict(enumerate(sorted(given)))))
     shown = frozenset(target.table.values())
     if len(given) > capacity and shown < given:
-        given = shown  # no room for all of them
+        given = shown  # OpenSM left out those for which there is no room
     return shown, given

@@ -20,7 +20,7 @@ from ibkeys.managers.site import Running
 from ibkeys.store.journal import FileEntry, FileImage, RunningOperation
 from ibkeys.topology.port_id import PortKey
 
-Way = tuple[bytes | None, ...]
+StepContents = tuple[bytes | None, ...]
 """The contents of a file before a change, and after each step of it; None: no file."""
 
 
@@ -42,15 +42,15 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
     """Restores the former policy files if the new ones are not confirmed in time or OpenSM does not accept them.
 
     If one file cannot be restored, the others still are; the reason is added to ``failed``. Neither the user nor a
-    changed subnet manager stops a restoration that has begun: there is nothing better to go back to, the files were
-    looked at, and the signal goes to the very process that was examined. ``ways``: the contents of each file, step by
-    step.
+    changed subnet manager stops a restoration that has begun: there is no better state to restore, the files were
+    compared before, and the signal goes to the process that was examined. ``step_contents``: the contents of each file,
+    step by step.
     """
 
-    tells_again = True
+    may_signal_again = True
 
     master: Running
-    ways: Mapping[FileKey, Way]
+    step_contents: Mapping[FileKey, StepContents]
     failed: list[Failed]
 
     def write(self, contents: Sequence[OpensmFile], operation: RunningOperation) -> list[FileEntry]:
@@ -59,7 +59,7 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
         entries: list[FileEntry | None] = []
         for file in contents:
             try:
-                new = steps_back([file], self.ways, at_once=True)
+                new = rollback_contents([file], self.step_contents, at_once=True)
                 entries += [file.put(operation, each[file.key]) for each in new]
             except IbkeysError as error:
                 if file is contents[-1]:
@@ -67,7 +67,7 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
                 self.failed.append((None, str(error)))
         return [entry for entry in entries if entry is not None]
 
-    def tell(self) -> None:
+    def signal_sm(self) -> None:
         """Signal the master to read its policy. Raises HostRefused, HostNotReached."""
         self.master.machine.signal(self.master.instance.process)
 
@@ -76,11 +76,11 @@ class FormerStandbyFiles(FormerFiles, Proof[PortsLook[PortKey]]):
     """Restores policy files of standbys only, as `FormerFiles` does. No OpenSM reads them before it becomes master, so
     none is signalled, and there is nothing to prove on the ports."""
 
-    def tell(self) -> None:
-        """No-op."""
+    def signal_sm(self) -> None:
+        """Do nothing: no OpenSM reads these files now."""
 
     def look(self) -> PortsLook[PortKey]:
-        """Return that nothing is left to wait for."""
+        """Return a look in which no port is wrong, because there is nothing to wait for."""
         return PortsLook()
 
 
@@ -89,7 +89,7 @@ def digest_of(data: bytes | None) -> str:
     return "" if data is None else hashlib.sha256(data).hexdigest()
 
 
-def distinct(files: Sequence[OpensmFile]) -> list[OpensmFile]:
+def without_shared_files(files: Sequence[OpensmFile]) -> list[OpensmFile]:
     """Return *files*, the master's last, without files that are the master's own file on another host: both hosts mount
     the folder from one server. Inode number, time and bytes are the same then."""
     *standbys, master = files
@@ -103,34 +103,34 @@ def _is_same(file: OpensmFile, master: OpensmFile) -> bool:
     return (one.inode, one.modified_ns, one.data) == (other.inode, other.modified_ns, other.data)
 
 
-def ways_in(images: Iterable[FileImage]) -> dict[FileKey, Way]:
+def step_contents_in(images: Iterable[FileImage]) -> dict[FileKey, StepContents]:
     """Return the contents of each file in an operation of the journal, before it and after each step."""
-    ways: dict[FileKey, Way] = {}
+    step_contents: dict[FileKey, StepContents] = {}
     for image in images:
-        ways[image.key] = (*ways.get(image.key, (image.before,)), image.after)
-    return ways
+        step_contents[image.key] = (*step_contents.get(image.key, (image.before,)), image.after)
+    return step_contents
 
 
-def where_it_is(file: OpensmFile, way: Way) -> int:
-    """Return the step of *way*, the contents of all steps, whose contents a file has now; the last one if several have
-    the same bytes. Raises FileChanged, with the difference, if its contents are those of no step.
+def current_step(file: OpensmFile, contents: StepContents) -> int:
+    """Return the step of *contents*, the contents of all steps, whose contents a file has now; the last one if several
+    have the same bytes. Raises FileChanged, with the difference, if its contents are those of no step.
     """
-    for number in range(len(way) - 1, -1, -1):
-        if way[number] == file.seen.data:
+    for number in range(len(contents) - 1, -1, -1):
+        if contents[number] == file.seen.data:
             return number
     raise FileChanged(
         f"{file.name}: has been {'removed' if file.seen.data is None else 'changed'} since that operation wrote it, so "
         "it is not touched; `ibkeys plan` makes a new plan that starts from it",
-        difference(way[-1], file.seen.data, WITHOUT_KEYS),
+        difference(contents[-1], file.seen.data, WITHOUT_KEYS),
     )
 
 
-def steps_back(
-    files: Sequence[OpensmFile], ways: Mapping[FileKey, Way], at_once: bool
+def rollback_contents(
+    files: Sequence[OpensmFile], step_contents: Mapping[FileKey, StepContents], at_once: bool
 ) -> list[dict[FileKey, bytes | None]]:
     """Return the contents of each file after each step of the rollback; *at_once*: there is one step. Raises
     FileChanged."""
-    levels = {file.key: where_it_is(file, ways[file.key]) for file in files}
+    levels = {file.key: current_step(file, step_contents[file.key]) for file in files}
     highest = max(levels.values(), default=0)
     numbers = [0] if at_once and highest else range(highest - 1, -1, -1)
-    return [{key: ways[key][min(level, number)] for key, level in levels.items()} for number in numbers]
+    return [{key: step_contents[key][min(level, number)] for key, level in levels.items()} for number in numbers]

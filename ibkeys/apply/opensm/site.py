@@ -69,8 +69,8 @@ class OpensmSite:
 
     @property
     def policy_was_written(self) -> bool:
-        """Whether the bytes of the master's policy are newer than its last sweep, as far as its time tells: a new mode,
-        owner or name looks like an edit too."""
+        """Whether the bytes of the master's policy are newer than its last sweep, by the time of the last write; True
+        if one of the times is not known. A new mode, owner or name also looks like an edit."""
         fact, swept = self.master.instance.files["policy"].fact, self.master.instance.last_sweep
         return fact is None or fact.written is None or swept is None or fact.written > swept
 
@@ -78,13 +78,13 @@ class OpensmSite:
         """Return the object that writes policies and signals the master. *files*: the files that are replaced; *check*:
         raises if the user asked to stop."""
 
-        def asked_to_stop() -> None:
+        def check_stop() -> None:
             check()
             guards.keep_alive()
 
         master = self.master
         verify = master.verify_options
-        return PolicyFiles(self.writer, self.manager, master, [master], files, verify, asked_to_stop, guards=guards)
+        return PolicyFiles(self.writer, self.manager, master, [master], files, verify, check_stop, guards=guards)
 
 
 def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topology) -> OpensmSite:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.by_sm.run import PortsNotStored
-from ibkeys.apply.ufm.stored import StoredPartition, Words, WordsByBase
+from ibkeys.apply.ufm.stored import Memberships, MembershipsByBase, StoredPartition
 from ibkeys.change.clock import look_until
 from ibkeys.change.runner import Runner, StepKind
 from ibkeys.change.wanted import differing_places
@@ -24,12 +24,12 @@ _SHOWS_WITHIN: Final = 10.0
 
 
 @dataclass(slots=True)
-class UfmCalls(StepKind[WordsByBase]):
+class UfmCalls(StepKind[MembershipsByBase]):
     """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
     ``check``: raises if the user asked to stop; ``notes``: settings besides members that UFM lost. A call that was made
     is never made once more, each partition is read again right before its calls, and UFM tells its SM itself."""
 
-    tells_again = False
+    may_signal_again = False
 
     ufm: Ufm
     stored: dict[int, StoredPartition]
@@ -38,33 +38,33 @@ class UfmCalls(StepKind[WordsByBase]):
     check: Callable[[], None]
     notes: list[str] = field(default_factory=list)
 
-    def write(self, contents: WordsByBase, operation: RunningOperation) -> list[FileEntry]:
+    def write(self, contents: MembershipsByBase, operation: RunningOperation) -> list[FileEntry]:
         """Change partitions, and return the journal entries of those that were changed. Raises Refused (``stale``),
         UfmRefused, UfmNotReached; NotStored if UFM does not show a change."""
         written: list[FileEntry] = []
-        for base, words in contents.items():
-            calls = self.stored[base].calls_to(words)
+        for base, members in contents.items():
+            calls = self.stored[base].calls_to(members)
             if not calls:
                 continue
             stored = self._verify(base)
-            entry = operation.record_file(stored.image(self.ufm.url, words))
+            entry = operation.record_file(stored.image(self.ufm.url, members))
             written.append(entry)
             for at, call in enumerate(calls):
                 self._make(call, entry, is_first=at == 0)
-            found = self._read_back(base, words)
-            lost = stored.lost_settings(found) if found is not None else []  # no call carries all of them
+            stored_now = self._read_back(base, members)
+            lost = stored.lost_settings(stored_now) if stored_now is not None else []  # no call carries all settings
             if lost:
                 self.notes.append(
                     f"{self.ufm.url}{resource(base)}: UFM made the change, but now has {', '.join(lost)}: restore that "
                     "in UFM"
                 )
-            self.stored[base] = stored.becoming(words).with_settings(found)
+            self.stored[base] = stored.with_members(members).with_settings(stored_now)
         return written
 
     def _verify(self, base: int) -> StoredPartition:
         """Read a partition again and return it. Raises Refused (``stale``) if another client changed its members."""
         stored, entry = self.stored[base], self.ufm.partition(base)
-        if stored.is_as(entry):
+        if stored.has_members_of(entry):
             return stored.with_settings(entry)
         if entry is not None and entry.is_untold:
             raise stale_for_good(
@@ -72,8 +72,8 @@ class UfmCalls(StepKind[WordsByBase]):
             )
         now = entry.words if entry is not None else {}
         texts = [
-            f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.words.get(guid) or 'no member'}"
-            for guid in differing_places(stored.words, now)
+            f"{guid:016x} is {now.get(guid) or 'no member'} instead of {stored.members.get(guid) or 'no member'}"
+            for guid in differing_places(stored.members, now)
         ]
         raise stale_for_good(
             f"{self.ufm.url}{resource(base)}: another user or program changed it in the meantime ({named(texts)}); it "
@@ -86,32 +86,32 @@ class UfmCalls(StepKind[WordsByBase]):
             job = self.ufm.make(call)
         except UfmRefused as error:
             if call.method == "DELETE" and error.status == 404:
-                return  # another client removed one of them in the meantime: the partition is read afterwards
+                return  # another client removed a member in the meantime; the read after the calls decides
             if is_first and 400 <= error.status < 500:  # UFM refused; after other answers the result is unknown
                 entry.failed()
             raise
         if job is None:
             return
-        found = look_until(
+        job_state = look_until(
             lambda: self.ufm.job(job),
-            lambda found: found.state not in ("done", "failed"),
+            lambda job_state: job_state.state not in ("done", "failed"),
             self.runner.clock,
             self.runner.wait,
             self.check,
         )
-        if found.state != "done":
-            summary = f"failed: {found.summary}"
-            ended = summary if found.state == "failed" else f"has not ended after {self.runner.wait:g} s"
+        if job_state.state != "done":
+            summary = f"failed: {job_state.summary}"
+            ended = summary if job_state.state == "failed" else f"has not ended after {self.runner.wait:g} s"
             raise UfmRefused(f"{self.ufm.url}{call.path}: job {job} of UFM {ended}", 202)
 
-    def _read_back(self, base: int, words: Words) -> UfmPartition | None:
+    def _read_back(self, base: int, members: Memberships) -> UfmPartition | None:
         """Return the partition as UFM has it. It is read repeatedly for a while: UFM may show a change a moment after
-        its answer. Raises PortsNotStored if members of *words* that are ports of the fabric are not stored, NotStored
+        its answer. Raises PortsNotStored if some of *members* that are ports of the fabric are not stored, NotStored
         for others."""
 
         def look() -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
             entry = self.ufm.partition(base)
-            lost = self._lost(base, words, entry)
+            lost = self._lost(base, members, entry)
             if lost:
                 self.check()
             return entry, lost
@@ -125,16 +125,16 @@ class UfmCalls(StepKind[WordsByBase]):
             raise NotStored(lost[None])
         return entry
 
-    def _lost(self, base: int, words: Words, entry: UfmPartition | None) -> dict[PortKey | None, str]:
-        """Return the members of *words* that UFM has not stored, in words by port; under None those that are no known
-        port."""
+    def _lost(self, base: int, members: Memberships, entry: UfmPartition | None) -> dict[PortKey | None, str]:
+        """Return the GUIDs that UFM has not stored as *members* says, in words by port; under None those that are no
+        known port."""
         if entry is not None and entry.is_untold:
             return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}
         lost: dict[PortKey | None, str] = {}
-        for guid in differing_places(words, now):
+        for guid in differing_places(members, now):
             text = f"UFM reported success, but has GUID {guid:016x} as {now.get(guid) or 'no member'} of {base:#x}"
-            text += f", not as {words.get(guid) or 'no member'}"
+            text += f", not as {members.get(guid) or 'no member'}"
             key = self.ports.get(guid)
             lost[key] = f"{lost[key]}; {text}" if key in lost else text
         return lost

@@ -16,11 +16,11 @@ from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.by_sm.run import stopped_by
 from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.by_sm.watch import Watched
-from ibkeys.apply.carrier import Assignment, Carried, WentBack
-from ibkeys.apply.former import Former
+from ibkeys.apply.by_sm.watch import TablesLook
+from ibkeys.apply.carrier import Assignment, CarrierResult, RollbackResult
+from ibkeys.apply.former import FormerValues
 from ibkeys.apply.going_back import go_back_by_plan
-from ibkeys.apply.remaining import Remaining
+from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey
 from ibkeys.apply.ufm.calls import UfmCalls
 from ibkeys.apply.ufm.course import UfmCourse, UfmPlanning
@@ -50,15 +50,17 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         self._ufm = ufm
 
     @property
-    def way(self) -> str:
-        """The UFM, and the partitions whose members change."""
+    def sm_in_words(self) -> str:
+        """The UFM and the partitions whose members change, in words."""
         bases = [f"{base:#x}" for base in self._course.stored]
         word = "partition" if len(bases) == 1 else "partitions"
         return f"through UFM at {self._ufm.url}: {f'{word} {named(bases)}' if bases else 'no partition changes'}"
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
-    def state(self, wanted: PartitionPlan | Former, survey: Survey, former: Former | None = None) -> Remaining:
+    def find_remaining(
+        self, wanted: PartitionPlan | FormerValues, survey: Survey, former: FormerValues | None = None
+    ) -> RemainingChanges:
         """Return the remaining changes, by the prediction of the tables that UFM's SM will write. Reads all partitions
         from UFM. Raises UsageError if this change cannot be made through UFM, UfmNotReached, UfmRefused.
         """
@@ -70,7 +72,11 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         self._prediction.drifted = {port.guid for port in survey.end_ports}
         may_drift = self._writer.consent.covers("drift")
         planning = UfmPlanning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
-        self._course = planning.back(wanted) if isinstance(wanted, Former) else planning.forth(wanted, former)
+        self._course = (
+            planning.rollback_course(wanted)
+            if isinstance(wanted, FormerValues)
+            else planning.plan_course(wanted, former)
+        )
         self._prepare_overwriting()
         survey.notes += self._course.notes
         return self._remaining()
@@ -94,13 +100,13 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
             "it is not known whether UFM keeps these settings; they are compared afterwards"
         )
 
-    def kept(self) -> Mapping[str, Any]:
+    def journal_options(self) -> Mapping[str, Any]:
         """Return the URL of the UFM, so that an undo uses it too; the token is not in it."""
         return {KEPT_URL: self._ufm.url}
 
     # --- making it ---------------------------------------------------------------------------------------------------
 
-    def carry_out(self, assignment: Assignment) -> Carried:
+    def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Make one step after the other, each verified on the ports before the next."""
         targets = self._prediction.survey.targets
         ports = {target.port.guid: key for key, target in targets.items() if not target.port.is_external}
@@ -111,11 +117,11 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         with stopped_by(steps.carried, assignment.operation):
             if steps.make():
                 steps.note_written()
-            elif steps.last.wrong:
-                steps.carried.notes.append(self._in_vain(steps.last, assignment.operation))
+            elif steps.last_look.wrong:
+                steps.carried.notes.append(self._advice_without_effect(steps.last_look, assignment.operation))
         return steps.carried
 
-    def _in_vain(self, seen: Watched, operation: RunningOperation) -> str:
+    def _advice_without_effect(self, seen: TablesLook, operation: RunningOperation) -> str:
         """Return advice, for the case that UFM has stored the change and the ports do not show it."""
         if seen.fell_back:
             return (
@@ -127,7 +133,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
             "whether UFM's SM runs, is master, and has read the partitions"
         )
 
-    def go_back(self, operation: RunningOperation) -> WentBack:
+    def go_back(self, operation: RunningOperation) -> RollbackResult:
         """Restore the members that *operation* changed, in one step, verify it, and return the result."""
         kept = self._settings
         self._settings = replace(kept, at_once=True)

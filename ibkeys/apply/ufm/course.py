@@ -13,12 +13,12 @@ from dataclasses import dataclass, field
 from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
-from ibkeys.apply.former import Former
+from ibkeys.apply.former import FormerValues
 from ibkeys.apply.ufm.stored import (
     Flags,
     MembersChange,
+    MembershipsByBase,
     StoredPartition,
-    WordsByBase,
     changes_in,
     flags_in,
     with_changes,
@@ -43,7 +43,7 @@ TableState = Mapping[int, frozenset[PKey]]
 
 
 @dataclass(slots=True)
-class UfmCourse(TablesCourse[WordsByBase]):
+class UfmCourse(TablesCourse[MembershipsByBase]):
     """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step has their
     members after it."""
 
@@ -55,9 +55,9 @@ class UfmCourse(TablesCourse[WordsByBase]):
         UsageError as `StoredPartition.calls_to`."""
         found = []
         for base, each in self.stored.items():
-            states = [each.words, *(step.contents[base] for step in self.steps)]
+            states = [each.members, *(step.contents[base] for step in self.steps)]
             pairs = itertools.pairwise(states)
-            calls = (call for was, will in pairs for call in each.becoming(was).calls_to(will))
+            calls = (call for was, will in pairs for call in each.with_members(was).calls_to(will))
             if any(call.method == "PUT" for call in calls) and each.exists:
                 found.append(base)
         return found
@@ -67,8 +67,8 @@ class UfmCourse(TablesCourse[WordsByBase]):
 class UfmPlanning:
     """Works out the course of one change. *url*: the URL of the UFM; *partitions*: its partitions by number.
 
-    ``had``: the P_Keys of each end port, by its GUID; ``earlier``: partition and GUID of each membership that the
-    operation changed before; ``extra``: by partition, the memberships that GUIDs without a port get.
+    ``present_keys``: the P_Keys of each end port, by its GUID; ``earlier``: partition and GUID of each membership that
+    the operation changed before; ``extra``: by partition, the memberships that GUIDs without a port get.
     """
 
     url: str
@@ -81,13 +81,13 @@ class UfmPlanning:
     extra: dict[int, dict[int, UfmMembership | None]] = field(default_factory=dict)
     earlier: set[tuple[int, int]] = field(default_factory=set)
     course: UfmCourse = field(init=False)
-    had: TableState = field(init=False)
+    present_keys: TableState = field(init=False)
 
     def __post_init__(self) -> None:
-        self.course = UfmCourse(dict(self.prediction.now))
-        self.had = self._states(self.prediction.now)
+        self.course = UfmCourse(dict(self.prediction.present))
+        self.present_keys = self._states(self.prediction.present)
 
-    def forth(self, plan: PartitionPlan, former: Former | None) -> UfmCourse:
+    def plan_course(self, plan: PartitionPlan, former: FormerValues | None) -> UfmCourse:
         """Return the course of a plan. *former*: the values that an earlier run of the plan found and wrote. Raises
         UsageError."""
         if plan.options.disconnect_unconfigured:
@@ -106,10 +106,10 @@ class UfmPlanning:
         self._lay_out(self._states(goal))
         return self.course
 
-    def back(self, former: Former) -> UfmCourse:
+    def rollback_course(self, former: FormerValues) -> UfmCourse:
         """Return the rollback: memberships that an operation changed get their former values. Members that were added
         since stay. Raises UsageError, StoreError."""
-        gets = {guid: set(keys) for guid, keys in self.had.items()}
+        wanted_keys = {guid: set(keys) for guid, keys in self.present_keys.items()}
         self.had_flags = flags_in(former.files, self.url)
         for base, pairs in changes_in(former.files, self.url).items():
             self._refuse_unknown(base, pairs)
@@ -118,11 +118,11 @@ class UfmPlanning:
                 if guid in foreign:
                     continue
                 self.earlier.add((base, guid))
-                if guid in gets:
-                    gets[guid] = {key for key in gets[guid] if key.partition != base} | _keys(base, was)
+                if guid in wanted_keys:
+                    wanted_keys[guid] = {key for key in wanted_keys[guid] if key.partition != base} | _keys(base, was)
                 else:
                     self.extra.setdefault(base, {})[guid] = was
-        self._lay_out({guid: frozenset(keys) for guid, keys in gets.items()})
+        self._lay_out({guid: frozenset(keys) for guid, keys in wanted_keys.items()})
         return self.course
 
     def _note_foreign(self, base: int, pairs: MembersChange) -> list[int]:
@@ -158,7 +158,7 @@ class UfmPlanning:
                 f"UFM lists members of partition {base:#x} without their membership, so a call could "
                 "change it: the partition is left unchanged; check it in UFM"
             )
-        there = [guid for guid, keys in self.had.items() if guid not in ours and word_of(keys, base)]
+        there = [guid for guid, keys in self.present_keys.items() if guid not in ours and word_of(keys, base)]
         if there:
             what = "lists no members" if entry is not None else "has no entry"
             have = "port has" if len(there) == 1 else "ports have"
@@ -169,33 +169,42 @@ class UfmPlanning:
 
     # --- the steps ---------------------------------------------------------------------------------------------------
 
-    def _lay_out(self, gets: TableState) -> None:
-        course, had, earlier = self.course, self.had, self.earlier
-        refuse_impossible(had, gets, self._names)
-        changed = {guid: {key.partition for key in had[guid] ^ gets[guid]} for guid in had if had[guid] != gets[guid]}
+    def _lay_out(self, wanted_keys: TableState) -> None:
+        course, present_keys, earlier = self.course, self.present_keys, self.earlier
+        refuse_impossible(present_keys, wanted_keys, self._names)
+        changed = {
+            guid: {key.partition for key in present_keys[guid] ^ wanted_keys[guid]}
+            for guid in present_keys
+            if present_keys[guid] != wanted_keys[guid]
+        }
         wire = {base for bases in changed.values() for base in bases}
         for base in sorted(wire | {base for base, _ in earlier}):
             self._refuse_unknown(base, {guid for each, guid in earlier if each == base})
-        self._find_drift(gets, changed)
+        self._find_drift(wanted_keys, changed)
         for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
             flags = self.had_flags.get(base) or Flags.planned(base, self.policy)
             course.stored[base] = StoredPartition.of(base, self.partitions.get(base), flags)
         pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | earlier
-        states = self._states_between(gets)
+        states = self._states_between(wanted_keys)
         is_late = any(
-            any(differing_places(each.words, with_changes(each.words, self._changes(base, gets, pairs, True))))
+            any(
+                differing_places(
+                    each.members, with_changes(each.members, self._changes(base, wanted_keys, pairs, True))
+                )
+            )
             for base, each in course.stored.items()
         )
         if not states and is_late:
-            states.append(("members-set", gets))  # the ports are as wanted, but UFM has something else stored
-        tables = self.prediction.follow(explicit_policy(state, {}, lambda _: ()) for _, state in states)
+            # The ports have the wanted P_Keys, but UFM has stored other members.
+            states.append(("members-set", wanted_keys))
+        tables = self.prediction.tables_after(explicit_policy(state, {}, lambda _: ()) for _, state in states)
         is_last = len(states) - 1
         for number, ((name, state), table) in enumerate(zip(states, tables, strict=True)):
-            words = {
-                base: with_changes(each.words, self._changes(base, state, pairs, number == is_last))
+            members = {
+                base: with_changes(each.members, self._changes(base, state, pairs, number == is_last))
                 for base, each in course.stored.items()
             }
-            course.steps.append(TablesStep(name, words, table))
+            course.steps.append(TablesStep(name, members, table))
         course.overwritten()  # raises now if a call is impossible, before anything is sent
 
     def _changes(
@@ -204,17 +213,17 @@ class UfmPlanning:
         found = {guid: word_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
         return found | (self.extra.get(base, {}) if is_last else {})
 
-    def _states_between(self, gets: TableState) -> list[tuple[PhaseName, TableState]]:
+    def _states_between(self, wanted_keys: TableState) -> list[tuple[PhaseName, TableState]]:
         """Return the states after each step, with the name of the step. Raises UsageError if a table has no room."""
-        course, had, rooms = self.course, self.had, self._rooms()
-        found = steps_between(had, gets, rooms, gaps=self.settings.gaps)
+        course, present_keys, rooms = self.course, self.present_keys, self._rooms()
+        found = steps_between(present_keys, wanted_keys, rooms, gaps=self.settings.gaps)
         course.breaks = breaks_of(found.circles, self.prediction)
         if self.settings.at_once:
             course.breaks = ()
-            return [("members-set", gets)] if had != gets else []
+            return [("members-set", wanted_keys)] if present_keys != wanted_keys else []
         states: list[tuple[PhaseName, TableState]] = []
-        before = had
-        for is_adding, state in one_partition_at_a_time(had, found.states):
+        before = present_keys
+        for is_adding, state in one_partition_at_a_time(present_keys, found.states):
             tight = without_room(before, state, rooms)
             if tight:
                 raise UsageError(
@@ -225,21 +234,20 @@ class UfmPlanning:
             before = state
         return states
 
-    def _find_drift(self, gets: TableState, changed: Mapping[int, Collection[int]]) -> None:
+    def _find_drift(self, wanted_keys: TableState, changed: Mapping[int, Collection[int]]) -> None:
         """Add objections or notes for ports that differ from UFM's members. Such ports outside the change are set
         aside: UFM's SM may write them at any time."""
         foreign, drifted = [], dict[int, list[str]]()
         for base, entry in self.partitions.items():
             if entry.members is None:
                 continue
-            for guid, keys in self.had.items():
-                says, has = entry.words.get(guid), word_of(keys, base)
-                if says == has or (base, guid) in self.earlier:
+            for guid, keys in self.present_keys.items():
+                in_ufm, on_port = entry.words.get(guid), word_of(keys, base)
+                if in_ufm == on_port or (base, guid) in self.earlier:
                     continue
-                text = (
-                    f"{self._name(guid)} is {says or 'no member'} of {base:#x} in UFM and {has or 'none'} on the port"
-                )
-                if base in changed.get(guid, ()) and says != word_of(gets[guid], base):
+                state = f"{in_ufm or 'no member'} of {base:#x} in UFM and {on_port or 'none'} on the port"
+                text = f"{self._name(guid)} is {state}"
+                if base in changed.get(guid, ()) and in_ufm != word_of(wanted_keys[guid], base):
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)
@@ -255,7 +263,7 @@ class UfmPlanning:
                 f"there are other differences outside this change, which may remain: {named(elsewhere)}"
             )
         of_change = {guid for guid in drifted if guid in changed}
-        self.prediction.aside = set(drifted) - (set() if self.may_drift else of_change)
+        self.prediction.guids_set_aside = set(drifted) - (set() if self.may_drift else of_change)
 
     # --- ports and GUIDs ---------------------------------------------------------------------------------------------
 

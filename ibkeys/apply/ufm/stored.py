@@ -19,9 +19,9 @@ from ibkeys.managers.ufm.rest import Call, changing, resource
 from ibkeys.partitions.model import Policy
 from ibkeys.store.journal import FileImage
 
-Words = Mapping[int, UfmMembership]
+Memberships = Mapping[int, UfmMembership]
 """GUID → membership."""
-WordsByBase = Mapping[int, Words]
+MembershipsByBase = Mapping[int, Memberships]
 """Number of a partition → its members."""
 MembersChange = Mapping[int, tuple[UfmMembership | None, frozenset[UfmMembership | None]]]
 """GUID → its membership before an operation, and the memberships that the operation may have left; None: no member."""
@@ -56,7 +56,7 @@ class StoredPartition:
     operation that is undone or resumed. ``name``: the name that calls carry, None if this UFM accepts none."""
 
     base: int
-    words: Words
+    members: Memberships
     exists: bool
     ip_over_ib: bool = True
     index0: bool | None = False
@@ -81,9 +81,9 @@ class StoredPartition:
             new.name,
         )
 
-    def becoming(self, words: Words) -> StoredPartition:
+    def with_members(self, members: Memberships) -> StoredPartition:
         """Return the partition with other members."""
-        return replace(self, words=dict(words), exists=True)
+        return replace(self, members=dict(members), exists=True)
 
     def with_settings(self, entry: UfmPartition | None) -> StoredPartition:
         """Return the partition with the settings of UFM's answer."""
@@ -103,19 +103,19 @@ class StoredPartition:
             if now.get(name) != value
         ]
 
-    def is_as(self, entry: UfmPartition | None) -> bool:
-        """Return whether UFM's answer has these members. An empty list and no entry at all count as the same: neither
-        lists members, and no UFM is known to tell them apart. An answer with GUIDs but without their memberships never
-        matches."""
+    def has_members_of(self, entry: UfmPartition | None) -> bool:
+        """Return whether UFM's answer has the same members as this partition. An empty list and no entry at all count
+        as the same: neither lists members, and no UFM is known to tell them apart. An answer with GUIDs but without
+        their memberships never matches."""
         if entry is not None and entry.is_untold:
             return False
-        return dict(self.words) == (dict(entry.words) if entry is not None else {})
+        return dict(self.members) == (dict(entry.words) if entry is not None else {})
 
-    def calls_to(self, words: Words) -> list[Call]:
-        """Return the calls after which *words* are the members. Raises UsageError if no call keeps the index0 flags of
-        the others."""
+    def calls_to(self, members: Memberships) -> list[Call]:
+        """Return the calls that give the partition these *members*. Raises UsageError if no call keeps the index0 flags
+        of the others."""
         flags = {"ip_over_ib": self.ip_over_ib, "index0": bool(self.index0)}
-        calls = changing(self.base, self.words, words, **flags, name=self.name)
+        calls = changing(self.base, self.members, members, **flags, name=self.name)
         if self.index0 is None and any(call.method == "PUT" for call in calls):
             raise UsageError(
                 f"UFM has members with and without index0 in partition {self.base:#x}, and the only call that sets "
@@ -125,20 +125,20 @@ class StoredPartition:
 
     # --- the journal -------------------------------------------------------------------------------------------------
 
-    def image(self, url: str, words: Words) -> FileImage:
-        """Return the journal's image of a change to *words*: UFM is in the place of a host, the partition in that of a
-        file."""
-        return FileImage(resource(self.base), self._text() if self.exists else None, _text(words), host=host_of(url))
+    def image(self, url: str, members: Memberships) -> FileImage:
+        """Return the journal's image of a change to *members*: UFM is in the place of a host, the partition in that of
+        a file."""
+        return FileImage(resource(self.base), self._text() if self.exists else None, _text(members), host=host_of(url))
 
     def _text(self) -> bytes:
         flags = {"ip_over_ib": self.ip_over_ib, "index0": bool(self.index0)}
-        return _text(self.words, {_FLAGS: flags, _SETTINGS: dict(self.settings)})
+        return _text(self.members, {_FLAGS: flags, _SETTINGS: dict(self.settings)})
 
 
 def settings_of(entry: UfmPartition) -> dict[str, str]:
     """Return the settings of a partition in UFM's answer, other than its members, as text by name."""
-    told = {_NAME: entry.name, "ip_over_ib": None if entry.ip_over_ib is None else str(entry.ip_over_ib).lower()}
-    return {name: value for name, value in told.items() if value is not None} | dict(entry.qos)
+    settings = {_NAME: entry.name, "ip_over_ib": None if entry.ip_over_ib is None else str(entry.ip_over_ib).lower()}
+    return {name: value for name, value in settings.items() if value is not None} | dict(entry.qos)
 
 
 def host_of(url: str) -> str:
@@ -156,7 +156,7 @@ def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
         if image.host != host_of(url):
             continue
         pairs = found.setdefault(p_key_base(image.path.rpartition("/")[2]), {})
-        before, after = _words_in(image.before), _words_in(image.after)
+        before, after = _memberships_in(image.before), _memberships_in(image.after)
         for guid in before.keys() | after.keys():
             was, known = pairs.get(guid, (before.get(guid), frozenset()))
             if before.get(guid) != after.get(guid) or known:
@@ -164,9 +164,9 @@ def changes_in(images: list[FileImage], url: str) -> dict[int, MembersChange]:
     return {base: pairs for base, pairs in found.items() if pairs}
 
 
-def with_changes(words: Words, changes: Mapping[int, UfmMembership | None]) -> dict[int, UfmMembership]:
-    """Return *words* with other memberships; None removes one."""
-    merged: dict[int, UfmMembership | None] = {**words, **changes}
+def with_changes(members: Memberships, changes: Mapping[int, UfmMembership | None]) -> dict[int, UfmMembership]:
+    """Return *members* with other memberships; None removes a member."""
+    merged: dict[int, UfmMembership | None] = {**members, **changes}
     return {guid: word for guid, word in merged.items() if word is not None}
 
 
@@ -188,11 +188,11 @@ def flags_in(images: list[FileImage], url: str) -> dict[int, Flags]:
     return found
 
 
-def _text(words: Words, more: Mapping[str, object] | None = None) -> bytes:
-    return json.dumps({_MEMBERS: {f"{guid:016x}": words[guid] for guid in sorted(words)}, **(more or {})}).encode()
+def _text(members: Memberships, more: Mapping[str, object] | None = None) -> bytes:
+    return json.dumps({_MEMBERS: {f"{guid:016x}": members[guid] for guid in sorted(members)}, **(more or {})}).encode()
 
 
-def _words_in(text: bytes | None) -> dict[int, UfmMembership]:
+def _memberships_in(text: bytes | None) -> dict[int, UfmMembership]:
     if text is None:
         return {}
     try:

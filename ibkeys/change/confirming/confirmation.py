@@ -23,27 +23,27 @@ from ibkeys.store.lock import holder_of
 
 def is_unconfirmed(journal: Path, operation: int, start: int | None = None) -> bool:
     """Return whether an operation of the *journal* will be rolled back unless it is confirmed in time; True if the
-    journal cannot be read. *start*: the start of the operation that is meant, counted from 1. If the operation was
-    started again since, the result is False, because the later command does the rollback.
+    journal cannot be read. *start*: the number of one start of the operation, counted from 1. The result is False if
+    the operation was started again after that one, because the later command does the rollback.
     """
     try:
         with Journal.read(journal) as stored:
-            return _goes_back(stored.find(operation), start)
+            return _must_roll_back(stored.find(operation), start)
     except IbkeysError:
         return True
 
 
-def _goes_back(record: OperationRecord, start: int | None) -> bool:
+def _must_roll_back(record: OperationRecord, start: int | None) -> bool:
     return record.goes_back and (start is None or len(record.starts) <= start)
 
 
-def may_go_back(journal: Path, operation: int, start: int | None = None) -> bool:
-    """Block the confirmation of an operation of the *journal*, and return whether it must be rolled back now. *start*:
-    as in `is_unconfirmed`."""
-    # where the journal cannot be written, the command that rolls back says so
+def block_confirmation(journal: Path, operation: int, start: int | None = None) -> bool:
+    """Note in the *journal* that an operation can no longer be confirmed, and return whether it must be rolled back
+    now; True if the journal cannot be read. *start*: as in `is_unconfirmed`."""
+    # If the journal cannot be written, the command that rolls back reports it.
     with suppress(IbkeysError), Journal.read(journal) as stored, stored.in_one_transaction():
         record = stored.find(operation)
-        if record.stage is not None and _goes_back(record, start):
+        if record.stage is not None and _must_roll_back(record, start):
             stored.move_stage(operation, record.stage, "going-back")
     return is_unconfirmed(journal, operation, start)
 
@@ -56,8 +56,8 @@ def await_confirmation(
     confirmed.
 
     *now* returns the seconds of a clock that only goes forward, also while this process is stopped. *wait* lets the
-    given seconds pass and returns whether the user confirmed in the meantime; it counts only before the end. An
-    interrupt (KeyboardInterrupt from *wait*) is a no. Raises StoreError.
+    given number of seconds pass, and returns whether the user confirmed in the meantime; a confirmation after the end
+    does not count. An interrupt (KeyboardInterrupt from *wait*) ends the time limit at once. Raises StoreError.
     """
     deadline = now() + seconds
     while True:
@@ -81,20 +81,20 @@ def await_confirmation(
 def ask_for_confirmation(
     journal: Journal,
     operation: int,
-    what: str,
+    consequence: str,
     seconds: float,
     now: Callable[[], float],
     wait: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> Literal["", "here", "elsewhere"]:
-    """Wait as `await_confirmation` does, and tell the user through *say* what happens otherwise (*what*), how to
-    confirm, and the result."""
+    """Wait as `await_confirmation` does, and return its result. *say* is called with texts for the user: the
+    *consequence* of a missing confirmation, how to confirm, and the result. Raises StoreError."""
     where = f" --journal {shlex.quote(str(journal.path))}" if journal.path else ""
-    way = given(
+    how = given(
         f"press Enter, or run `ibkeys confirm {operation}` from any shell",
         f"call Operation.confirm, or run `ibkeys confirm {operation}{where}`",
     )
-    say(f"{what} unless confirmed: {way}")
+    say(f"{consequence} unless confirmed: {how}")
     confirmed = await_confirmation(journal, operation, seconds, now, wait)
     say(f"operation {operation} is confirmed" if confirmed else "not confirmed: rolling back")
     return confirmed
@@ -103,10 +103,11 @@ def ask_for_confirmation(
 def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str, Any]], None]) -> bool:
     """Confirm an operation that waits for its confirmation; return False when it was confirmed already.
 
-    *tell_guards*: tells the guard processes on other hosts, whose addresses are among the options in the journal. They
-    do not read the journal, so they are told first. Raises StoreError, with the reason, when there is nothing to
-    confirm or it is too late; HostNotReached, HostRefused; StoreLocked if *journal* can only be read, because a command
-    of an earlier version of ibkeys goes on with it.
+    *tell_guards*: tells the guard processes on other hosts that the operation is confirmed. Called first with the
+    options of the operation in the journal, which have the addresses: a guard does not read the journal. Raises
+    StoreError, with the reason, if there is nothing to confirm or it is too late; StoreLocked if *journal* can only be
+    read, because a command of an earlier version of ibkeys is using it; and the errors of *tell_guards*
+    (HostNotReached, HostRefused).
     """
     if journal.database.is_copy:
         raise StoreLocked(
@@ -137,7 +138,7 @@ def confirm(journal: Journal, operation: int, tell_guards: Callable[[Mapping[str
     raise StoreError(f"{name} is not waiting for a confirmation")
 
 
-def waiting_for_confirmation(journal: Journal) -> int:
+def find_unconfirmed(journal: Journal) -> int:
     """Return the number of the operation that waits for its confirmation. Raises StoreError if there is none, or
     several."""
     found = [str(record.id) for record in journal.list_operations() if record.awaits_confirmation]

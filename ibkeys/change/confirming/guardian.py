@@ -27,10 +27,9 @@ from ibkeys.keys.mkey import MKey
 POLL: Final = 0.5
 """Seconds between two reads of the journal for a confirmation."""
 TRIES: Final = 60
-"""The number of times that the rollback command is started while another changing command holds the lock or the fabric
-does not answer. That is for about an hour: a command that waits for a confirmation of its own holds the lock all that
-time."""
-LONGEST: Final = 1800.0
+"""Most starts of the rollback command, which fails while another changing command holds the lock or the fabric does not
+answer. With `PAUSES` they last about an hour: a command that waits for its own confirmation holds the lock so long."""
+LONGEST_ATTEMPT: Final = 1800.0
 """Most seconds for one attempt: a driver that does not answer must not block the rollback forever."""
 PAUSES: Final = 2.0, 60.0
 """Seconds between two attempts: the first pause, which is doubled each time, and the longest."""
@@ -52,7 +51,7 @@ class GuardedStart(NamedTuple):
     start: int = 1
 
 
-AsksForStart = Callable[[int, int], bool]
+MustRollBack = Callable[[int, int], bool]
 """A function that gets an operation and its start, and returns whether that start has to be rolled back."""
 
 
@@ -72,56 +71,56 @@ class Guardian:
     """The guard process, as its parent uses it. M_Keys reach it through the pipe only.
 
     *command*: the rollback command, without the operation and the M_Key. *is_unconfirmed*: returns whether a start of
-    an operation has to be rolled back unless it is confirmed in time; called in the parent and in the child. *seconds*:
-    the time limit for the confirmation. *may_go_back*: called in the child before each start of *command*, in place of
-    *is_unconfirmed*. *is_alone*: the child closes all files that are open here; otherwise a fabric that was opened
-    before would stay locked as long as the child lives.
+    an operation will be rolled back unless it is confirmed in time; called in the parent and in the child. *seconds*:
+    the time limit for the confirmation. *block_confirmation*: called in the child before and after each start of
+    *command*, in place of *is_unconfirmed*. *closes_files*: the child closes all files that this process has open.
+    Without it, a fabric that is already open stays locked as long as the child lives.
     """
 
     def __init__(
         self,
         command: Sequence[str],
-        is_unconfirmed: AsksForStart,
+        is_unconfirmed: MustRollBack,
         seconds: float,
-        may_go_back: AsksForStart | None = None,
-        is_alone: bool = False,
+        block_confirmation: MustRollBack | None = None,
+        closes_files: bool = False,
     ) -> None:
         self._is_unconfirmed = is_unconfirmed
         self._guarded: GuardedStart | None = None
         reader, self._writer = os.pipe()
         self._pid = os.fork()
         if self._pid == 0:
-            os.close(self._writer)  # or the pipe would never close
-            if is_alone:
+            os.close(self._writer)  # else the pipe would never close
+            if closes_files:
                 os.closerange(3, reader)
                 os.closerange(reader + 1, os.sysconf("SC_OPEN_MAX"))
-            _live(reader, list(command), is_unconfirmed, may_go_back or is_unconfirmed, seconds)
+            _run_child(reader, list(command), is_unconfirmed, block_confirmation or is_unconfirmed, seconds)
         os.close(reader)
 
     def send(self, word: str, value: object = "") -> None:
-        """Send the child a message: ``key`` KEY, ``port`` CA NUMBER, ``began`` ID START, ``waiting``, ``over``."""
-        with suppress(OSError):  # without the child the change is still undone by this process
+        """Send the child a message: ``key`` KEY, ``port`` CA NUMBER, ``began`` ID START, ``waiting``, ``over``. Does
+        nothing if the child has ended."""
+        with suppress(OSError):  # Without the child this process still rolls the change back.
             os.write(self._writer, f"{word} {value}\n".encode())
 
-    def began(self, operation: int, start: int = 1) -> None:
-        """Tell the child the operation and the start that may have to be rolled back."""
+    def send_start(self, operation: int, start: int = 1) -> None:
+        """Send the child the number of the *operation*, and of its start, that may have to be rolled back."""
         self._guarded = GuardedStart(operation, start)
         self.send("began", f"{operation} {start}")
 
-    def keep_key(self, key: MKey | None) -> None:
+    def send_key(self, key: MKey | None) -> None:
         """Send the child the M_Key that the user typed, for the rollback command."""
         if key is not None:
             self.send("key", f"0x{key.reveal():016x}")
 
-    def keep_port(self, ca: str, port: int) -> None:
+    def send_port(self, ca: str, port: int) -> None:
         """Send the child the local port that is open here, for the rollback command. Without -C and -P that command
         would take the first active port, which may be another one, since the change may have brought a link down."""
         self.send("port", f"{ca} {port}")
 
-    def leave(self) -> bool:
-        """End the guard's work when this process ends, and return whether the child goes on. After a confirmation or a
-        completed rollback the child ends too; else it rolls back.
-        """
+    def close(self) -> bool:
+        """Close the pipe, and return whether the child goes on and rolls the change back. If there is nothing to roll
+        back, because the change was confirmed or is rolled back already, wait until the child has ended."""
         if self._guarded is None or not self._is_unconfirmed(*self._guarded):
             self.send("over")
             os.close(self._writer)
@@ -131,11 +130,11 @@ class Guardian:
         return True
 
 
-def _live(
+def _run_child(
     reader: int,
     command: list[str],
-    is_unconfirmed: AsksForStart,
-    may_go_back: AsksForStart,
+    is_unconfirmed: MustRollBack,
+    block_confirmation: MustRollBack,
     seconds: float,
 ) -> NoReturn:
     """Run the child: wait, and roll the change back if it is not confirmed in time. Never returns: the child process
@@ -153,7 +152,7 @@ def _live(
         with os.fdopen(reader, "r", encoding="ascii") as lines:
             guarded = watch.listen(lines, seconds)
         if guarded is not None:
-            go_back([*command, *watch.options], guarded.operation, watch.key, lambda: may_go_back(*guarded))
+            run_rollback([*command, *watch.options], guarded.operation, watch.key, lambda: block_confirmation(*guarded))
         code = 0
     finally:
         os._exit(code)
@@ -173,17 +172,17 @@ def _continue_later(parent: int, seconds: float) -> None:
 
 class GuardianWatch:
     """The child's reader of the pipe and timer. ``key``: the M_Key that came through the pipe. ``options``: the options
-    that name the port that the parent opened. *ends_in*: called with the seconds that the parent waits from now on.
-    """
+    that name the port that the parent opened. *on_waiting*: called when the parent begins to wait for the confirmation,
+    with the seconds that it waits."""
 
     def __init__(
         self,
-        is_unconfirmed: AsksForStart,
+        is_unconfirmed: MustRollBack,
         now: Callable[[], float],
         sleep: Callable[[float], None],
-        ends_in: Callable[[float], None],
+        on_waiting: Callable[[float], None],
     ) -> None:
-        self._is_unconfirmed, self._now, self._sleep, self._ends_in = is_unconfirmed, now, sleep, ends_in
+        self._is_unconfirmed, self._now, self._sleep, self._on_waiting = is_unconfirmed, now, sleep, on_waiting
         self.key = ""
         self.options = list[str]()
 
@@ -205,7 +204,7 @@ class GuardianWatch:
                 guarded = GuardedStart(*map(int, value.split()))
             elif word == "waiting":
                 began_waiting = self._now()
-                self._ends_in(seconds)
+                self._on_waiting(seconds)
         if guarded is None:
             return None
         deadline = (self._now() if began_waiting is None else began_waiting) + seconds
@@ -217,14 +216,14 @@ class GuardianWatch:
         return None
 
 
-def go_back(
+def run_rollback(
     command: list[str],
     operation: int,
     key: str,
-    wanted: Callable[[], bool],
+    is_needed: Callable[[], bool],
     sleep: Callable[[float], None] = time.sleep,
 ) -> None:
-    """Start the rollback *command* until *wanted* returns False, at most `TRIES` times. *key*: the M_Key that was
+    """Start the rollback *command* until *is_needed* returns False, at most `TRIES` times. *key*: the M_Key that was
     typed; it reaches the command as a file in memory.
 
     No environment variable sets an option of the command: a variable that the parent overrode, such as
@@ -233,7 +232,7 @@ def go_back(
     pause, longest_pause = PAUSES
     environment = {name: value for name, value in os.environ.items() if not name.startswith(_SETS_OPTIONS)}
     for _ in range(TRIES):
-        if not wanted():  # it may have been confirmed in the pause
+        if not is_needed():  # The change may have been confirmed during the pause.
             return
         descriptors: list[int] = []
         if key:
@@ -244,10 +243,10 @@ def go_back(
         secret = [f"--m_key=@/proc/self/fd/{each}" for each in descriptors]
         with suppress(subprocess.TimeoutExpired):
             words = [*command, str(operation), *secret]
-            subprocess.run(words, env=environment, pass_fds=descriptors, timeout=LONGEST)
+            subprocess.run(words, env=environment, pass_fds=descriptors, timeout=LONGEST_ATTEMPT)
         for each in descriptors:
             os.close(each)
-        if not wanted():
+        if not is_needed():
             return
         sleep(pause)
         pause = min(2 * pause, longest_pause)

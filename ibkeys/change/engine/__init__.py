@@ -11,9 +11,9 @@ Each port passes these steps in its own task, and no port waits for another:
 One sync covers all ports that reached step 2 or the end of step 4 since the last one; other ports continue in the
 meantime. If a sync fails, no further Set is begun, and Sets already sent are still verified.
 
-A Set is sent again only if it provably never arrived and the edit allows it (``Edit.at_most``), or if the agent refused
-it, applied nothing, and the edit has a fallback form. A Set that was not sent because its node missed a Get is sent
-when the node answers again.
+A Set is sent again only if it provably never arrived and the edit allows it (``Edit.max_sends``), or if the agent
+refused it, applied nothing, and the edit has a fallback form. A Set that was not sent because its node missed a Get is
+sent when the node answers again.
 
 SMPs: two Gets for each Set; a look at the links of the route where M_Keys go over them; one NodeInfo for each port,
 where the arrival is checked; PortInfo of port 0, which has the M_Key, for an external port whose PortInfo is set. A

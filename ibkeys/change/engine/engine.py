@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import Final
 
-from ibkeys.change.engine.port_steps import FRESH, PortSteps, was_not_asked
+from ibkeys.change.engine.port_steps import MAX_READ_AGE, PortSteps, was_not_asked
 from ibkeys.change.images import image_of
 from ibkeys.change.pending_set import PendingSet, SetProof
 from ibkeys.change.writer import ChangeWriter
@@ -15,40 +15,42 @@ from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, MadStatusError, NoReply, StoreError
 from ibkeys.store.journal import Image, JournalEntry, RunningOperation
 
-IN_CHANGE: Final = 256
+MAX_BEGUN: Final = 256
 """Default limit of Sets that are begun and not ended."""
 WORTH_A_SYNC: Final = 64
 """When this many Sets wait for a sync, the engine syncs without waiting for further ones."""
 
 
 class EngineHooks:
-    """Hooks through which a command adds steps to the engine; by default they do nothing."""
+    """Functions that the engine calls, so that a command can add its own work; by default they do nothing."""
 
     def check(self) -> None:
-        """Raise an error to stop: no further Set is begun, and the Sets that were sent are still proven. Called
-        often."""
+        """Raise an error to stop the engine: no further Set is begun, and the Sets that were sent are still proven.
+        Called often."""
 
-    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Write the records to disk that must be there before the Sets of *ready* are sent and after those of *ended*.
-        Raises StoreError."""
+    def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        """Write the command's own records to disk: those that must be there before the Sets of *ready* are sent, and
+        the outcomes of *ended*. Raises StoreError."""
 
-    def record(self) -> None:
+    def add_entries(self) -> None:
         """Write further entries to the journal in the transaction of the engine's own entries. Raises StoreError."""
 
-    def failed(self, each: PendingSet) -> None:
+    def note_failure(self, each: PendingSet) -> None:
         """Note the first failure of a Set: its port did not answer or could not be changed. The Set may still be tried
         again."""
 
-    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
-        """Note the outcome of a Set. *not_noted*: the error that kept the outcome off the disk, None if it is there."""
+    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
+        """Note the outcome of a Set. *journal_error*: the error that kept the outcome off the disk, None if it is
+        there."""
 
 
 class Engine:
     """Makes the changes of one operation of the journal.
 
-    *in_change*: limit of Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of
-    each port, so that a cable that moved in the meantime is noticed. *looks_twice*: a port that does not answer a read,
-    or falls silent after its Set, is asked again when all others are finished: packets may no longer be lost then.
+    *max_begun*: limit of Sets that are begun and not ended. *checks_arrival*: NodeInfo is read before the first Set of
+    each port, so that a cable that moved in the meantime is noticed. *asks_silent_again*: a port that does not answer a
+    read, or falls silent after its Set, is asked again when all others are finished: packets may no longer be lost
+    then. ``is_stopped``: no further Set is begun.
     """
 
     def __init__(
@@ -57,33 +59,36 @@ class Engine:
         operation: RunningOperation,
         hooks: EngineHooks | None = None,
         *,
-        in_change: int = IN_CHANGE,
+        max_begun: int = MAX_BEGUN,
         checks_arrival: bool = True,
-        looks_twice: bool = False,
+        asks_silent_again: bool = False,
     ) -> None:
         self._writer = writer
         self._client = writer.fabric.client
         self._steps = PortSteps(writer, checks_arrival)
         self._operation = operation
         self._hooks = hooks or EngineHooks()
-        self._most = in_change
-        self._looks_twice = looks_twice
-        # A group is all Sets of one port. Not begun:
+        self._max_begun = max_begun
+        self._asks_silent_again = asks_silent_again
+        # Ports that are not begun, each with all its Sets (a group).
         self._queue: deque[list[PendingSet]] = deque()
-        # Begun: how many have not ended; those that wait for the next sync, before the Set and after the proof.
-        self._in_change = 0
+        # The number of Sets that are begun and not ended. Two kinds of these wait for the next sync: Sets that are not
+        # sent yet, and Sets that are proven or have failed.
+        self._begun_count = 0
         self._ready: list[PendingSet] = []
         self._ended: list[PendingSet] = []
-        # For the end, if *looks_twice*: Sets whose port was not read, and Sets whose port was silent afterwards.
+        # Only if *asks_silent_again*: Sets whose port did not answer the first read, and Sets after which the port was
+        # silent. These ports are asked again at the end.
         self._unread: list[list[PendingSet]] = []
         self._silent: list[PendingSet] = []
-        # Left for the next run, because the node had not answered an earlier SMP: ports not read, not set, not proven.
+        # Held back until the next run of the client, because the node had not answered an earlier SMP: ports to be
+        # read, Sets to be sent, and Sets to be proven.
         self._unasked: list[tuple[list[PendingSet], IbkeysError]] = []
         self._unsent: list[PendingSet] = []
         self._unproven: list[PendingSet] = []
-        # The ids of nodes that have answered after a Set since then.
+        # The ids of nodes that have answered a proof since the SMPs that were held back were last sent.
         self._answering: set[int] = set()
-        # The error that is raised when every Set that was sent is proven.
+        # The first error that stopped the engine. It is raised when every Set that was sent is proven.
         self._problem: BaseException | None = None
         self.is_stopped = False
 
@@ -97,7 +102,9 @@ class Engine:
             by_port.setdefault(id(each.target.port), []).append(each)
         self._queue.extend(by_port.values())
         # One look at the links that many ports share, instead of one for each port that begins at the same time.
-        self._writer.changed_links([group[0].target.port for group in islice(self._queue, self._most)], FRESH)
+        self._writer.changed_links(
+            [group[0].target.port for group in islice(self._queue, self._max_begun)], MAX_READ_AGE
+        )
         self._run(())
         while self._silent or self._unread:
             self._ask_again()
@@ -122,7 +129,7 @@ class Engine:
 
     def _send_again(self) -> list[Task]:
         """Return tasks for the SMPs that were held back: all proofs, and the reads and Sets of nodes that have answered
-        since. The other reads and Sets end."""
+        since. The other reads and Sets end with their error."""
         answering, self._answering = self._answering, set()
         unproven, self._unproven = self._unproven, []
         unasked, self._unasked = self._unasked, []
@@ -146,14 +153,14 @@ class Engine:
         unread, self._unread = self._unread, []
         for group in unread:
             if self.is_stopped:
-                self._in_change += len(group)
+                self._begun_count += len(group)
                 self._ended += group
             else:
                 self._queue.append(group)
         silent, self._silent = self._silent, []
-        for first in range(0, max(1, len(silent)), self._most):
-            some = silent[first : first + self._most]
-            self._in_change += len(some)
+        for first in range(0, max(1, len(silent)), self._max_begun):
+            some = silent[first : first + self._max_begun]
+            self._begun_count += len(some)
             self._run([self._prove_again(each) for each in some])
 
     # --- between replies and the next SMPs ---------------------------------------------------------------------------
@@ -166,38 +173,40 @@ class Engine:
         except (KeyboardInterrupt, IbkeysError) as error:
             self.stop(error)
         self._commit()
-        while self._queue and self._in_change < self._most and not self.is_stopped:
+        while self._queue and self._begun_count < self._max_begun and not self.is_stopped:
             group = self._queue.popleft()
-            self._in_change += len(group)
+            self._begun_count += len(group)
             self._client.start(self._read(group))
 
     def _commit(self) -> None:
         """Write the ended Sets and those that are about to be sent to disk, with one sync; then send the latter."""
         waiting = len(self._ended) + len(self._ready)
         if waiting < min(WORTH_A_SYNC, self._client.moving) and not self.is_stopped:
-            return  # more are about to come than wait
+            return  # more Sets are still on their way to a sync than wait for it
         ended, self._ended = self._ended, []
         ready, self._ready = self._ready, []
-        self._in_change -= len(ended)
+        self._begun_count -= len(ended)
         if self.is_stopped:
-            self._in_change -= len(ready)
-            ended += [each for each in ready if each.sent]  # refused, and not sent in its other form any more
+            self._begun_count -= len(ready)
+            ended += [
+                each for each in ready if each.sent
+            ]  # the agent refused it, and its fallback form is no longer sent
             ready = []
         if not ended and not ready:
             return
-        not_noted = None
+        journal_error = None
         try:
-            self._hooks.keep(ended, ready)
+            self._hooks.write_records(ended, ready)
             self._record(ended, ready)
         except StoreError as error:
-            not_noted = error
+            journal_error = error
             self.stop(error)
-            self._in_change -= len(ready)
+            self._begun_count -= len(ready)
             ended += [each for each in ready if each.sent]
             ready = []
         for each in ended:
             try:
-                self._hooks.ended(each, not_noted)
+                self._hooks.note_outcome(each, journal_error)
             except Exception as error:  # the listener may be gone, but Sets that were sent must still be verified
                 self.stop(error)
         for each in ready:
@@ -210,7 +219,7 @@ class Engine:
             failed += each.entries[:-1]
             (failed if each.error is not None else done).extend(each.entries[-1:])
         images = [_image(each) for each in ready]
-        recorded = self._operation.record_all(images, done, failed, self._hooks.record)
+        recorded = self._operation.record_all(images, done, failed, self._hooks.add_entries)
         for each, entry in zip(ready, recorded, strict=True):
             each.entries.append(entry)
 
@@ -232,13 +241,13 @@ class Engine:
             (self._ready if each.before != each.after else self._ended).append(each)
 
     def _not_read(self, group: list[PendingSet], error: IbkeysError) -> None:
-        looks_again = self._looks_twice and isinstance(error, NoReply) and not group[0].has_failed
+        looks_again = self._asks_silent_again and isinstance(error, NoReply) and not group[0].has_failed
         for each in group:
             self._note_failure(each)
             each.error = error
         if looks_again:
             self._unread.append(group)
-            self._in_change -= len(group)
+            self._begun_count -= len(group)
         else:
             self._ended += group
 
@@ -269,10 +278,10 @@ class Engine:
             each.was_asked_again = True  # the node did not answer another Get: the port is asked after this run
             self._unproven.append(each)
             return
-        elif self._looks_twice and not each.was_asked_again:
+        elif self._asks_silent_again and not each.was_asked_again:
             each.was_asked_again = True
             self._silent.append(each)
-            self._in_change -= 1
+            self._begun_count -= 1
             self._note_failure(each)
             return
         if isinstance(each.set_error, MadStatusError) and proof.error is not None and proof.changed_nothing:
@@ -286,7 +295,7 @@ class Engine:
     def _prove_again(self, each: PendingSet) -> Task:
         """Task: read a port again that did not answer after its Set."""
         try:
-            yield from self._steps.look(each.target)
+            yield from self._steps.check_links(each.target)
         except IbkeysError as error:
             error.step = "it did not answer after its Set, and then"
             self._end(each, error)
@@ -306,10 +315,10 @@ class Engine:
     def _note_failure(self, each: PendingSet) -> None:
         if not each.has_failed:
             each.has_failed = True
-            self._hooks.failed(each)
+            self._hooks.note_failure(each)
 
 
 def _image(each: PendingSet) -> Image:
     edit = each.edit
-    before, after = edit.kept(each.before), edit.kept(each.after)
+    before, after = edit.without_secrets(each.before), edit.without_secrets(each.after)
     return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_name)

@@ -16,8 +16,8 @@ from ibkeys.mad.attributes import Attribute, NodeInfo, PortInfo
 from ibkeys.mad.const import Method
 from ibkeys.port_text import at_port
 
-FRESH: Final = 1.0
-"""Most seconds between a read and handing the Set that is built on it to the scheduler."""
+MAX_READ_AGE: Final = 1.0
+"""Most seconds from a read until the Set that is built on it is handed to the scheduler."""
 
 
 class PortSteps:
@@ -32,10 +32,10 @@ class PortSteps:
     def read(self, group: Sequence[PendingSet]) -> Task:
         """Task: read the attributes of one port that are to be set, and build the bytes to send.
 
-        Raises the errors of `look`, of the requests and of the edits.
+        Raises the errors of `check_links`, of the requests and of the edits.
         """
         target = group[0].target
-        yield from self.look(target)
+        yield from self.check_links(target)
         if self._checks_arrival:
             arrival = yield self._request(group[0], NodeInfo, 0)
             target.handle.judge_arrival(NodeInfo(arrival))
@@ -46,23 +46,24 @@ class PortSteps:
             each.read_at = self._now()
             each.after = each.edit.build(each.before)
 
-    def look(self, target: PortTarget) -> Task:
-        """Task: verify the links to a port again if that was more than a second ago: M_Keys go over them.
+    def check_links(self, target: PortTarget) -> Task:
+        """Task: verify the links of the route to a port again if that was more than a second ago: M_Keys go over them.
+        Without known M_Keys nothing is sent.
 
         Raises Unreachable if a link changed, NoReply if a link could not be examined.
         """
         writer = self._writer
-        why = (yield from writer.fabric.look_at_way(target.port)) if writer.looks_at_links else ""
-        if why:
-            text = at_port(target.port, f"the route to it changed since it was read ({why}); nothing was sent to it")
+        reason = (yield from writer.fabric.look_at_way(target.port)) if writer.checks_links else ""
+        if reason:
+            text = at_port(target.port, f"the route to it changed since it was read ({reason}); nothing was sent to it")
             raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
 
     def refresh(self, each: PendingSet) -> Task:
-        """Task: read the attribute again if the last read is older than `FRESH`. Raises Refused (``stale``) if it
-        changed, and the errors of `look` and of the Get."""
-        if self._now() - each.read_at <= FRESH:
+        """Task: read the attribute again if the last read is older than `MAX_READ_AGE`. Raises Refused (``stale``) if
+        it changed, and the errors of `check_links` and of the Get."""
+        if self._now() - each.read_at <= MAX_READ_AGE:
             return
-        yield from self.look(each.target)
+        yield from self.check_links(each.target)
         now: bytes = yield self._get(each)
         each.read_at = self._now()
         if each.edit.changed_meanwhile(each.before, now):
@@ -76,15 +77,15 @@ class PortSteps:
         None.
         """
         proof = SetProof()
-        for _ in range(each.edit.at_most):
+        for _ in range(each.edit.max_sends):
             each.set_error = yield from self._set(each)
             if isinstance(each.set_error, NoReply) and not each.set_error.attempts:
-                return None  # no attempt was made, because its node had missed another SMP
+                return None  # nothing was sent, because the node had not answered another SMP
             each.sent += 1
             proof = yield from each.edit.prove(self._client, each)
             if not proof.never_arrived:
                 break
-            each.read_at = self._now()  # the proof has read that it is still as before
+            each.read_at = self._now()  # the proof has read the attribute, which is still as before
         return proof
 
     def _set(self, each: PendingSet) -> Task:

@@ -1,3 +1,2 @@
-"""All interlocks: dangerous consequences of a change, reported before it is made. Their names are in
-`ibkeys.change.consent`.
-"""
+"""Interlocks: checks that find the dangerous consequences of a change before it is made. `ibkeys.change.consent` has
+the names of all interlocks, also of those that are checked elsewhere."""

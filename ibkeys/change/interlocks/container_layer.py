@@ -11,8 +11,8 @@ from ibkeys.managers.files.opensm_file import OpensmFile
 
 
 def objections_to_layers(files: Iterable[OpensmFile], otherwise: str) -> Iterator[Objection]:
-    """Yield an objection for each of *files* in the layer of a container. *otherwise*: in words, what an OpenSM would
-    do with the former file.
+    """Yield an objection for each of *files* in the layer of a container. *otherwise*: the effect of the former file on
+    OpenSM, in words.
 
     Only for a new change: an interrupted one is resumed or undone without it. Raises FileError, HostNotReached.
     """

@@ -1,7 +1,7 @@
 """The interlock ``file-managed``: a file of OpenSM that another program writes again.
 
-An edit of a policy as a file is no planned and verified change of the fabric: OpenSM applies the file as it is. So it
-is refused too if an OpenSM of this host reads the file.
+An edit of a policy file is no planned and verified change of the fabric: OpenSM applies the file as it is. So an edit
+is also refused, with ``active-sm``, if an OpenSM of this host reads the file.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from ibkeys.managers.report import report_on_host
 
 
 def objections_to_owners(files: Iterable[OpensmFile], otherwise: str = "") -> Iterator[Objection]:
-    """Yield an objection for each of *files* that another program manages. *otherwise*: in words, what happens when
-    that program writes the file."""
+    """Yield an objection for each of *files* that another program manages. *otherwise*: the consequence, in words, of a
+    later write by that program."""
     for file in files:
         owner = managing_program(file.seen.path, file.seen.data) or managing_program(file.path, None)
         if owner is not None:

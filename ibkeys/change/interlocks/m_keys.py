@@ -97,9 +97,9 @@ def _under_sm(manager: SubnetManager, what: str, *more: str) -> list[Objection]:
 
 def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
     """Return the objections of ``lease-0`` to *wanted*. *who*: a port, or the number of ports, in words.
-    *sweep_interval* in seconds."""
+    *sweep_interval*: the SM's, in seconds, None if it is not known."""
     if wanted.key.is_zero:
-        return []  # no level has an effect then, and no lease runs
+        return []  # without a key no level has an effect, and no lease runs
     texts = []
     if wanted.protect >= 2 and wanted.lease == 0:
         texts.append(
@@ -119,7 +119,7 @@ def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -
     of the fabric's nodes and ports.
     """
     found = traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
-    # One good key in 16 has the shape of $RANDOM by chance: only among many keys does it mean something.
+    # One random key in 16 has this shape by chance, so it says nothing about a single key.
     reasons = [TRAIT_TEXT[trait] for trait in found if trait != SHELL_RANDOM]
     paths = [] if writer.fabric.is_simulated else configs_here()
     configs = [config for path in paths if (config := read_opensm_config(path)) is not None]
@@ -142,8 +142,8 @@ def known_guids(fabric: LiveFabric) -> set[int]:
 
 def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
     """Return the objections of ``sm-wipes-keys``: an opensm.conf, *named* by the user or found on this host, lacks the
-    new key. *key* None: each port gets a key of its own. *generated*: ibkeys made the key, so no administrator knows it
-    yet.
+    new key. *key*: None if each port gets a key of its own. *generated*: ibkeys made the key, so no administrator knows
+    it yet.
 
     A file that was found but cannot be read gets an objection too. Raises FileFormatError, StoreError if the *named*
     file cannot be read.
@@ -161,12 +161,12 @@ def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | Non
             continue
         wrong = problems(data, None if key is None else KeyLines(key))
         if wrong:
-            way, more = _way(key, generated)
-            found.append(Objection("sm-wipes-keys", f"{path}: {'; '.join(wrong)}; {way}", more))
+            advice, more = _advice(key, generated)
+            found.append(Objection("sm-wipes-keys", f"{path}: {'; '.join(wrong)}; {advice}", more))
     return found
 
 
-def _way(key: MKey | None, generated: bool) -> tuple[str, str]:
+def _advice(key: MKey | None, generated: bool) -> tuple[str, str]:
     """Return the advice for ``sm-wipes-keys`` and its explanation."""
     if key is None:
         return f"with {given('--same')} all ports get one key, which this file can hold", ""
@@ -186,7 +186,7 @@ def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], 
         wanted.protect
         for port, old, wanted in changes
         if port.port_guid != own_port_guid
-        and _closes(old, wanted)
+        and _newly_closes(old, wanted)
         and _is_unprovable([each.peer for each in _links(port) if each.peer is not None])
     ]
     if not levels:
@@ -198,14 +198,14 @@ def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], 
 def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
     """Return the objection of ``links-initialize`` for one port. If it belongs to a switch, the switch's links are
     read."""
-    if not _closes(old, wanted) or port.port.port_guid == port.fabric.own_guid:
+    if not _newly_closes(old, wanted) or port.port.port_guid == port.fabric.own_guid:
         return []
-    if not _is_unprovable(_states_of(port)):
+    if not _is_unprovable(_ports_of_node(port)):
         return []
     return [_about_links(f"{port.port} gets level {wanted.protect}")]
 
 
-def _states_of(port: PortHandle) -> list[Port]:
+def _ports_of_node(port: PortHandle) -> list[Port]:
     """Return the ports of a handle's node with their PortInfo. Of the ports of a switch, those after the first Active
     one are left out."""
     node = port.port.node
@@ -221,7 +221,7 @@ def _states_of(port: PortHandle) -> list[Port]:
     return found
 
 
-def _closes(old: KeySetting, wanted: KeySetting) -> bool:
+def _newly_closes(old: KeySetting, wanted: KeySetting) -> bool:
     is_closed = not old.key.is_zero and old.protect >= 2
     return not wanted.key.is_zero and wanted.protect >= 2 and not is_closed
 

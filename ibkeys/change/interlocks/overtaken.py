@@ -21,19 +21,22 @@ OVERTAKEN: Final = "overtaken"
 overrides it."""
 
 
-def overtaken(what: str, found: Sequence[str], close: str | None) -> Refused:
-    """Return the refusal to continue or roll back an operation. *what*: the operation in words; *found*: the values
-    that are there instead, in words; *close*: the command that ends the operation's record, None if the record has
-    ended."""
+def overtaken(what: str, changed_values: Sequence[str], close_command: str | None) -> Refused:
+    """Return the refusal to continue or roll back an operation. *what*: the operation in words; *changed_values*: the
+    values that ports and files have now, in words; *close_command*: the command that ends the operation's record, None
+    if the record has ended."""
     refusal = Refused(
-        f"{what} neither goes on nor back, because another user or program has changed what it set: {named(found)}",
+        f"{what} can neither be finished nor rolled back, because another user or program has changed what it set: "
+        f"{named(changed_values)}",
         OVERTAKEN,
     )
     refusal.changed = "nothing was written, and no OpenSM was signalled"
-    if close is not None:
-        refusal.going_on(f"to keep what is there: `{close}`")
+    if close_command is not None:
+        refusal.going_on(f"to keep what is there: `{close_command}`")
     return refusal.explained(
-        f"`{close}` only ends the record of this operation, and every key stays in the key store." if close else "",
+        f"`{close_command}` only ends the record of this operation, and every key stays in the key store."
+        if close_command
+        else "",
         "`ibkeys sm-show` and `ibkeys mkey-show --all` show what is in force; keys of another key store: `ibkeys "
         "keystore import`.",
     )
@@ -52,19 +55,20 @@ def why_overtaken(*plans: Callable[[], object]) -> str | None:
     return None
 
 
-def other_files(wrote: Collection[FileKey], here: Sequence[OpensmFile]) -> str:
-    """Return, in words, the options files that a change wrote if none of them is among those that are *here*; "" if one
-    of them is, or the change wrote none."""
-    if not wrote or not {file.key for file in here}.isdisjoint(wrote):
+def other_files(written: Collection[FileKey], present: Sequence[OpensmFile]) -> str:
+    """Return a text if a change wrote options files, and none of these is an options file of this subnet; else "".
+    *written*: the files that the change wrote; *present*: the options files of this subnet."""
+    if not written or not {file.key for file in present}.isdisjoint(written):
         return ""
-    names = named([f"{path} on {host}" if host else path for host, path in sorted(wrote)])
-    return f"other options files ({names}) than this subnet has ({named([file.name for file in here])})"
+    names = named([f"{path} on {host}" if host else path for host, path in sorted(written)])
+    return f"other options files ({names}) than this subnet has ({named([file.name for file in present])})"
 
 
-def changed_file(conf: OpensmFile, holds: str) -> str:
-    """Return an options file in words, with its contents (*holds*, without any key) and the time of its last change."""
+def changed_file(conf: OpensmFile, contents: str) -> str:
+    """Return an options file in words, with its contents (*contents*, without any key) and the time of its last
+    change."""
     found = conf.seen.found
     if found is None:
-        return f"{conf.name} says {holds}"
+        return f"{conf.name} says {contents}"
     when = datetime.fromtimestamp(found.modified_ns // 10**9, UTC)
-    return f"{conf.name} says {holds} (changed {when:%Y-%m-%d %H:%M:%S} UTC)"
+    return f"{conf.name} says {contents} (changed {when:%Y-%m-%d %H:%M:%S} UTC)"

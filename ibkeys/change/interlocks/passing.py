@@ -51,14 +51,15 @@ class SaReachability:
         return cls(bits, max((2 if key.is_full else 1 for key in table if key.is_default), default=0))
 
 
-def cuts(before: SaReachability, after: SaReachability, far: Callable[[], FarEnd]) -> list[Cut]:
-    """Return the connections to the SA that a change newly cuts. *far* is called only if the result depends on it."""
+def cuts(before: SaReachability, after: SaReachability, find_far_end: Callable[[], FarEnd]) -> list[Cut]:
+    """Return the connections to the SA that a change newly cuts. *find_far_end* is called only if the result depends on
+    it."""
     is_enabled, loses = enables(before.bits, after.bits), after.level < before.level
     if not any(after.bits.bits) or not (is_enabled or loses) or after.level == 2:
         return []
     if after.level == 0:
         return ["SA"]
-    if far() == "end port":
+    if find_far_end() == "end port":
         return []
     found: list[Cut] = ["limited by table"] if loses else []
     return [*found, "limited by enforcement"] if is_enabled else found

@@ -74,7 +74,7 @@ def _default_pkey(writer: ChangeWriter, port: Port, before: Entries, after: Entr
 
 
 def _no_longer_passed(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
-    """Return the objections to packets to the SA that an enforcing switch port would no longer let through."""
+    """Return the objections if an enforcing switch port would no longer let packets to the SA through."""
     info = port.port_info
     if info is None:
         return []
@@ -92,7 +92,8 @@ def objections_to_enforcement(
 ) -> list[Objection]:
     """Return the objections to switching enforcement on at one port. Reads the port's P_Key table.
 
-    *switch*: None for a router port, which is always linked to a switch and has one table.
+    *shown*: the port's PortInfo; *changes*: name of a field → its new value; *switch*: None for a router port, which is
+    always linked to a switch and has one table. Raises the errors of reading the port and of a sweep.
     """
     table = port.read_p_keys() if switch is None or switch.partition_enforcement_cap else ()
     blind = []
@@ -117,12 +118,12 @@ def objections_to_enforcement(
 
 
 def _blind_at_peer(writer: ChangeWriter, port: PortHandle) -> str:
-    """Return, in words, the harm that enforcement does at this link; "" if the link is one between a switch and an end
-    port. A peer that does not answer may be a switch."""
+    """Return, in words, the harm that enforcement does at this link; "" if the far end is an end port. If the far end
+    does not answer, it may be a switch."""
     ring = port.fabric.ring
     if not isinstance(port.route, DirectedAddress) or ring.by_guid:
-        # A sweep proves the link, so that the far end is asked with its own key. It finds none where that does not
-        # answer, or the switch's GUID is not its own.
+        # A sweep proves the link, so that the far end is asked with its own M_Key. No peer is found if the far end does
+        # not answer, or another switch has the same GUID.
         found = port_in_sweep(writer, port.port)
         peer = found.peer.node.type if found is not None and found.peer is not None else None
     else:
@@ -198,7 +199,7 @@ def _default_pkeys(
         target = targets.get(table.port.key)
         is_sm = target is not None and writer.holds_sm(target.port)
         loss = _loss_of_default(table.before, table.after, is_sm)
-        # The SM may have moved here since the plan was made: to disconnect its port is never wanted.
+        # Ports may be disconnected on purpose, but never the SM's port. The SM may have moved since the plan was made.
         if loss == "last" and (is_sm or not disconnecting or table.after):
             lost.append(table.port)
         elif loss == "full at the SM":
@@ -224,8 +225,8 @@ def _enforcing(
     enforcement: Sequence[EnforcementChange],
     targets: Mapping[PortKey, PortTarget],
 ) -> list[Objection]:
-    """Return the objections to packets to the SA that switch ports no longer let through, and to enforcement between
-    switches."""
+    """Return the objections if switch ports no longer let packets to the SA through, and if enforcement is switched on
+    between switches."""
     planned = {table.port.key: table for table in tables}
     changing = {change.port.key: change for change in enforcement}
     found: dict[Cut, list[PortId | str]] = {cut: [] for cut in MEANING}

@@ -29,7 +29,7 @@ def awaiting_confirmation(
     OpenSMs. Yields the wait for the confirmation; None if none is needed, and in a dry run. Raises UsageError on a
     simulated subnet, and if the child could not open the fabric.
     """
-    from ibkeys.mkeys.confirming import Awaiting, guardian_of, rolls_back
+    from ibkeys.mkeys.confirming import Awaiting, rollback_arguments, start_guardian
 
     if seconds is None or asked.consent.dry_run:
         yield None
@@ -38,12 +38,12 @@ def awaiting_confirmation(
     stores = stores_of(where)
     if stores.keystore is None or stores.journal is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
-    child = command_for_child(rolls_back(opensm.sm_wait, opensm.standby_wait), where, stores, asked.sm_hosts)
-    guardian = guardian_of(stores.journal, child, seconds)
+    child = command_for_child(rollback_arguments(opensm.sm_wait, opensm.standby_wait), where, stores, asked.sm_hosts)
+    guardian = start_guardian(stores.journal, child, seconds)
     try:
         yield Awaiting(guardian, seconds, through, wait_for_enter, exits.note, say_unproven)
     finally:
-        if guardian.leave():
+        if guardian.close():
             exits.note("the level is not lowered yet: a background process tries again for about an hour")
 
 

@@ -115,8 +115,8 @@ def find_operation(asked: AskedOfManyPorts, operation: int | None, find_target_i
     """Return the operation that a command resumes, undoes or closes.
 
     *operation*: its number; None if none was typed. *find_target_in*: the function of `ibkeys.change.open_operations`
-    that finds it in the journal, such as `to_resume`. Raises StoreError for an unknown operation and if none is open;
-    UsageError if several are open and none was typed, or if the operation cannot be resumed, undone or closed.
+    that finds it in the journal, such as `find_to_resume`. Raises StoreError for an unknown operation and if none is
+    open; UsageError if several are open and none was typed, or if the operation cannot be resumed, undone or closed.
     """
     from ibkeys.change.open_operations import find_target
 

@@ -71,9 +71,9 @@ def resume(asked: AskedOfManyPorts, choices: _ResumeOptions, operation: int | No
     with the same plan or keys and the same permissions. After --first the others follow, once the first are done. An
     undo that was interrupted is finished as an undo. The output is that of the command that began the operation.
     """
-    from ibkeys.change.open_operations import resumes_back, to_end, to_resume
+    from ibkeys.change.open_operations import find_to_end, find_to_resume, is_finished_by_undo
 
-    requested = find_operation(asked, operation, to_end if choices.overtaken else to_resume)
+    requested = find_operation(asked, operation, find_to_end if choices.overtaken else find_to_resume)
     if choices.overtaken:
         requested.refuse(
             (*PERMISSION_OPTIONS, *FORWARD_OPTIONS, *AT_ONCE_OPTION),
@@ -86,12 +86,12 @@ def resume(asked: AskedOfManyPorts, choices: _ResumeOptions, operation: int | No
         request = requested.files_request(choices.opensm.sm_wait)
         if choices.overtaken:
             return request.end_record()
-        return request.take_back() if resumes_back(requested.target) else request.finish()
+        return request.take_back() if is_finished_by_undo(requested.target) else request.finish()
     return _resume_partitions(requested, choices)
 
 
 def _resume_keys(requested: RequestedOperation, choices: _ResumeOptions) -> int:
-    from ibkeys.change.open_operations import resumes_back
+    from ibkeys.change.open_operations import is_finished_by_undo
     from ibkeys.cli.mkeys.earlier_run import end_record, finish_run, roll_back_run
 
     requested.refuse((*PERMISSION_OPTIONS, *UFM_OPTIONS))
@@ -101,7 +101,7 @@ def _resume_keys(requested: RequestedOperation, choices: _ResumeOptions) -> int:
     if choices.overtaken:
         _refuse_ended(requested.target.record)
         return end_record(request)
-    if resumes_back(requested.target):
+    if is_finished_by_undo(requested.target):
         requested.refuse(FORWARD_OPTIONS, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
@@ -131,14 +131,14 @@ def _end_earlier(requested: RequestedOperation) -> int:
 
 def _resume_partitions(requested: RequestedOperation, choices: _ResumeOptions) -> int:
     from ibkeys.apply.apply import Permissions
-    from ibkeys.change.open_operations import not_resumed, resumes_back
+    from ibkeys.change.open_operations import is_finished_by_undo, not_resumed
     from ibkeys.cli.partitions.apply import ApplyRequest, carry_out, end_record
 
     requested.refuse((*KEY_RUN_OPTIONS, *AT_ONCE_OPTION))
     record, asked = requested.target.record, requested.asked
     if choices.overtaken and requested.target.kind == "other":
         raise not_resumed(record)
-    if not choices.overtaken and resumes_back(requested.target):
+    if not choices.overtaken and is_finished_by_undo(requested.target):
         requested.refuse(("--allow-removals", *FORWARD_OPTIONS), "is being undone: omit {}")
         return requested.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
     request = ApplyRequest(

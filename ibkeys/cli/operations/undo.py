@@ -56,9 +56,9 @@ def undo(asked: AskedOfManyPorts, choices: _UndoOptions, operation: int | None) 
     went: directly, through OpenSM or through UFM. The undo is itself an operation: undoing the undo of a partition
     change repeats the change. Counters that were cleared cannot be restored.
     """
-    from ibkeys.change.open_operations import to_undo
+    from ibkeys.change.open_operations import find_to_undo
 
-    requested = find_operation(asked, operation, to_undo)
+    requested = find_operation(asked, operation, find_to_undo)
     kind, sm_wait = requested.target.kind, choices.opensm.sm_wait
     if kind == "keys":
         return _undo_keys(requested, choices)

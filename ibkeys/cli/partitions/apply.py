@@ -149,7 +149,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     and if the user does not confirm the plan; and the errors of the change.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
-    from ibkeys.apply.confirm import let_be_confirmed
+    from ibkeys.apply.confirm import add_confirmation
     from ibkeys.change.interrupts import Interrupts
 
     asked = request.asked
@@ -164,13 +164,13 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
                 hand_over(guardian, where, fabric)
             hooks = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
-                let_be_confirmed(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
+                add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
             with writer_of(fabric, "apply", consent, request.operation) as writer:
                 plan = _plan(request, writer, partition_plan, hooks)
                 shown = ManyPortsChange(writer, plan, consent, asked.format, request.each, interrupts, bar)
                 return shown.carry_out()
     finally:
-        if guardian is not None and guardian.leave():
+        if guardian is not None and guardian.close():
             exits.note("the change is not rolled back yet: a background process tries again for about an hour")
 
 
@@ -196,12 +196,12 @@ def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:
     *seconds*: how long the change waits for its confirmation. Returns None for a journal in memory, which dies with
     this process.
     """
-    from ibkeys.apply.confirm import guardian_of, rolls_back
+    from ibkeys.apply.confirm import rollback_arguments, start_guardian
 
     asked = request.asked
     stores = stores_of(asked.where)
     if stores.journal is None:
         return None
-    words = rolls_back(request.through.sm_wait)
+    words = rollback_arguments(request.through.sm_wait)
     command = command_for_child(words, asked.where, stores, asked.sm_hosts, asked.ufm)
-    return guardian_of(stores.journal, command, seconds)
+    return start_guardian(stores.journal, command, seconds)

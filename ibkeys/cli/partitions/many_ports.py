@@ -74,8 +74,8 @@ class ManyPortsChange(ShownChange):
         if plan.digest is not None:
             put(f"plan digest: {plan.digest}")
         show_method(put, plan.carrier.name, plan.carrier.choice)
-        if plan.carrier.way:
-            put(plan.carrier.way)
+        if plan.carrier.sm_in_words:
+            put(plan.carrier.sm_in_words)
         put("to be done, in this order:" if document["phases"] else "nothing to change")
         for phase in document["phases"]:
             unit = "Set" if plan.carrier.sends_sets else "block"
@@ -140,22 +140,24 @@ class ManyPortsChange(ShownChange):
             document: dict[str, Any] = {"dry_run": dry_run, "applied": applied, "complete": complete}
             document |= {"undoes": plan.undoes} if command == "undo" else {}
             declared = UNDO if command == "undo" else APPLY
-            write_json(declared, {**document, "gone_back": plan.gone_back and not plan.not_gone_back, **plan.to_json()})
+            write_json(
+                declared, {**document, "gone_back": plan.gone_back and not plan.is_rollback_refused, **plan.to_json()}
+            )
         elif self.format == "csv":
             write_rows(APPLY.rows, plan.to_json()["phases"])
-        elif plan.not_gone_back:
+        elif plan.is_rollback_refused:
             write(f"not rolled back, as said above; see `ibkeys journal {plan.operation_id}`")
         elif plan.gone_back:
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):
-            from ibkeys.change.next_commands import IF_GONE, next_commands
+            from ibkeys.change.next_commands import ADVICE_IF_GONE, next_commands
 
             assert plan.operation_id is not None
             commands = next_commands(command, plan.operation_id, plan.undoes)
             is_gone = plan.can_be_closed and not plan.rest and plan.failed == plan.remaining.absent
             write(
                 f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it"
-                f"{f'; {IF_GONE}' if is_gone else ''}"
+                f"{f'; {ADVICE_IF_GONE}' if is_gone else ''}"
             )
         elif applied:
             back = "rolls it back" if plan.undoes is None else "repeats it"

@@ -163,12 +163,13 @@ def _method(source: Source, topology: Topology, hosts: Sequence[SmHost]) -> Meth
     It is the method of the site file, or else the one that fits the state of the fabric.
     """
     from ibkeys.change.choosing import choose_from
-    from ibkeys.change.method import fixed
+    from ibkeys.change.method import fixed_by_site
     from ibkeys.fabric.live import LiveFabric
 
     if not isinstance(source, LiveFabric) or source.is_simulated:
         return None
-    return fixed(of_site) if (of_site := fixed_method()) is not None else choose_from(topology, hosts, source.own_guid)
+    of_site = fixed_method()
+    return choose_from(topology, hosts, source.own_guid) if of_site is None else fixed_by_site(of_site)
 
 
 def _check_options(script_options: _ScriptOptions, format: str) -> None:

@@ -36,7 +36,7 @@ class Lowering:
     ports get; ``unproven``: by port GUID, the ports of the run that were not found, or did not answer when it was
     proven, with the reason: OpenSM sets the level when they are present."""
 
-    looks_itself = True
+    rechecks_links = True
     pending = True
 
     def __init__(self, method: OpensmMethod, last: MKeyRun, ports: _RunPorts) -> None:

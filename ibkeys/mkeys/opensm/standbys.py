@@ -128,7 +128,7 @@ class ProcessOrder(StepKind[None], Proof[SeenProcess]):
     the state of the process; ``check``: called often, raises to stop; ``prepare``: called first,
     writes the key files that the process needs at its start; `write` returns no entries of them."""
 
-    tells_again = False
+    may_signal_again = False
 
     tell: Callable[[], None]
     look: Callable[[], SeenProcess]

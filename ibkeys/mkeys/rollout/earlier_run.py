@@ -36,7 +36,7 @@ def last_run(writer: ChangeWriter) -> tuple[MKeyRun, list[RunPort]]:
     path = writer.fabric.stores.journal
     with Journal.read(path) as journal:
         runs = Runs(journal)
-        last = runs.last() if writer.goes_on is None else runs.find(writer.goes_on)
+        last = runs.last() if writer.continued is None else runs.find(writer.continued)
         if last is not None:
             return last, runs.ports(last.id)
     raise UsageError(

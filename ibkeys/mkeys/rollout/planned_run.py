@@ -106,7 +106,7 @@ def carry_out(writer: ChangeWriter, run: PlannedRun, report: ReportPort) -> None
     writer.sends_keys = True
     planned = run.plan
     plan = RunPlan(
-        planned.command, planned.changes, objections=planned.objections, looks_itself=True, run=run, report=report
+        planned.command, planned.changes, objections=planned.objections, rechecks_links=True, run=run, report=report
     )
     if run.plan.pending:
         writer.apply(plan)

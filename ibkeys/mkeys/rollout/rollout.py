@@ -59,7 +59,7 @@ class Rollout(KeyKeeper):
         self._failures = 0
         # Reading the near side of each link shows a change there, and costs less than a NodeInfo of the port.
         self._engine = Engine(
-            writer, operation, self, in_change=options.at_once, checks_arrival=False, looks_twice=True
+            writer, operation, self, max_begun=options.at_once, checks_arrival=False, asks_silent_again=True
         )
         self.account = account
         account.operation = run
@@ -80,7 +80,7 @@ class Rollout(KeyKeeper):
             if self._engine.is_stopped:
                 return
             for job in jobs:
-                job.at_most = self._writer.fabric.client.timing.retries + 1
+                job.max_sends = self._writer.fabric.client.timing.retries + 1
                 job.takes_over, job.advice = self._writer.consent.covers("stale"), _RESUME
             yield [PendingSet(job) for job in jobs]
 
@@ -89,11 +89,11 @@ class Rollout(KeyKeeper):
             job.has = "wanted"
         sets = [PendingSet(job) for job in already_set]
         if sets:
-            self.keep(sets, ())
+            self.write_records(sets, ())
             with self._journal.in_one_transaction():
-                self.record()
+                self.add_entries()
         for each in sets:
-            self.ended(each, None)
+            self.note_outcome(each, None)
 
     # --- calls of the engine -----------------------------------------------------------------------------------------
 
@@ -105,12 +105,13 @@ class Rollout(KeyKeeper):
             self._stop(f"interrupted {interrupt}")
             raise
 
-    def keep(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Store keys as `KeyKeeper.keep` does, and collect the entries that `record` writes to the journal."""
+    def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
+        """Store keys as `KeyKeeper.write_records` does, and collect the entries that `add_entries` writes to the
+        journal."""
         self._keys, self._states = [], []
-        super().keep(ended, ready)
+        super().write_records(ended, ready)
 
-    def record(self) -> None:
+    def add_entries(self) -> None:
         """Write to the journal the names of keys, the ports that are about to be set, and the results of others."""
         runs = Runs(self._journal)
         runs.note_keys(self._run, self._keys)
@@ -138,7 +139,7 @@ class Rollout(KeyKeeper):
             self._store.abandon(left, "the run was rolled back")
         self._states.append((edit.sequence, _state_of(each, edit), _reason_of(each)))
 
-    def failed(self, each: PendingSet) -> None:
+    def note_failure(self, each: PendingSet) -> None:
         """Stop when too many ports have failed."""
         self._failures += 1
         if self._failures == self._most_failures:
@@ -146,19 +147,19 @@ class Rollout(KeyKeeper):
             self._stop(f"{many} failed, which is the most that may")
             self._engine.stop()
 
-    def ended(self, each: PendingSet, not_noted: StoreError | None) -> None:
+    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
         """Report the result of a port."""
-        super().ended(each, not_noted)
+        super().note_outcome(each, journal_error)
         job, reason = each.edit, _reason_of(each)
         assert isinstance(job, PortJob)
         is_done = each.error is None
-        if not_noted is not None:
-            self._stop(str(not_noted))
+        if journal_error is not None:
+            self._stop(str(journal_error))
             if is_done:
                 is_done = False
                 reason = (
                     f"it has its new M_Key, which a Get proved, but the key store could not record that: "
-                    f"{not_noted}; `ibkeys resume` "
+                    f"{journal_error}; `ibkeys resume` "
                     "records it"
                 )
         account = self.account

@@ -129,7 +129,7 @@ def test_the_fallback_is_not_ended_over_a_policy_that_somebody_else_wrote(bench:
     assert "tries again" not in str(caught.value)
     assert "to keep what is there: `ibkeys resume --overtaken`" in str(caught.value)
     assert bench.opensm.host.file.data == theirs
-    assert bench.done.not_gone_back
+    assert bench.done.is_rollback_refused
     assert bench.states() == {1: "open"}
     bench.opensm.host.before_each, bench.opensm.is_deaf = lambda word: None, False
     with pytest.raises(Refused):

@@ -13,7 +13,7 @@ from ibkeys.apply.apply import plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
 from ibkeys.apply.confirm import confirm_or_go_back
 from ibkeys.apply.opensm.course import OpensmPlanning
-from ibkeys.change.confirming.confirmation import confirm, may_go_back
+from ibkeys.change.confirming.confirmation import block_confirmation, confirm
 from ibkeys.errors import HostRefused, Incomplete, Refused, StoreError, UsageError
 from ibkeys.plan.model import PartitionPlan, PolicySource
 from ibkeys.port_text import PortText
@@ -255,9 +255,9 @@ def test_a_rollback_that_is_refused_is_not_tried_again_by_itself(bench: Bench, o
         unconfirmed(run)
 
     bench.apply(MORE, hooks=ApplyHooks(ended=changed))
-    assert bench.done.not_gone_back
+    assert bench.done.is_rollback_refused
     assert bench.done.failed
-    assert not may_go_back(bench.journal, 1)
+    assert not block_confirmation(bench.journal, 1)
     [record] = bench.records()
     assert (record.state, record.rollback, record.is_unfinished) == ("done", "refused", True)
     with Journal(bench.journal) as journal, pytest.raises(StoreError, match="its rollback was refused"):
@@ -271,12 +271,12 @@ def test_the_child_of_a_killed_apply_does_not_overwrite_a_port_that_somebody_els
     port = bench.opensm.net.port("node02 mlx4_0", 1)
     put(port, {0: 0x7FFF, 1: 0x8099})
     bench.opensm.host.log.clear()
-    assert may_go_back(bench.journal, 1)
+    assert block_confirmation(bench.journal, 1)
     with pytest.raises(Refused, match=r"node02.* neither found nor wrote.*--override stale"):
         bench.undo_by_child(1)
     assert valid(port) == {0: 0x7FFF, 1: 0x8099}
     assert not {"replace", "signal"} & {*bench.opensm.host.log}
-    assert not may_go_back(bench.journal, 1)
+    assert not block_confirmation(bench.journal, 1)
     assert [each.rollback for each in bench.records()] == ["refused"]
 
 
@@ -288,7 +288,7 @@ def test_the_child_goes_back_where_opensm_has_made_everybody_a_full_member(bench
     bench.opensm.host.file.data = b"Oops=0x10 : nonsense\n"
     bench.opensm.write()
     bench.opensm.host.file.data = MORE.encode()
-    assert may_go_back(bench.journal, 1)
+    assert block_confirmation(bench.journal, 1)
     bench.undo_by_child(1)
     assert bench.tables() == before
     assert bench.states() == {1: "undone", 2: "done"}
@@ -299,11 +299,11 @@ def test_an_undo_by_the_child_of_a_killed_apply_is_refused_once(bench: Bench) ->
     with Journal(bench.journal) as journal:
         assert journal.move_stage(1, "ended", "unconfirmed")  # and its process was killed
     bench.opensm.host.file.data = MORE.encode() + b"# theirs\n"
-    assert may_go_back(bench.journal, 1)
+    assert block_confirmation(bench.journal, 1)
     assert [each.rollback for each in bench.records()] == ["unfinished"]
     with pytest.raises(Refused):
         bench.undo(1)
-    assert not may_go_back(bench.journal, 1)
+    assert not block_confirmation(bench.journal, 1)
     assert [each.rollback for each in bench.records()] == ["refused"]
     bench.opensm.host.file.data = MORE.encode()
     bench.resume()

@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, end_guards
-from ibkeys.change.confirming.confirmation import may_go_back
+from ibkeys.change.confirming.confirmation import block_confirmation
 from ibkeys.errors import HostNotReached, Refused
 from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.store.journal import Journal
@@ -126,7 +126,7 @@ def test_a_rollback_that_the_child_is_refused_is_none_of_the_guard_either(
         bench.opensm.host.file.data = THEIRS
     else:
         put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
-    assert may_go_back(bench.journal, 1)
+    assert block_confirmation(bench.journal, 1)
     with pytest.raises(Refused):
         bench.undo_by_child(1)
     assert not guards[0].is_alive

@@ -8,7 +8,7 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.apply.opensm.interlocks import objections_to_standbys
-from ibkeys.apply.opensm.policy_files import distinct, where_it_is
+from ibkeys.apply.opensm.policy_files import current_step, without_shared_files
 from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -39,9 +39,9 @@ def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
         return OpensmFile(cast(Any, SimpleNamespace(name=host)), POLICY, SeenFile(POLICY, found))
 
     master = file("", 7)
-    assert distinct([file("sm2", 7), master]) == [master]
+    assert without_shared_files([file("sm2", 7), master]) == [master]
     for other in (file("sm2", 8), file("sm2", 7, b"another"), file("", 7)):
-        assert distinct([other, master]) == [other, master]
+        assert without_shared_files([other, master]) == [other, master]
 
 
 @pytest.mark.parametrize(("data", "what"), [(None, "removed"), (b"theirs", "changed")])
@@ -49,4 +49,4 @@ def test_a_file_that_is_at_no_step_is_said_to_be_removed_or_changed(data: bytes 
     found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1) if data is not None else None
     file = OpensmFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
     with pytest.raises(FileChanged, match=f"has been {what} since that operation wrote it, so it is not touched"):
-        where_it_is(file, (b"before", b"after"))
+        current_step(file, (b"before", b"after"))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.apply.apply_plan import ApplyHooks, FinishedApply
-from ibkeys.change.confirming.confirmation import may_go_back
+from ibkeys.change.confirming.confirmation import block_confirmation
 from ibkeys.errors import HostRefused, Refused
 from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, OLD, Bench
@@ -142,7 +142,7 @@ def test_a_rollback_that_nobody_stops_is_not_stopped_by_such_an_edit(edited: Ben
     bench = edited
     with Journal(bench.journal) as journal:
         assert journal.move_stage(1, "ended", "unconfirmed")
-    assert may_go_back(bench.journal, 1)
+    assert block_confirmation(bench.journal, 1)
     bench.undo_by_child(1)
     assert (bench.opensm.host.file.data, bench.states()) == (OLD.encode(), {1: "undone", 2: "done"})
 

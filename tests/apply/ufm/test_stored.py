@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.apply.ufm.stored import Flags, StoredPartition, Words, changes_in, flags_in, host_of
+from ibkeys.apply.ufm.stored import Flags, Memberships, StoredPartition, changes_in, flags_in, host_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.managers.ufm.answers import Member, UfmPartition
 from ibkeys.managers.ufm.rest import Call
@@ -38,13 +38,13 @@ MEMBERS = st.dictionaries(st.integers(1, 6), st.sampled_from(["full", "limited"]
         (dict.fromkeys(range(1, 251), "full"), {}, ["DELETE"] * 3),
     ],
 )
-def test_which_calls(before: Words, after: Words, methods: list[str]) -> None:
+def test_which_calls(before: Memberships, after: Memberships, methods: list[str]) -> None:
     assert [call.method for call in StoredPartition(0x10, before, bool(before)).calls_to(after)] == methods
 
 
 @given(MEMBERS, MEMBERS, st.booleans(), st.booleans(), st.booleans())
 def test_after_the_calls_ufm_has_what_is_wanted_and_its_flags(
-    before: Words, after: Words, ignores: bool, index0: bool, ip_over_ib: bool
+    before: Memberships, after: Memberships, ignores: bool, index0: bool, ip_over_ib: bool
 ) -> None:
     mock = Mock(post_ignores_memberships=ignores)
     mock.store(0x10, **{f"g{guid:x}": word for guid, word in before.items()})
@@ -89,12 +89,12 @@ def test_a_new_partition_has_the_flags_of_the_policy(text: str, flags: tuple[boo
 
 @pytest.mark.parametrize("entry", [None, UfmPartition(0x10), UfmPartition(0x10, members={})])
 def test_an_empty_partition_and_none_are_the_same_when_read_again(entry: UfmPartition | None) -> None:
-    assert StoredPartition(0x10, {}, True).is_as(entry)
-    assert not StoredPartition(0x10, {1: "full"}, True).is_as(entry)
+    assert StoredPartition(0x10, {}, True).has_members_of(entry)
+    assert not StoredPartition(0x10, {1: "full"}, True).has_members_of(entry)
 
 
 def test_members_whose_membership_is_not_said_are_no_empty_partition() -> None:
-    assert not StoredPartition(0x10, {}, True).is_as(UfmPartition(0x10, is_untold=True))
+    assert not StoredPartition(0x10, {}, True).has_members_of(UfmPartition(0x10, is_untold=True))
 
 
 @given(st.lists(MEMBERS, min_size=2, max_size=5))

@@ -142,6 +142,6 @@ def test_a_level_that_nobody_confirmed_is_not_lowered_for_somebody_else(bench: B
     bench.deploy(confirm=True)
     somebody_else_sets_a_key(bench)
     before = state(bench)
-    with pytest.raises(Refused, match="neither goes on nor back"):
+    with pytest.raises(Refused, match="neither be finished nor rolled back"):
         bench.lower()
     assert state(bench) == before
