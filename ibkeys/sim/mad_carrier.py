@@ -136,9 +136,9 @@ class MadCarrier:
         return arriving if arriving or not answers else Drop.FAULT
 
     def exchange(self, mad: bytes, origin: SimPort) -> bytes | DeliveryOutcome:
-        """Send a directed-route request of full length, with HopPointer 0 and no LID-routed part, as `send` does.
+        """Send a directed-route request of 256 bytes, with HopPointer 0 and no LID-routed part, as `send` does.
 
-        Returns the reply itself, and what `send` returns only where there is none. No faults may be active.
+        Returns the bytes of the reply; if there is no reply, the outcome as `send` does. No faults may be active.
         """
         walked = self._routes.walk(origin.node, origin.number, mad[_FIRST_HOP : _FIRST_HOP + mad[at.HOP_COUNT]])
         if walked is None:

@@ -52,8 +52,8 @@ def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
 def _with_fields(
     before: bytes, data: bytes, node_type: int, is_port_0: bool, switch_info: bytes | None
 ) -> tuple[bytes, bool]:
-    """Return the PortInfo *before* after a Set of *data*, but for the states of the link, and whether all other fields
-    were valid. *switch_info*: that of the node if it is a switch."""
+    """Return the PortInfo *before* as it is after a Set of *data*, apart from PortState and PortPhysicalState, and
+    whether all other fields were valid. *switch_info*: the SwitchInfo of a switch, else None."""
     info, requested = bytearray(before), PortInfo(data)
     is_switch = node_type == NodeType.SWITCH
     valid = _apply_link_fields(info, requested)
@@ -75,15 +75,15 @@ def _with_fields(
 
 
 _with_fields_of_external_port: Final = lru_cache(maxsize=1024)(_with_fields)
-"""`_with_fields` with a cache: a subnet manager sets most external ports of switches to the same values. They have no
-M_Key, so the cache has none."""
+"""`_with_fields` with a cache, because a subnet manager sets most external ports of switches to the same values. No
+M_Key gets into the cache: these ports have none."""
 
 
 def _apply_end_port_fields(info: bytearray, requested: PortInfo, switch_info: bytes | None) -> bool:
     data = requested.raw
     for row in _STORED_BY_END_PORTS:
         row.copy(data, info)
-    # for a base switch port 0
+    # A base switch port 0 has only one LID.
     has_one_lid = switch_info is not None and not SwitchInfo.enhanced_port0.decode(switch_info)
     valid = _store_if_valid(info, requested, not (requested.lmc and has_one_lid), PortInfo.lmc)
     valid &= _store_if_valid(info, requested, 0 < requested.lid <= MAX_UNICAST_LID, PortInfo.lid)

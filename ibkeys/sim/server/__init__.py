@@ -1,1 +1,1 @@
-"""A simulated subnet as a server for any libibumad program, and the socket that controls it."""
+"""A server that simulates a subnet for any program on libibumad, and the socket that controls the server."""

@@ -1,4 +1,4 @@
-"""Control requests of ibsim's protocol: programs attach, query their port, and detach."""
+"""Answering the control requests of ibsim's protocol, by which programs attach, query their port, and detach."""
 
 from __future__ import annotations
 
@@ -29,15 +29,16 @@ _ANSWERS: Final[Mapping[int, Callable[[SimPort], bytes]]] = {
     protocol.GET_GUID: lambda port: protocol.guid(port.node.guid),
     protocol.GET_GID: lambda port: port.gid_prefix.to_bytes(8) + protocol.guid(port.node.guid),
 }
-"""The answers to a client about its port, by the kind of request."""
+"""Kind of request → the function that returns the answer about the port of a client."""
 
 
 @dataclass(eq=False, repr=False)
 class Attachments:
-    """Answers the control requests that come in at ``control``; ``traffic`` carries the MADs of the clients.
+    """Answers the control requests that arrive at the socket ``control``. ``traffic``: carries the MADs of the clients.
 
-    Programs of ``users`` may attach, None: those of all users; those that name no node attach to ``home``. ``log`` gets
-    a line about each that is refused, ``log_clients`` about those that attach and detach.
+    ``users``: the users whose programs may attach; None: all users. ``home``: the node of programs that name none.
+    ``log``: called with a line about each refused program; ``log_clients``: with a line about each program that
+    attaches or detaches.
     """
 
     subnet: Subnet
@@ -62,7 +63,7 @@ class Attachments:
             except BlockingIOError:
                 return
             except OSError:
-                continue  # UDP: an earlier reply reached no socket
+                continue  # UDP reports here that an earlier reply reached no socket.
             may_attach = self.users is None or user in self.users
             reply = self._reply(raw, address) if may_attach else self._turn_away(raw, user)
             if reply is None or not address:
@@ -76,7 +77,8 @@ class Attachments:
                 self.detach_leaving()
 
     def _turn_away(self, raw: bytes, user: int) -> bytes | None:
-        """Refuse a request of another user with a reply, because a program without a reply waits forever."""
+        """Return the reply that refuses a request of another user, None for a malformed request. A program without a
+        reply would wait forever."""
         self.counts["of other users"] += 1
         if user not in self._logged_users:
             self._logged_users.add(user)
@@ -100,7 +102,7 @@ class Attachments:
             return raw
         else:
             client = self.clients.get(request.client)
-            # A program can only act for itself.
+            # A program may send requests for its own slot only.
             data = self._answer(client, request) if client is not None and client.address == address else None
         return protocol.control(request, protocol.ERROR) if data is None else protocol.control(request, data=data)
 
@@ -154,7 +156,8 @@ class Attachments:
         return request.data
 
     def _port_info(self, home: SimPort, number: int) -> bytes | None:
-        """Return PortInfo as the host knows it, without its M_Key."""
+        """Return PortInfo of port *number* of the client's node (0: its own port) without the M_Key; None if there is
+        no such port."""
         if number > home.node.num_ports:
             return None
         info = PortInfo(bytes(home.node.ports[number].info if number else home.info))
@@ -165,14 +168,14 @@ class Attachments:
         self.is_sm.set(client.port, client, on)
 
     def drop_dead(self) -> None:
-        """Find clients that ended without detaching, and free their slots."""
+        """Free the slots of clients that have ended without detaching."""
         for client in self.clients:
             if not self.clients.is_alive(client):
                 self.clients.mark_gone(client)
         self.detach_leaving()
 
     def detach_leaving(self) -> None:
-        """Free the slots of clients that have detached or ended."""
+        """Free the slots of the clients in ``clients.leaving``."""
         while self.clients.leaving:
             client = self.clients.leaving.pop()
             self.loop.unregister(client.fd)
@@ -184,7 +187,7 @@ class Attachments:
             self.log_clients(f"{client} left")
 
     def close(self) -> None:
-        """Detach all programs."""
+        """Detach all programs and close their sockets."""
         for detach in self._detach.values():
             detach()
         for client in self.clients:

@@ -1,4 +1,4 @@
-"""The programs attached to a simulated subnet: slots, their data sockets, and packets that wait to be written to
+"""The programs attached by ibsim's protocol: their slots, their sockets, and the packets that wait to be written to
 them."""
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from ibkeys.sim.server import ibsim_protocol as protocol
 from ibkeys.sim.server.credentials import show_senders
 
 MAX_CLIENTS: Final = 256
-"""Slots. ibsim has ten; its clients take any number."""
+"""The number of slots. ibsim has ten; its client library accepts any number."""
 MAX_WAITING: Final = 4096
-"""Datagrams kept for a client that does not read; more are lost, as in a switch."""
+"""The most datagrams that are stored for a client that does not read. Further ones are lost."""
 PAUSE_AT: Final = 512
-"""When a client has so many unread answers, nothing more is read from it until it has read them. MADs that it did not
-request (traps, Reports) do not count: it may be answering one, and then waits for the server to read."""
+"""The number of unread answers from which on nothing is read from a client, until it reads them. MADs that it did not
+request (traps, Reports) do not count: it may be sending the answer to one, and waiting for the server to read it."""
 
 SocketAddress = bytes | str | tuple[str, int]
 
@@ -31,9 +31,11 @@ SocketAddress = bytes | str | tuple[str, int]
 class Client:
     """One attached program.
 
-    ``slot`` is in the upper 16 bits of the TransactionIDs of its requests. ``is_known``: a packet showed that it
-    belongs to a user who may attach. ``subscriptions``: its current subscriptions at the SA: while it has one, it is
-    the program of its port that gets Reports. ``owed``: how many of the packets that are ``waiting`` are answers to it.
+    ``slot``: its number, also the upper 16 bits of the TransactionIDs of its requests. ``ident``: its process id (UDP:
+    its data port). ``address``, ``peer``: the addresses of its control socket and of its data socket. ``is_known``: a
+    packet has shown that it belongs to a user who may attach. ``gone``: it has detached or ended. ``waiting``: the
+    packets that it has not read yet; ``owed``: how many of these it waits for; ``paused``: nothing is read from it.
+    ``subscriptions``: its current subscriptions at the SA: while it has one, it gets the Reports of its port.
     """
 
     slot: int
@@ -60,9 +62,10 @@ class Client:
 
 
 class Clients:
-    """The slots. ``name`` is the base name of the sockets; with *listen* they are UDP ports after that one.
+    """All attached programs. ``name``: the base name of the sockets. *listen*: (address, port); then the sockets have
+    the UDP ports after this port instead.
 
-    ``leaving`` are the clients that have detached and still have their slots.
+    ``leaving``: the clients that have detached or ended, but still have their slots.
     """
 
     def __init__(self, name: str, listen: tuple[str, int] | None = None) -> None:
@@ -79,7 +82,7 @@ class Clients:
         return sum(client is not None for client in self._slots)
 
     def get(self, slot: int) -> Client | None:
-        """Return the client in *slot*."""
+        """Return the client in *slot*; None if there is none."""
         return self._slots[slot] if 0 <= slot < MAX_CLIENTS else None
 
     def at(self, port: SimPort) -> list[Client]:
@@ -87,17 +90,17 @@ class Clients:
         return self._at.get(port, [])
 
     def takes_reports(self, port: SimPort) -> Client | None:
-        """Return the one client at *port* that gets Reports: the first that subscribed."""
+        """Return the client at *port* that gets Reports: the first one with a subscription; None if there is none."""
         return next((client for client in self.at(port) if client.subscriptions), None)
 
     def same(self, ident: int, address: SocketAddress) -> Client | None:
-        """Return the client that had this number and control address before."""
+        """Return the client with this process id and control address, which attached before; None if there is none."""
         return next((client for client in self if client.ident == ident and client.address == address), None)
 
     def add(self, ident: int, port: SimPort, address: SocketAddress) -> Client | None:
-        """Attach a program in the lowest free slot; None when there is none. Raises TransportError, OSError.
+        """Attach a program in the lowest free slot and return it; None if no slot is free. Raises OSError.
 
-        A slot whose name or UDP port is in use is skipped.
+        A slot whose socket name or UDP port is in use is skipped.
         """
         peer = self._peer(ident, address)
         for slot, taken in enumerate(self._slots):
@@ -117,7 +120,7 @@ class Clients:
         return client
 
     def mark_gone(self, client: Client) -> None:
-        """Record that *client* has detached or ended; it is removed when none of its requests is in progress."""
+        """Record that *client* has detached or ended, and add it to ``leaving``. It keeps its slot until `remove`."""
         if not client.gone:
             client.gone = True
             self.leaving.append(client)
@@ -144,8 +147,8 @@ class Clients:
             opened = _bound(protocol.socket_name(self.name, f"out{slot}"))
         try:
             opened.connect(peer)
-            # From here on the kernel takes packets of the peer alone. Packets that others sent before are dropped; the
-            # program itself does not know yet where to send.
+            # From now on the kernel accepts packets of the peer only. Packets that are here already are dropped: other
+            # programs have sent them, because the peer does not know this address yet.
             with suppress(BlockingIOError):
                 while True:
                     opened.recv(1)
@@ -155,9 +158,10 @@ class Clients:
         return opened
 
     def is_alive(self, client: Client) -> bool:
-        """Return whether a program still reads from *client*, as far as this is known without sending anything.
+        """Return whether the program of *client* still exists, as far as this is known without sending anything.
 
-        The name of a dead program is gone; a living program has its socket connected to ours and so refuses the probe.
+        The socket name of an ended program no longer exists. A running program refuses the probe with another error,
+        because its socket is connected to ours. Over UDP only ``gone`` is known.
         """
         if self.listen is not None:
             return not client.gone
@@ -166,7 +170,8 @@ class Clients:
 
 
 def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
-    """Open the socket for control requests. Raises TransportError if the name or port is taken or cannot be used."""
+    """Open the socket for control requests and return it. Raises TransportError if the name or port is in use or cannot
+    be used."""
     words = f"the socket name {name!r}" if listen is None else f"UDP port {listen[1]} of {listen[0]}"
     try:
         return _bound(listen or protocol.socket_name(name, "ctl"))
@@ -177,7 +182,7 @@ def bind(name: str, listen: tuple[str, int] | None) -> socket.socket:
 
 
 def _bound(own: SocketAddress) -> socket.socket:
-    """Open a socket at *own*: a name of this host, or a UDP port. Raises OSError."""
+    """Open a datagram socket at the address *own*, an abstract name or a UDP port, and return it. Raises OSError."""
     family = socket.AF_UNIX if isinstance(own, bytes) else socket.AF_INET
     opened = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:

@@ -1,7 +1,8 @@
-"""The first bytes of a data packet: whether a kernel would send its MAD, its destination, and the header of its answer.
+"""Decoding the first bytes of data packets: the addresses, whether a kernel would send the MAD, and the answer's
+header.
 
-Nearly all packets of a program begin alike, so the result for those bytes is cached: decoding them for each packet
-would take a tenth of the time of an SMP.
+Nearly all packets of a program begin with the same bytes, so the result is cached: decoding each packet would take a
+tenth of the time for an SMP.
 """
 
 from __future__ import annotations
@@ -38,9 +39,9 @@ _FIELDS: Final = at.reader(
 class Head:
     """The decoded first bytes of a packet.
 
-    ``header``: the bytes before the MAD; ``answer``: the header of an answer to it. ``length``: of the MAD; the sender
-    left out the bytes beyond it. ``asks``: it needs an answer. ``is_whole``: nothing has to be added to the packet (see
-    `completed`).
+    ``header``: the bytes before the MAD; ``answer``: the header of an answer to the packet. ``length``: the length of
+    the MAD by the sender, who left out the bytes after it. ``asks``: the MAD needs an answer. ``is_whole``: the packet
+    has its sender and a MAD of 256 bytes, so `completed` is not needed.
     """
 
     header: bytes
@@ -55,8 +56,10 @@ class Head:
 
 @lru_cache(maxsize=1024)
 def head_of(raw: bytes) -> Head | None:
-    """Return the decoded first `HEAD_SIZE` bytes of a packet, None if a kernel would not have sent its MAD: a directed
-    route begins at HopPointer 0, and D is set where R is."""
+    """Return the decoded first `HEAD_SIZE` bytes of a packet; None if a kernel would not send its MAD.
+
+    A directed route must begin with HopPointer 0, and D must be equal to R.
+    """
     length, base_version, mgmt_class, class_version, method, d, hop_pointer = _FIELDS.unpack(raw)
     if base_version != 1 or class_version > SA_CLASS_VERSION or not LEAST_MAD <= length <= MAD_SIZE:
         return None
@@ -76,7 +79,8 @@ def head_of(raw: bytes) -> Head | None:
 
 
 def completed(head: Head, raw: bytes, port: SimPort) -> tuple[Head, bytes]:
-    """Return a packet from *port* whose MAD has its whole length and whose header has its sender."""
+    """Return the head and bytes of a packet of *port* with what the sender left out: the MAD is filled up to 256 bytes,
+    and the LID of *port* becomes the sender if there is none."""
     raw = raw[: HEADER_SIZE + head.length].ljust(PACKET_SIZE, b"\0")
     if head.header[protocol.SLID] == protocol.NO_LID:
         slid = protocol.network_lid(bytes(port.info[LID]))

@@ -1,7 +1,7 @@
-"""The datagrams between libumad2sim and a simulator: ibsim's client protocol, bytes only, no sockets.
+"""The datagrams between libumad2sim and a simulator, which are ibsim's client protocol. It has no I/O.
 
-Control requests are 80 bytes in the host's byte order, data packets 288 bytes around a MAD. After any other answer, or
-one to the wrong name, the client waits forever.
+A control request has 80 bytes in the host's byte order; a data packet has 288 bytes, of which 256 are a MAD. If a reply
+has another length, or does not come from the expected socket name, the client waits forever.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ MAGIC: Final = 0xDEADBEEF
 CONTROL_SIZE: Final = 80
 PACKET_SIZE: Final = 288
 HEADER_SIZE: Final = 32
-"""Bytes of a data packet before its MAD."""
+"""The number of bytes of a data packet before its MAD."""
 DLID: Final = slice(0, 4)
 SLID: Final = slice(4, 8)
 DQP: Final = slice(8, 12)
 SQP: Final = slice(12, 16)
 STATUS: Final = slice(16, 20)
 LENGTH: Final = slice(24, 32)
-"""Places in the header of a data packet."""
+"""The places of the values in the header of a data packet."""
 NO_LID: Final = bytes(4)
 DEFAULT_NAME: Final = "sim"
 DEFAULT_PORT: Final = 7070
 MAX_NAME: Final = 80
-"""Longest base name: the client library keeps the whole name in the 108 bytes of a sockaddr_un."""
+"""The most bytes of a base name: the client library stores the whole name in the 108 bytes of a sockaddr_un."""
 
-# Types of control requests
+# These are the kinds of control requests.
 ERROR: Final = 0
 CONNECT: Final = 1
 DISCONNECT: Final = 2
@@ -54,7 +54,8 @@ _DATA_SIZE: Final = 64
 
 
 class Control(NamedTuple):
-    """A control request or its reply. ``size`` is the sender's size of the data; it is echoed, never trusted."""
+    """A control request or its reply. ``client``: the slot; ``size``: the size of the data by the sender, which is only
+    echoed."""
 
     client: int
     kind: int
@@ -63,7 +64,8 @@ class Control(NamedTuple):
 
 
 class ClientInfo(NamedTuple):
-    """The data of CONNECT. ``ident``: the client's process id (UDP: its data port); in the reply the slot."""
+    """The data of CONNECT. ``ident``: the client's process id (UDP: its data port), in the reply the slot. ``node``:
+    the name of the node, "" for none."""
 
     ident: int
     is_sm: bool
@@ -71,19 +73,19 @@ class ClientInfo(NamedTuple):
 
 
 def socket_name(base: str, suffix: str) -> bytes:
-    """Return the abstract address of ``BASE:SUFFIX``. The trailing NUL is part of the name."""
+    """Return the abstract socket address with the name ``BASE:SUFFIX``. The NUL at the end is a part of the name."""
     return b"\0" + f"{base}:{suffix}".encode() + b"\0"
 
 
 def check_name(base: str) -> str:
-    """Return *base*. Raises UsageError if no socket can have this name."""
+    """Return *base*. Raises UsageError if it is not valid as a base name of sockets."""
     if not base or "\0" in base or len(base.encode("utf-8", "replace")) > MAX_NAME:
         raise UsageError(f"{base[:100]!r} is not a valid socket name: 1 to {MAX_NAME} bytes without NUL")
     return base
 
 
 def parse_control(raw: bytes) -> Control | None:
-    """Read a control request; None when size or magic are wrong."""
+    """Return the control request in *raw*; None if the length or the magic number is wrong."""
     if len(raw) != CONTROL_SIZE:
         return None
     magic, client, kind, size, data = _CONTROL.unpack(raw)
@@ -91,19 +93,20 @@ def parse_control(raw: bytes) -> Control | None:
 
 
 def control(request: Control, kind: int | None = None, data: bytes | None = None) -> bytes:
-    """Return the reply to *request*: the same datagram with another *kind* or *data* (its first bytes)."""
+    """Return the reply to *request*: the same datagram, with another *kind*, or with *data* in place of the first bytes
+    of its data."""
     body = request.data if data is None else data[:_DATA_SIZE] + request.data[len(data) :]
     return _CONTROL.pack(MAGIC, request.client, request.kind if kind is None else kind, request.size, body)
 
 
 def parse_client_info(data: bytes) -> ClientInfo:
-    """Read the data of CONNECT."""
+    """Return the values in the data of CONNECT."""
     ident, _, is_sm, node = _CLIENT_INFO.unpack_from(data)
     return ClientInfo(ident, bool(is_sm), node.partition(b"\0")[0].decode("utf-8", "surrogateescape"))
 
 
 def client_info(ident: int, is_sm: bool, node: str) -> bytes:
-    """Return the data of CONNECT and of its reply; the node id is cut to its field."""
+    """Return the data of CONNECT or of its reply. *node* is shortened to 31 bytes."""
     return _CLIENT_INFO.pack(ident, 0, is_sm, node.encode("utf-8", "surrogateescape")[:31])
 
 
@@ -118,48 +121,50 @@ def port(lid: int, state: int) -> bytes:
 
 
 def guid(value: int) -> bytes:
-    """Return the data of GET_GUID: in the host's byte order, as ibsim has it."""
+    """Return the data of GET_GUID, in the host's byte order as in ibsim."""
     return _GUID.pack(value)
 
 
 def number(data: bytes) -> int:
-    """Read the data of SET_ISSM."""
+    """Return the number in the data of SET_IS_SM."""
     value: int = _NUMBER.unpack_from(data)[0]
     return value
 
 
 def packet_lid(lid: int) -> bytes:
-    """Return a LID as data packets have it: a 16-bit number in network order, assigned to a 32-bit one of the host."""
+    """Return the four bytes of a LID in a data packet: a 32-bit number in the host's byte order, whose value is the LID
+    with its two bytes in network order."""
     return network_lid(lid.to_bytes(2))
 
 
 def network_lid(raw: bytes) -> bytes:
-    """Return the result of `packet_lid` for a LID that is two bytes in network order already."""
+    """Return the result of `packet_lid` for a LID in two bytes in network order."""
     return _BEFORE_LID + raw + _AFTER_LID
 
 
 def lid(raw: bytes) -> int:
-    """Read a LID of a data packet."""
+    """Return the LID in the four bytes *raw* of a data packet."""
     return raw[_LID_AT] << 8 | raw[_LID_AT + 1]
 
 
 def answer_header(sent: bytes) -> bytes:
-    """Return the header of an answer to a packet with the header *sent*: sender and receiver are swapped."""
+    """Return the header of the answer to a packet with the header *sent*, in which sender and receiver are swapped."""
     return header(sent[SLID], sent[DLID], sent[SQP], sent[DQP])
 
 
 def handed_on(sent: bytes, mad: bytes) -> bytes:
-    """Return the packet that forwards *mad*, which came with the header *sent*, to another program."""
+    """Return the packet that forwards *mad* to another program. *sent*: the header with which it came."""
     return b"".join((sent[: STATUS.start], _ANSWERED, sent[LENGTH], mad))
 
 
 def returned_with_error(sent: bytes, mad: bytes, status: int) -> bytes:
-    """Return the packet that returns *mad* to its sender, with the header *sent* and an errno."""
+    """Return the packet that returns *mad* to its sender. *sent*: the header with which it came; *status*: an errno."""
     return b"".join((sent[: STATUS.start], status.to_bytes(4), _PADDING, sent[LENGTH], mad))
 
 
 def header(dlid: bytes, slid: bytes, dqp: bytes, sqp: bytes, status: int = 0, length: int = MAD_SIZE) -> bytes:
-    """Return the 32 bytes before the MAD; LIDs from `packet_lid`, QPs as four bytes in network order."""
+    """Return the 32 bytes before the MAD. *dlid*, *slid*: as `packet_lid` returns them; *dqp*, *sqp*: four bytes in
+    network order; *status*: an errno."""
     return b"".join((dlid, slid, dqp, sqp, status.to_bytes(4), _PADDING, length.to_bytes(8)))
 
 

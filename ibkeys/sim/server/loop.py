@@ -1,6 +1,7 @@
-"""The loop of the server: waits for sockets and for times, and calls their handlers.
+"""The loop of the server: it waits for sockets and times, and calls their handlers.
 
-An exception in a handler is reported and the loop continues: a bug hit by one program must not end the others.
+An exception in a handler is reported and the loop continues: a bug that one program triggers must not end the service
+for the others.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ WRITABLE: Final = select.EPOLLOUT
 
 
 class Loop:
-    """Sockets with their handlers, and functions to call later. ``report`` is called with each exception of these."""
+    """Calls the handlers of sockets, and functions at their times. ``report``: called with each exception of these.
+    ``stopping``: `stop` was called."""
 
     def __init__(self, report: Callable[[Exception], None]) -> None:
         self.report = report
@@ -32,16 +34,16 @@ class Loop:
         self._epoll.register(self._wake, READABLE)
 
     def register(self, fd: int, handler: Callable[[int], object]) -> None:
-        """Call *handler* with the events whenever the socket is readable."""
+        """Call *handler* with the epoll events whenever the descriptor *fd* is readable."""
         self._handlers[fd] = handler
         self._epoll.register(fd, READABLE)
 
     def wait_for(self, fd: int, events: int) -> None:
-        """Wait for other events of a registered socket."""
+        """Wait for *events* instead of the former events of a registered descriptor."""
         self._epoll.modify(fd, events)
 
     def unregister(self, fd: int) -> None:
-        """Stop waiting for this socket, which is not closed yet."""
+        """Stop waiting for a registered descriptor. Call it before the descriptor is closed."""
         del self._handlers[fd]
         self._epoll.unregister(fd)
 
@@ -50,7 +52,7 @@ class Loop:
         heapq.heappush(self._later, (time.monotonic() + delay, next(self._serial), work))
 
     def run_due(self) -> float | None:
-        """Call the functions that are due. Return the seconds until the next is due, None if there is none."""
+        """Call the functions that are due. Return the seconds until the next one is due, None if there is none."""
         later = self._later
         if not later:
             return None
@@ -60,21 +62,21 @@ class Loop:
         return max(0.0, later[0][0] - now) if later else None
 
     def poll(self, wait: float) -> None:
-        """Wait up to *wait* seconds, and call the handlers of the sockets that are ready."""
+        """Wait up to *wait* seconds for events, and call the handlers of the descriptors that are ready."""
         for fd, events in self._epoll.poll(wait):
             handler = self._handlers.get(fd)
             if handler is not None:
                 self.guarded(handler, events)
 
     def guarded(self, work: Callable[..., object], *events: int) -> None:
-        """Call *work*, and report an exception of it."""
+        """Call *work* with *events*; report an exception instead of raising it."""
         try:
             work(*events)
         except Exception as error:
             self.report(error)
 
     def stop(self) -> None:
-        """End the wait, and set ``stopping``. May be called from a signal handler or another thread."""
+        """Set ``stopping`` and end the wait of `poll`. It may be called from a signal handler or another thread."""
         self.stopping = True
         if not self._closed:
             os.eventfd_write(self._wake, 1)

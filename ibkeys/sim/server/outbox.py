@@ -1,4 +1,5 @@
-"""Outgoing packets: written to the programs' sockets, queued while they do not read, and passed to the watcher."""
+"""Writing packets to the sockets of programs. Packets wait while a program does not read. A watcher gets each
+packet."""
 
 from __future__ import annotations
 
@@ -16,36 +17,35 @@ from ibkeys.sim.server.ibsim_protocol import HEADER_SIZE
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
 
 DEAD: Final = frozenset({errno.ECONNREFUSED, errno.ENOTCONN, errno.ECONNRESET, errno.EPIPE, errno.ENOENT})
-"""The errors of a socket whose program has ended."""
+"""The errnos of a socket whose program has ended."""
 _METHOD: Final = HEADER_SIZE + at.METHOD
 _NO_ERROR: Final = bytes(4)
 
 
 class Attached(Protocol):
-    """A program, by whichever protocol it is attached: a number of its own, its process, its port, and whether it is a
-    subnet manager."""
+    """An attached program. `Client` (ibsim's protocol) and `ProgramPort` (our own libibumad) have these attributes."""
 
     @property
     def slot(self) -> int:
-        """Its number."""
+        """The number of the program, which no other attached program has."""
 
     @property
     def ident(self) -> int:
-        """Its process."""
+        """The id of its process (over UDP: its data port)."""
 
     @property
     def port(self) -> SimPort:
-        """Its port."""
+        """The port that it is attached to."""
 
     @property
     def is_sm(self) -> bool:
-        """Whether it is a subnet manager."""
+        """Whether the program is a subnet manager."""
 
 
 class PassedMad(NamedTuple):
-    """A MAD to show to a watcher: from *client* into the subnet (``out``) or to it.
+    """A MAD that is shown to a watcher. ``out``: the program ``client`` sent it; otherwise it is sent to ``client``.
 
-    With a ``note`` it is the client's own, returned because nothing answered it; the note is the reason.
+    ``note``: the reason why it is a request of the client that is returned without an answer; "" for all other MADs.
     """
 
     client: Attached
@@ -72,7 +72,8 @@ class Outbox:
         self._answered: Client | None = None
 
     def write(self, client: Client, packet: bytes, note: str = "") -> bool:
-        """Write to a client, or queue the packet until the client reads. Returns False when the client is gone."""
+        """Write *packet* to a client, or queue it until the client reads. *note*: as in `PassedMad`. Returns False if
+        the client has detached or ended."""
         if client.gone:
             return False
         if self._watch is not None:
@@ -81,8 +82,8 @@ class Outbox:
         return self._send(client, packet)
 
     def answer(self, client: Client, packet: bytes, note: str = "") -> None:
-        """Queue an answer for `write`: it is written by `send_answers`, or when there is an answer for another
-        client."""
+        """Queue an answer to *client*. It is written by `send_answers`, before an answer to another client, or before
+        the next `write`."""
         if self._watch is not None:
             self._show(self._watch, client, packet, note)
         if client is not self._answered:
@@ -91,7 +92,7 @@ class Outbox:
         self._answers.append(packet)
 
     def send_answers(self) -> None:
-        """Write the queued answers; they are all for one client."""
+        """Write the answers that `answer` queued. All of them are to one client."""
         client, answers = self._answered, iter(self._answers)
         self._answered, self._answers = None, []
         if client is None or client.gone:
@@ -102,7 +103,7 @@ class Outbox:
                 for packet in answers:
                     send(packet)
             except OSError:
-                self._send(client, packet)  # which handles the error
+                self._send(client, packet)  # This call handles the error.
         for packet in answers:
             self._send(client, packet)
 
@@ -140,7 +141,7 @@ class Outbox:
         return True
 
     def flush(self, client: Client) -> None:
-        """Write the queued packets of *client*, as far as its socket accepts them."""
+        """Write the packets that wait for *client*, as far as its socket accepts them."""
         waiting = client.waiting
         try:
             while waiting:
@@ -156,5 +157,5 @@ class Outbox:
 
 
 def _is_owed(packet: bytes) -> bool:
-    """Return whether the client waits for *packet*: it is an answer, or its own request returned."""
+    """Return whether a client waits for *packet*: it is an answer, or a request of the client that is returned."""
     return bool(packet[_METHOD] & at.RESPONSE) or packet[protocol.STATUS] != _NO_ERROR

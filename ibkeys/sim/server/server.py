@@ -1,8 +1,8 @@
-"""A simulated subnet as a server for any libibumad program: like ibsim, with M_Keys.
+"""A server that simulates a subnet for any program on libibumad: like ibsim, with M_Keys.
 
-One loop serves all: programs on our own libibumad (`Connections`), those on Debian's libumad2sim0, which attach by
-ibsim's protocol (`Attachments`) and whose packets go through the subnet (`PacketTraffic`), and control lines
-(`Steering`).
+One loop serves all clients: programs on our own libibumad (`Connections`); programs on Debian's libumad2sim0, which
+attach by ibsim's protocol (`Attachments`) and whose packets go through the subnet (`PacketTraffic`); and the senders of
+commands (`Steering`).
 """
 
 from __future__ import annotations
@@ -32,20 +32,21 @@ from ibkeys.sim.server.umad.connections import Connections
 from ibkeys.sim.subnet import Subnet
 
 TICK: Final = 1.0
-"""Seconds between two checks for clients that died and for changes to save."""
+"""Seconds between two checks for clients that have ended, and for changes to save."""
 SAVING_SHARE: Final = 20
-"""Saving takes at most one part in so many of the time: a large subnet is saved less often."""
+"""After a save, the next one waits for at least so many times its duration: a large subnet is saved less often."""
 
 
 class Server(Closing):
-    """Serves *subnet* under the base name *name*; with *listen* (address, port) over UDP instead.
+    """Serves *subnet* under the base name *name*, or with *listen* (address, port) over UDP.
 
-    Programs of *users*, by default root and the current user, may attach, with *allow_others* those of every user. UDP
-    has no credentials, so it needs *allow_others*: UsageError. Only *users* may send control lines. Programs that name
-    no node attach to *home*, by default the first one. *watch* is called with every MAD; *save* is called once a
-    second; *log* gets a line about each error and about the script, *log_clients* about clients that attach and detach.
-    *fabric*: what is served, in words for `sim ls`. *folder*: where the files of the hosts lie; None: in a folder that
-    exists as long as the server. ``steering`` executes lines. Raises TransportError.
+    *users*: the users whose programs may attach and who may send commands, by default root and the current user.
+    *allow_others*: programs of every user may attach. UDP has no credentials, so it needs *allow_others*. *home*: the
+    node of programs that name none, by default the first node. *watch*: called with every MAD. *save*: called about
+    once a second. *log*: called with a line about each error, each refusal and the script; *log_clients*: with a line
+    about each client that attaches or detaches. *fabric*: what is served, in words for `ibkeys sim ls`. *folder*: the
+    folder for the files of the hosts; None: a folder that is removed with the server. ``steering``: executes commands.
+    Raises UsageError, TransportError.
     """
 
     def __init__(
@@ -135,18 +136,18 @@ class Server(Closing):
         self._loop.register(self._control.fileno(), self._attachments.read)
 
     def folder(self) -> str:
-        """Return the folder of the hosts' files, which only this user may enter. Raises OSError."""
+        """Return the folder for the files of the hosts, which is created if it does not exist, for this user only.
+        Raises OSError."""
         if self._folder is None:
             self._folder = tempfile.mkdtemp(prefix="ibkeys-sim-hosts-")
         os.makedirs(self._folder, 0o700, exist_ok=True)
         return self._folder
 
-    # The loop
-
     def serve(self, until: int | None = None) -> None:
-        """Serve until `stop`, or until the descriptor *until* is readable, as that of a process that has ended.
+        """Serve until `stop` is called, or the descriptor *until* becomes readable, such as a pidfd when the process
+        ends.
 
-        No action of a client, and no bug that it meets, ends this.
+        No action of a client ends it, not even one that triggers a bug of the server.
         """
         if until is not None:
             self._loop.register(until, lambda events: self.stop())
@@ -165,7 +166,8 @@ class Server(Closing):
                 self._loop.guarded(self._attachments.detach_leaving)
 
     def _report_bug(self, error: Exception) -> None:
-        """Count an internal error and log its place; the text of the error is left out because it may contain a key."""
+        """Count an internal error and log its place in the code. The text of *error* is left out, because it may
+        contain a key."""
         self._counts["internal errors"] += 1
         trace = error.__traceback__
         while trace is not None and trace.tb_next is not None:
@@ -174,11 +176,11 @@ class Server(Closing):
         self._log(f"internal error ({type(error).__name__} at {place}): a bug in ibkeys; the server continues")
 
     def stop(self) -> None:
-        """Let `serve` return. May be called from a signal handler or another thread."""
+        """Let `serve` return. It may be called from a signal handler or another thread."""
         self._loop.stop()
 
     def counts(self) -> dict[str, int]:
-        """Return the number of packets, and the numbers of those that were not simply answered, by reason."""
+        """Return the number of packets, and by reason the number of packets that were not simply answered."""
         return {"packets": self._traffic.packets + self._connections.packets, **self._counts}
 
     def attached(self) -> list[Attached]:
@@ -197,12 +199,10 @@ class Server(Closing):
         self._loop.close()
         self._control.close()
         if self._folder is not None and not self._keeps_folder:
-            shutil.rmtree(self._folder, ignore_errors=True)  # a host's program may have made folders of other users
-
-    # Timers
+            shutil.rmtree(self._folder, ignore_errors=True)  # It may contain folders of other users.
 
     def _run_timers(self) -> float | None:
-        """Run the timers of the subnet; return the seconds until the next, None when there is none."""
+        """Run the timers of the subnet that are due; return the seconds until the next timer, None if there is none."""
         timer = self.subnet.next_timer()
         if timer is None:
             return None

@@ -1,6 +1,7 @@
-"""The socket that controls a running simulator: a line in, an answer out, for its own user (and root) only.
+"""The socket by which the user of a running simulator, or root, sends it commands.
 
-A connection carries one line; the first line of the answer is ``ok``, ``usage`` or ``error``, the rest is text.
+Each connection carries one command and its answer. The first line of the answer is ``ok``, ``usage`` or ``error``, the
+rest is its text.
 """
 
 from __future__ import annotations
@@ -18,21 +19,22 @@ from ibkeys.sim.server.credentials import own_users, user_of_stream
 MAX_LINE: Final = 4096
 MAX_CONNECTIONS: Final = 16
 PATIENCE: Final = 10.0
-"""Seconds within which a client has to send its line and read the answer."""
+"""Seconds that a client has to send its line and read the answer."""
 
 SteeringOutcome = Literal["ok", "usage", "error"]
 _OUTCOMES: Final[dict[str, SteeringOutcome]] = {"ok": "ok", "usage": "usage", "error": "error"}
 
 
 class SteeringAnswer(NamedTuple):
-    """The result of a line: ``usage`` when its syntax was wrong, ``error`` when it could not be executed."""
+    """The result of a line. ``outcome``: "usage" if its syntax was wrong, "error" if it could not be executed."""
 
     outcome: SteeringOutcome
     text: str
 
 
 class Connection:
-    """One control connection: the line received so far, then the rest of the answer."""
+    """One control connection. ``line``: the bytes received so far; ``rest``: the part of the answer that is not written
+    yet, None before there is an answer. ``deadline``: the time of the monotonic clock at which it is closed."""
 
     __slots__ = ("deadline", "fd", "line", "rest", "socket")
 
@@ -44,8 +46,8 @@ class Connection:
         self.deadline = time.monotonic() + PATIENCE
 
     def read(self, answer: Callable[[str], SteeringAnswer]) -> bool:
-        """Receive data; at the end of the line get the result from *answer*. Returns False when the connection is
-        done."""
+        """Receive data; when the line is complete, call *answer* with it and write the result. Returns False when the
+        connection is to be closed."""
         try:
             chunk = self.socket.recv(MAX_LINE)
         except BlockingIOError:
@@ -63,7 +65,8 @@ class Connection:
         return self.write()
 
     def write(self) -> bool:
-        """Write as much as the other end accepts. Returns False when all is written, or the other end is closed."""
+        """Write as much of the answer as the socket accepts. Returns False when all is written or the other end is
+        closed."""
         assert self.rest is not None
         try:
             self.rest = self.rest[self.socket.send(self.rest) :]
@@ -75,7 +78,7 @@ class Connection:
 
 
 def bind(name: str) -> socket.socket:
-    """Open the control socket. Raises TransportError."""
+    """Open the control socket of the simulator *name* and return it. Raises TransportError."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         opened.bind(protocol.socket_name(name, "steer"))
@@ -88,7 +91,7 @@ def bind(name: str) -> socket.socket:
 
 
 def accept(listening: socket.socket, users: Container[int]) -> Connection | None:
-    """Accept a control connection; None when there is none or its user is none of *users*."""
+    """Accept and return a control connection; None if there is none, or its user is not one of *users*."""
     try:
         accepted, _ = listening.accept()
     except OSError:
@@ -101,8 +104,8 @@ def accept(listening: socket.socket, users: Container[int]) -> Connection | None
 
 
 def ask(name: str, line: str, timeout: float = 60.0) -> SteeringAnswer:
-    """Send *line* to the simulator called *name* and return its answer. Raises TransportError when it does not
-    answer."""
+    """Send *line* to the simulator *name* and return its answer. *timeout*: seconds. Raises TransportError if the
+    simulator does not answer, does not exist, or belongs to another user."""
     try:
         with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM | socket.SOCK_CLOEXEC) as asking:
             asking.settimeout(timeout)

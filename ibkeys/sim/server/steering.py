@@ -1,4 +1,4 @@
-"""Lines that control a served subnet: from its socket, and from a script, each at its time."""
+"""Executing commands on a served subnet, which come from a socket, or from a script at their times."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ counts                            packets, and what became of them
 
 
 class RunningClock:
-    """Lets the clock of *history* run with real time. A lead from a line ``time +SECONDS`` is preserved."""
+    """Lets the clock of *history* run with real time. After ``time +SECONDS`` it continues from the later time."""
 
     def __init__(self, history: SimHistory) -> None:
         self._history = history
@@ -38,16 +38,17 @@ class RunningClock:
         return self._ahead + time.monotonic()
 
     def go_on(self) -> None:
-        """Let real time continue from the virtual time that a line set."""
+        """Let the clock continue from the time that a command may have set."""
         self._ahead += max(0.0, self._history.now - self._now())
 
 
 @dataclass(eq=False, repr=False)
 class Steering:
-    """Executes lines on ``subnet``. Only ``users`` may connect to the socket, which is named after ``name``.
+    """Executes commands on ``subnet``. Its socket has a name made from ``name``, and only ``users`` may connect to it.
 
-    ``attached`` and ``counts`` return the output of the lines "clients" and "counts"; ``log`` gets the results of a
-    script. ``connections``: the open control connections. Raises TransportError if the name is taken.
+    ``attached`` and ``counts``: return the data for the commands clients and counts. ``log``: called with the result of
+    each line of a script. ``connections``: descriptor → control connection. Raises TransportError if the name is in
+    use.
     """
 
     subnet: Subnet
@@ -67,7 +68,8 @@ class Steering:
         self.loop.register(self._listening.fileno(), self._accept)
 
     def execute(self, line: str) -> SteeringAnswer:
-        """Execute one line: ``clients`` and ``counts`` are about the server, the rest is about the subnet."""
+        """Execute one line and return the answer. The commands clients and counts are about the server, all others
+        about the subnet."""
         word = line.strip()
         if word == "clients":
             return SteeringAnswer("ok", "\n".join(f"{each}{' SM' if each.is_sm else ''}" for each in self.attached()))
@@ -85,11 +87,9 @@ class Steering:
         self._clock.go_on()
         return SteeringAnswer("ok", text + _HELP.rstrip() if word == "help" else text)
 
-    # A script
-
     def play(self, script: Script) -> None:
-        """Execute *script*: its lines without delay now, the others in `play_due`. Raises UsageError if one fails
-        now."""
+        """Start *script*: execute its lines for time 0 now; `play_due` executes the others. Raises UsageError if a line
+        fails now."""
         self._script, self._script_start = script, self.subnet.now
         for line in script.due(0.0):
             answer = self.execute(line.text)
@@ -98,7 +98,8 @@ class Steering:
             self.log(f"{line.text}: {answer.text}")
 
     def play_due(self) -> float | None:
-        """Execute the due lines of the script; return the seconds until the next line, None when all are done."""
+        """Execute the lines of the script that are due; return the seconds until the next line, None if there is
+        none."""
         if self._script.next_time is None:
             return None
         for line in self._script.due(self.subnet.now - self._script_start):
@@ -106,8 +107,6 @@ class Steering:
             self.log(f"{line.text}: {'' if answer.outcome == 'ok' else 'not done: '}{answer.text}")
         due = self._script.next_time
         return None if due is None else max(0.0, self._script_start + due - self.subnet.now)
-
-    # The socket
 
     def _accept(self, events: int) -> None:
         connection = steer_socket.accept(self._listening, self.users)
@@ -132,7 +131,8 @@ class Steering:
         connection.socket.close()
 
     def drop_slow(self, now: float) -> None:
-        """Close connections that were too slow to send their line or read the answer. *now*: of the monotonic clock."""
+        """Close connections that did not send their line or read the answer in time. *now*: time of the monotonic
+        clock."""
         for connection in list(self.connections.values()):
             if now >= connection.deadline:
                 self._hang_up(connection)

@@ -1,12 +1,12 @@
-"""The MADs between the programs and the simulated subnet: from a program through the `MadCarrier`, and back.
+"""The MADs between the programs on libumad2sim and the simulated subnet: through the `MadCarrier`, and back.
 
-A MAD without an answer is returned at once with status 110, as in ibsim: the client library has no timers. A MAD for a
-program (SA requests, SMInfo, traps, reports and their responses) is forwarded to the client at the port where it
-arrives; if that client does not answer, the MAD is returned later (see `ibkeys.sim.server.awaited`).
+A MAD without an answer is returned at once with status 110, as in ibsim, because the client library has no timers. A
+MAD for a program (SA requests, SMInfo, traps, Reports and their responses) is forwarded to the client at the port where
+it arrives. If that client does not answer, the MAD is returned later (see `ibkeys.sim.server.awaited`).
 
-A kernel gives Reports to the one program of a port that registered for them, a registration that libumad2sim does not
-pass on. Here it is the first that subscribed at the SA. A second subscription is refused with EPERM, the error that its
-kernel would have given earlier.
+A kernel passes Reports to the one program of a port that registered for them. libumad2sim does not transmit that
+registration. So here Reports go to the first program that subscribed at the SA. The subscription of another program is
+refused with EPERM, the error that a kernel would return to its registration.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ from ibkeys.sim.server.loop import WRITABLE, Loop
 from ibkeys.sim.server.outbox import DEAD, MadTap, Outbox, PassedMad
 
 BATCH: Final = 32
-"""Most packets taken from one client before the others have their turn, and before its answers are sent, so that it
-does not wait until all its requests in flight are answered."""
+"""The most packets that are received from one client before its answers are sent and other clients are served. So a
+client gets answers before all its requests in flight are processed."""
 SA_DATA: Final = 168
-"""Bytes of SA data that arrive unharmed: libumad2sim's reader passes on 224 bytes of a MAD, the header has 56."""
+"""The most bytes of SA data that arrive complete: libumad2sim passes on 224 bytes of a MAD, of which 56 are headers."""
 _OF_MANAGER: Final = frozenset({*SMP_CLASSES, MgmtClass.SUBN_ADM})
 _BEFORE_SLOT: Final = slice(HEADER_SIZE, HEADER_SIZE + SLOT.start)
 _AFTER_SLOT: Final = slice(HEADER_SIZE + SLOT.stop, PACKET_SIZE)
 _SAME_MAD: Final = slice(0, at.DATA.stop)
-"""The part of a MAD that is unchanged where it arrives: the paths of a directed route change."""
+"""The part of a MAD that does not change on its route, unlike the paths of a directed route."""
 _INFORM_INFO: Final = InformInfo.attribute_id.to_bytes(2)
 _QP0: Final = bytes(4)
 _QP1: Final = (1).to_bytes(4)
@@ -52,10 +52,10 @@ _QP1: Final = (1).to_bytes(4)
 
 @dataclass(eq=False, repr=False)
 class PacketTraffic:
-    """Carries the packets of ``clients`` by ``carrier``, and packets to them by ``outbox``.
+    """Carries the packets of ``clients`` by ``carrier``, and packets to the clients by ``outbox``.
 
-    ``users`` are those whose packets are accepted, None: all users. ``watch`` is called with every MAD; ``packets`` is
-    their number, ``counts`` the numbers of those not simply answered, by reason.
+    ``users``: the users whose packets are accepted; None: all users. ``watch``: called with every MAD. ``packets``: the
+    number of packets from clients; ``counts``: by reason the number of packets that were not simply answered.
     """
 
     carrier: MadCarrier
@@ -71,16 +71,16 @@ class PacketTraffic:
     _takers: list[Client] = field(default_factory=list)  # the programs that received the current packet
 
     def ready(self, client: Client, events: int) -> None:
-        """Write to and read from the client's socket as far as it is ready."""
+        """Write to the client's socket and read from it, as far as *events* show that it is ready."""
         if events & WRITABLE:
             self.outbox.flush(client)
         if events & ~WRITABLE and not client.paused and not client.gone:
             self._read(client)
 
     def _read(self, client: Client) -> None:
-        """Carry the packets that the client has sent so far, and write the answers.
+        """Carry the packets that the client has sent, at most `BATCH`, and write the answers.
 
-        Receiving, carrying and writing packets in batches takes a fifth less time, and wakes the client once.
+        Receiving, carrying and writing packets in batches takes a fifth less time, and wakes the client only once.
         """
         for raw in self._received(client):
             if len(raw) != PACKET_SIZE:
@@ -88,12 +88,12 @@ class PacketTraffic:
                 continue
             try:
                 self._packet(client, raw)
-            except Exception as error:  # a bug that one packet meets must not lose the others
+            except Exception as error:  # A bug that one packet triggers must not lose the other packets.
                 self.loop.report(error)
         self.outbox.send_answers()
 
     def _received(self, client: Client) -> list[bytes]:
-        """Receive the available packets, at most `BATCH`."""
+        """Receive and return the packets that are available, at most `BATCH`."""
         packets: list[bytes] = []
         take = client.socket.recv
         try:
@@ -111,10 +111,10 @@ class PacketTraffic:
         return packets
 
     def _first_packet(self, client: Client) -> list[bytes]:
-        """Receive a packet of a program whose user is not known yet; none if it is of another user.
+        """Receive a packet of a program whose user is not known yet; return [] if the user is not allowed.
 
-        One check is enough: only the peer can send to a connected socket. Checking each packet would cost a tenth of
-        all the time of this server.
+        One check is enough, because only the peer can send to a connected socket. A check of each packet would take a
+        tenth of all the time of this server.
         """
         raw, user, _ = receive(client.socket, PACKET_SIZE + 1)
         client.is_known = self.users is None or user in self.users
@@ -123,7 +123,7 @@ class PacketTraffic:
         return [raw] if client.is_known else []
 
     def _packet(self, client: Client, raw: bytes) -> None:
-        """Carry the MAD of a packet; a request gets the slot of its client."""
+        """Carry the MAD of the packet *raw*. The slot of the client is written into the TransactionID of a request."""
         head = head_of(raw[:HEAD_SIZE])
         if head is None:
             self.counts["malformed"] += 1
@@ -145,7 +145,8 @@ class PacketTraffic:
         self._settle(client, head, mad, self._carry(client, head, mad))
 
     def _carry(self, client: Client, head: Head, mad: bytes) -> DeliveryOutcome:
-        """Send the MAD of a packet through the subnet; `arrived` adds the programs that receive it to ``_takers``."""
+        """Send *mad* through the subnet and return the outcome. `arrived` adds the programs that receive it to
+        ``_takers``."""
         self._takers.clear()
         self._current = head, mad
         self.carrier.sa_data_limit = SA_DATA
@@ -155,14 +156,14 @@ class PacketTraffic:
             self.carrier.sa_data_limit = self._current = None
 
     def _settle(self, client: Client, head: Head, mad: bytes, outcome: DeliveryOutcome) -> None:
-        """Give the client its answer, or return its request if there is none and will be none."""
+        """Send the client the answers in *outcome*. If no answer can come, return its request with ETIMEDOUT."""
         if isinstance(outcome, list) and outcome:
             for delay, answer, _ in outcome:
                 if delay:
                     self.loop.at(delay, partial(self.outbox.write, client, head.answer + answer))
                 else:
                     self.outbox.answer(client, head.answer + answer)
-        elif isinstance(outcome, list):  # a program has it now
+        elif isinstance(outcome, list):  # A program has received it.
             if head.asks:
                 self._await(awaited.AwaitedRequest(client, head, mad), self._takers[0] if self._takers else None)
         elif outcome is Drop.MALFORMED:
@@ -173,9 +174,9 @@ class PacketTraffic:
             self.outbox.answer(client, back, f"no answer: {outcome.value}")
 
     def _may_ask_sa(self, client: Client, mad: bytes) -> bool:
-        """Return whether *client* may send *mad* to an SA: no subscription if another program of its port has one.
+        """Return whether *client* may send *mad* to an SA, and record its subscriptions.
 
-        Its subscriptions are recorded.
+        A Set(InformInfo) is not allowed while another program at the port has a subscription.
         """
         if mad[at.METHOD] != SET or mad[at.ATTRIBUTE_ID] != _INFORM_INFO:
             return True
@@ -191,7 +192,7 @@ class PacketTraffic:
         return True
 
     def _await(self, request: awaited.AwaitedRequest, taker: Client | None) -> None:
-        """Wait for the answer of a program: *taker*, None where it is one of another protocol."""
+        """Wait for the answer of a program to *request*. *taker*: the program; None if it is on our own libibumad."""
         if not self._awaited.add(request):
             return
         if request.mad[at.METHOD] == REPORT and taker is not None:
@@ -201,9 +202,9 @@ class PacketTraffic:
             self.loop.at(awaited.TIMEOUT, partial(self._give_up, request))
 
     def _report_again(self, request: awaited.AwaitedRequest, taker: Client, left: int) -> None:
-        """Send a Report again, as the kernel under its sender does, and give it up after the last time.
+        """Send the Report *request* again, as the kernel of its sender does, or give it up if no retries are *left*.
 
-        Nothing is added while *taker* has unread packets, because this server's queue would grow without end.
+        It is not sent while *taker* has unread packets, because the queue of this server would grow without end.
         """
         if not self._awaited.is_waiting(request):
             return
@@ -222,12 +223,12 @@ class PacketTraffic:
             self.outbox.write(request.client, back, "no answer: the program there ignores it")
 
     def arrived(self, port: SimPort, delivery: Delivery) -> bool:
-        """Forward a MAD that arrived at *port* to its program; return whether there is one."""
+        """Forward a MAD that arrived at *port* to the program that it is for; return whether there is one."""
         current = self._current
         forwarding = current is not None and current[1][_SAME_MAD] == delivery.mad[_SAME_MAD]
         client, mad = self._addressee(port, delivery.mad)
         if client is None:
-            if mad[at.METHOD] != TRAP_REPRESS:  # the agent of the port has examined it
+            if mad[at.METHOD] != TRAP_REPRESS:  # The agent of the port has processed a TrapRepress.
                 self.counts["no port there"] += 1
             return False
         if forwarding and current is not None:
@@ -243,12 +244,13 @@ class PacketTraffic:
         return True
 
     def _addressee(self, port: SimPort, mad: bytes) -> tuple[Client | None, bytes]:
-        """Return the program that *mad* is for and the MAD for it: the TransactionID of an answer has its own agent
-        again.
+        """Return the program at *port* that *mad* is for, None for none, and the MAD to send to it. In an answer the
+        TransactionID again has the agent of the request.
 
-        An answer is for the requesting program, a Report for the one that subscribed, all else for one that is an SM:
-        traps, and requests of the classes that an SM has agents for. libumad2sim would give it others too, which a
-        kernel drops, and after which OpenSM answers no query to the SA any more (observed with Get of class 0x05).
+        An answer is for the program that requested it, a Report for the program that subscribed. Traps, and requests of
+        the classes for which an SM has agents, are for the program that is an SM. All other requests are dropped, as in
+        a kernel: libumad2sim would pass them to OpenSM, which then answers no SA query any more (observed with a Get of
+        class 0x05).
         """
         if PendingRequests.concerns(mad):
             request = self._awaited.answered_by(mad, port)

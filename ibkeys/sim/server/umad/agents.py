@@ -1,4 +1,4 @@
-"""Agents, which programs register on open ports, and the choice of the agent for a MAD (Linux mad.c, user_mad.c)."""
+"""The agents that programs register on open ports, and the choice of the agent for a MAD (Linux mad.c, user_mad.c)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 MOST_AGENTS: Final = 32
 """The most agents of one open port (user_mad.c: IB_UMAD_MAX_AGENTS)."""
 USER_RMPP: Final = 1
-"""Flag of an agent whose program does RMPP itself."""
+"""The flag of an agent whose program does RMPP itself."""
 _MOST_CLASS: Final = 80
 _MOST_VERSION: Final = 8
 _OUI: Final = slice(37, 40)
@@ -34,10 +34,10 @@ _Owned = tuple[SimPort, int, int, bytes, int]
 
 @dataclass(slots=True, eq=False)
 class Agent:
-    """An agent: ``id`` is its number on its open port, ``number`` the upper half of the TransactionIDs of its requests.
+    """An agent at the open port ``at``. ``id``: its number there; ``number``: the upper half of the TransactionIDs of
+    its requests.
 
-    ``owns``: the classes and methods of the unsolicited MADs that it gets; with ``does_rmpp`` the kernel does RMPP
-    for it.
+    ``does_rmpp``: the kernel does RMPP for it. ``owns``: the classes and methods of the unsolicited MADs that it gets.
     """
 
     at: ProgramPort
@@ -76,14 +76,16 @@ class Agents:
         return 0, agent
 
     def unregister(self, agent: Agent) -> None:
-        """Remove an agent."""
+        """Remove an agent; its unsolicited MADs have no owner then."""
         del self._by_number[agent.number]
         for each in agent.owns:
             del self._owners[each]
 
     def for_mad(self, port: SimPort, mad: bytes) -> Agent | None:
-        """Return the agent at *port* for *mad* (mad.c: find_mad_agent): by TransactionID for an answer, by class and
-        method for an unsolicited MAD."""
+        """Return the agent at *port* that gets *mad*, None for none (mad.c: find_mad_agent).
+
+        The TransactionID decides for an answer, class and method for an unsolicited MAD.
+        """
         if is_response(mad):
             agent = self._by_number.get(mad[at.AGENT])
             return agent if agent is not None and agent.at.port is port else None
@@ -93,7 +95,7 @@ class Agents:
 
 
 def is_response(mad: bytes) -> bool:
-    """Return whether *mad* answers another one (mad.c: ib_response_mad)."""
+    """Return whether *mad* is an answer to another MAD (mad.c: ib_response_mad)."""
     method = mad[at.METHOD]
     if method & at.RESPONSE or method == TRAP_REPRESS:
         return True
@@ -104,7 +106,7 @@ def _is_valid(wanted: Registration) -> bool:
     mgmt_class = wanted.mgmt_class
     if wanted.rmpp_version not in (0, RMPP_VERSION):
         return False
-    if not mgmt_class:  # it receives answers only
+    if not mgmt_class:  # The agent receives answers only.
         return not wanted.flags & USER_RMPP
     if wanted.class_version >= _MOST_VERSION or (mgmt_class >= _MOST_CLASS and mgmt_class != DIRECTED_ROUTE):
         return False
@@ -122,5 +124,5 @@ def _owned(port: SimPort, wanted: Registration) -> list[_Owned]:
 
 
 def queue_pair(mgmt_class: int) -> int:
-    """Return the QP of an agent: 0 for SMPs, 1 for GMPs."""
+    """Return the number of the QP for MADs of a class: 0 for SMPs, 1 for GMPs."""
     return 0 if mgmt_class in SMP_CLASSES else 1

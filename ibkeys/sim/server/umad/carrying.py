@@ -1,4 +1,4 @@
-"""One MAD of a program on its way through the fabric, and the data of its arrival that a `Delivery` does not have."""
+"""Carrying a MAD of a program through the fabric, and the data about its arrival that a `Delivery` does not have."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ _DEFAULT_INDEX: Final = 0
 
 
 class Arrival(NamedTuple):
-    """Data about the arrival of the current MAD that a `Delivery` does not have. Without ``path_bits`` they are those
-    of ``dlid``."""
+    """Data about the arrival of a MAD that a `Delivery` does not have. ``path_bits``: None for those in ``dlid``;
+    ``grh``: as in `wire.Address`."""
 
     dlid: int
     path_bits: int | None = None
@@ -43,7 +43,7 @@ def _address(qpn: int, slid: int, arrival: Arrival, path_bits: int) -> wire.Addr
 
 
 def sender(mad: bytes, slid: int, arrival: Arrival, port: SimPort) -> wire.Address:
-    """Return the sender of a MAD that arrived at *port*, and its path."""
+    """Return the address of the sender of *mad*, which arrived at *port*, as the umad header has it."""
     path_bits = arrival.path_bits
     if path_bits is None:
         path_bits = arrival.dlid & (1 << port.lmc) - 1 if arrival.dlid != PERMISSIVE_LID else 0
@@ -51,8 +51,8 @@ def sender(mad: bytes, slid: int, arrival: Arrival, port: SimPort) -> wire.Addre
 
 
 class Carrying:
-    """Carries MADs over *subnet*. *watch* is called with each. ``arrival``: the arrival of the MAD that is being
-    carried, None between two."""
+    """Carries MADs over *subnet*. *watch*: called with each. ``arrival``: the arrival of the MAD that is being carried
+    now, None at all other times."""
 
     def __init__(self, subnet: Subnet, watch: MadTap | None) -> None:
         self.arrival: Arrival | None = None
@@ -60,7 +60,7 @@ class Carrying:
         self._watch = watch
 
     def carry(self, opened: ProgramPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, Arrival]:
-        """Send a MAD from the port; return the answer of agents in the fabric, and the data of its arrival."""
+        """Send *mad* from an open port to *address*; return the outcome, and the arrival of the answers in it."""
         port, dlid = opened.port, address.lid
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
@@ -77,7 +77,8 @@ class Carrying:
             self.arrival = before
 
     def _carry_gmp(self, port: SimPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, Arrival]:
-        """Carry a GMP with its P_Key, which switches and the receiver check; the answer has the receiver's P_Key."""
+        """Carry a GMP as `carry` does. Switches and the receiver check its P_Key, and the P_Key of the answer, which is
+        the receiver's."""
         back = Arrival(address.lid, address.path_bits, address.sl)
         p_key = port.p_key_at(address.p_key_index)
         if not p_key & PARTITION_MASK:
@@ -100,9 +101,10 @@ class Carrying:
         return outcome, back._replace(p_key_index=index, grh=grh)
 
     def _passes(self, source: SimPort, end: SimPort, p_key: int, sl: int) -> int | None:
-        """Return the index of the P_Key by which *end* accepts a packet from *source*; None if it is dropped."""
+        """Send a packet with *p_key* from *source* to *end*; return the index of the entry by which *end* accepts it,
+        None if it is dropped."""
         if source is end:
             return match_in_table(p_key, end.p_keys)
         subnet, packet = self._subnet, Packet(source, end, p_key, sl=sl)
-        # counted like the MADs of all other programs: not at all
+        # The ports do not count it, as they count no MAD.
         return packets.carry(packet, subnet.inbound_check, subnet.traps, is_counted=False).entry

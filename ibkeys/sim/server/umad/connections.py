@@ -1,4 +1,4 @@
-"""Connections of programs on our libibumad: accepted, answered, and their records passed to the `MadLayer`."""
+"""Serving the connections of programs on our libibumad: answering questions, and passing records to the `MadLayer`."""
 
 from __future__ import annotations
 
@@ -31,29 +31,29 @@ from ibkeys.sim.server.umad.wire import Hello, HostAnswer, Kind, WireQuestion
 from ibkeys.sim.subnet import Subnet
 
 MOST_CONNECTIONS: Final = 512
-"""Ports that are open at a time."""
+"""The most ports that are open at one time."""
 MOST_STRANGERS: Final = 256
 """The most connections that have not sent their question yet."""
 _BACKLOG: Final = 128
 _BATCH: Final = 32
-"""Most records taken from one program before its answers are sent and the others have their turn."""
+"""The most records that are received from one program before its answers are sent and other programs are served."""
 _DESCRIPTORS: Final = 2
 _SPACE: Final = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 _FIRST_SLOT: Final = 1000
-"""Numbers that no client of ibsim's protocol has."""
+"""The first number of a program; it is above all slots of ibsim's protocol."""
 
 
 _SEND: Final = wire.RECORD.pack(Kind.SEND, 0, wire.BODY_SIZE)
-"""The beginning of nearly all records: a MAD of full length, sent without REPLY."""
+"""The beginning of nearly all records: a MAD of 256 bytes that is sent without REPLY."""
 _KIND: Final = wire.RECORD.size
 
 
 class _Malformed(Exception):
-    """A record that no library of ours sends."""
+    """A record that our libibumad never sends."""
 
 
 def bind(name: str) -> socket.socket:
-    """Open the socket for programs on our libibumad. Raises TransportError."""
+    """Open the socket for programs on our libibumad and return it. Raises TransportError."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         opened.bind(b"\0" + f"{name}:umad".encode())
@@ -69,9 +69,10 @@ def bind(name: str) -> socket.socket:
 class Connections:
     """Serves the programs that connect to the socket of ``name``.
 
-    Only programs of ``users`` may, None: those of all users; those that name no host are on that of ``home``. ``log``
-    gets a line about each that is refused, ``log_clients`` about those that open and close a port. ``folder`` returns
-    the folder of the hosts' files; ``fabric``: what is served, in words.
+    ``users``: the users whose programs may connect; None: all users. ``home``: a node of the host of programs that name
+    no host. ``log``: called with a line about each refused program; ``log_clients``: with a line about each port that
+    is opened or closed. ``folder``: returns the folder for the files of the hosts. ``fabric``: what is served, in
+    words.
     """
 
     subnet: Subnet
@@ -98,14 +99,12 @@ class Connections:
 
     @property
     def packets(self) -> int:
-        """How many MADs programs sent."""
+        """The number of MADs that programs have sent."""
         return self._mads.packets
 
     def open_ports(self) -> list[ProgramPort]:
-        """Return the ports that are open now."""
+        """Return the open ports of all programs."""
         return list(self._open.values())
-
-    # Before a port is open
 
     def _accept(self, events: int) -> None:
         try:
@@ -120,7 +119,7 @@ class Connections:
         self.loop.register(accepted.fileno(), partial(self._hear, accepted))
 
     def _why_not(self, connected: socket.socket) -> str:
-        """Return the reason why a program may not attach, "" if it may."""
+        """Return the reason why the program at the other end may not attach; "" if it may."""
         if self.users is not None and user_of_stream(connected) not in self.users:
             self.counts["of other users"] += 1
             return "it belongs to another user; `ibkeys sim serve --allow-others` lets all attach"
@@ -135,7 +134,8 @@ class Connections:
         connected.close()
 
     def _hear(self, connected: socket.socket, events: int) -> None:
-        """Answer a question; then the connection ends, or becomes an open port."""
+        """Receive the question of a connection and answer it. Then the connection is closed; if the question is OPEN, a
+        port is opened for the program."""
         try:
             raw = connected.recv(wire.MOST_HELLO)
         except BlockingIOError:
@@ -190,8 +190,6 @@ class Connections:
             return wire.answer(os.fsencode(self._issm.path(port)) + b"\0")
         return wire.answer(error=errno.EINVAL)
 
-    # Open ports
-
     def _open_port(self, connected: socket.socket, port: SimPort) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         ours.setblocking(False)
@@ -232,7 +230,7 @@ class Connections:
         self.log_clients(f"{opened} left")
 
     def _read(self, opened: ProgramPort) -> None:
-        """Receive and process records of the program. Raises _Malformed, and OSError when the program is gone."""
+        """Receive and process records of the program. Raises _Malformed, and OSError if the program has ended."""
         try:
             self._take(opened)
         finally:
@@ -259,7 +257,7 @@ class Connections:
                         self._record(opened, record, descriptors if start == with_descriptors else [])
                 except (_Malformed, OSError):
                     raise
-                except Exception as error:  # a bug that one record meets must not lose the others
+                except Exception as error:  # A bug that one record triggers must not lose the other records.
                     self.loop.report(error)
         finally:
             for descriptor in descriptors:
@@ -279,7 +277,8 @@ class Connections:
             _reply(descriptors[0], wire.reply(error, number))
 
     def _do(self, opened: ProgramPort, kind: int, body: bytes, memory: int | None) -> tuple[int, int]:
-        """Execute a record; return an errno and a number."""
+        """Execute a record; return the errno (0 for none) and the number for a reply. *memory*: the descriptor of the
+        memory file that came with it. Raises _Malformed."""
         if kind == Kind.SEND:
             header, mad = _mad(body, memory)
             return self._mads.send(opened, header, mad), 0
@@ -305,7 +304,8 @@ class Connections:
                 opened.is_sm = on
 
     def close(self) -> None:
-        """End all connections: each program ends that enters or is in a call of the library."""
+        """Close all connections, the socket and the issm devices. A program ends at its current or next call of the
+        library."""
         for opened in list(self._open.values()):
             self._end(opened)
         for stranger in self._strangers.values():
@@ -323,7 +323,8 @@ def _descriptors(ancillary: list[tuple[int, int, bytes]]) -> list[int]:
 
 
 def _mad(body: bytes, memory: int | None) -> tuple[bytes, bytes]:
-    """Return the umad header and the MAD of a record."""
+    """Return the umad header and the MAD of a record; the MAD is from the file *memory* if there is one. Raises
+    _Malformed."""
     header, mad = body[: wire.HEADER_SIZE], body[wire.HEADER_SIZE :]
     if len(header) < wire.HEADER_SIZE:
         raise _Malformed
@@ -331,8 +332,8 @@ def _mad(body: bytes, memory: int | None) -> tuple[bytes, bytes]:
 
 
 def _contents(memory: int) -> bytes:
-    """Return the contents of a memory file. Raises _Malformed for any other descriptor, because reading it might
-    block."""
+    """Return the contents of a memory file. Raises _Malformed if it is too short or too long, and for any other
+    descriptor, because reading that might block."""
     try:
         fcntl.fcntl(memory, fcntl.F_GET_SEALS)
         size = os.fstat(memory)
@@ -344,7 +345,7 @@ def _contents(memory: int) -> bytes:
 
 
 def _reply(descriptor: int, record: bytes) -> None:
-    """Write to the socket that came with a record; if it does not accept the reply, the program is at fault."""
+    """Write *record* to the socket that came with a record. A failure is ignored, because the program has caused it."""
     if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
         with suppress(OSError), socket.socket(fileno=os.dup(descriptor)) as given:
             given.send(record, socket.MSG_DONTWAIT | socket.MSG_NOSIGNAL)

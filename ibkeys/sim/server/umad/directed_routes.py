@@ -1,4 +1,4 @@
-"""Directed-route SMPs at the port that a program sends from (Linux smi.c)."""
+"""Checks of directed-route SMPs at the port from which a program sends them (Linux smi.c)."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ def begins_here(mad: bytes, port: SimPort) -> bool:
 
 
 def as_carried(mad: bytes) -> bytes:
-    """Return an SMP as the `MadCarrier` expects it: HopPointer is 0 at both ends."""
+    """Return *mad* as the `MadCarrier` expects it, with HopPointer 0 in a directed-route SMP."""
     if mad[at.MGMT_CLASS] != DIRECTED_ROUTE or not mad[at.HOP_POINTER]:
         return mad
     return mad[: at.HOP_POINTER] + b"\0" + mad[at.HOP_COUNT :]
 
 
 def is_local(mad: bytes) -> bool:
-    """Return whether an SMP is for the port itself: the driver executes it."""
+    """Return whether *mad* is a directed-route SMP without hops, which the local driver executes."""
     return mad[at.MGMT_CLASS] == DIRECTED_ROUTE and not mad[at.HOP_COUNT]

@@ -1,7 +1,7 @@
-"""Simulated hosts: their adapters with names, and the values that the kernel shows of them in sysfs.
+"""Simulated hosts: the names of their adapters, and the values of adapters that the kernel shows in sysfs.
 
-A node description begins with the host's name; a word after it is the name of the adapter (``node01 mlx5_0``). Nodes of
-one host are distinguished by that word. A switch, and a node with another description, is a host by itself.
+A NodeDescription consists of the host's name and the adapter's name (``node01 mlx5_0``). Nodes with the same host name
+are adapters of one host. A switch, and a node with another form of description, is a host of its own.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ MOST_ADAPTERS: Final = 32
 _DESCRIPTION: Final = re.compile(rf"(\S+) ([A-Za-z][\w.-]{{0,{wire.NAME_SIZE - 2}}})", re.ASCII)
 _MELLANOX: Final = 0x2C9
 _SLOWEST: Final = 2
-"""Gb/s of a link that is not up, as libibumad reads "2.5 Gb/sec"."""
+"""The rate in Gb/s of a link that is not up: libibumad reads "2.5 Gb/sec" as 2."""
 
 
 @dataclass(frozen=True, slots=True)
 class Adapter:
-    """An adapter of a host. ``name`` is that of the device."""
+    """An adapter of a host. ``name``: the name of its device."""
 
     name: str
     node: SimNode
 
     def ports(self) -> list[SimPort]:
-        """Return the ports that a program can open: of a switch port 0."""
+        """Return the ports that a program can open: port 0 of a switch, all ports of another node."""
         return list(self.node.end_ports)
 
 
 def adapters_of(subnet: Subnet, host: str, home: SimNode) -> list[Adapter]:
-    """Return the adapters of *host*, "" for that of *home*, sorted by name. Raises AddressError.
+    """Return the adapters of *host*, sorted by name. Raises AddressError.
 
-    *host* is the host's name, or names one of its nodes as `Subnet.node` takes it. With ``:ADAPTER`` after it, that
-    adapter is the only one.
+    *host*: the name of a host, or of one of its nodes as for `Subnet.node`; with ``:ADAPTER`` after it only that
+    adapter is returned. "": the host of *home*.
     """
     if not host:
         return _beside(subnet, home)
@@ -66,7 +66,8 @@ def adapters_of(subnet: Subnet, host: str, home: SimNode) -> list[Adapter]:
 
 
 def name_of(subnet: Subnet, adapters: Sequence[Adapter]) -> str:
-    """Return the name of the host with these *adapters*: that of its nodes if no other host has it, else a node id."""
+    """Return the name of the host with these *adapters*: the name in its NodeDescriptions, or, if another host has the
+    same name, a node id."""
     first = adapters[0].node
     name = _split(first)[0]
     others = {node for node in subnet.nodes if _split(node)[0] == name} - {each.node for each in _beside(subnet, first)}
@@ -79,13 +80,14 @@ def _beside(subnet: Subnet, node: SimNode) -> list[Adapter]:
 
 
 def _split(node: SimNode) -> tuple[str, str]:
-    """Return the names of host and device; the device is "" where the description names none."""
+    """Return the names of host and device in the NodeDescription; "" for the device if it names none."""
     match = _DESCRIPTION.fullmatch(node.description)
     return (match[1], match[2]) if match and not node.is_switch else (node.description, "")
 
 
 def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
-    """Return adapters with unique names: that of the description, unless several have it."""
+    """Return the adapters of *nodes*, sorted by name. A name is that in the NodeDescription, or sim0, sim1, ... if
+    there is none or several nodes have it."""
     wanted = Counter(_split(node)[1] for node in nodes)
     found, number = [], 0
     for node in nodes[:MOST_ADAPTERS]:
@@ -97,9 +99,10 @@ def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
 
 
 def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, SimPort] | None:
-    """Return the adapter and port of these names; where one is "" or 0, the first suitable one, as libibumad does.
+    """Return the adapter *name* and its port *number*, None if there is none; for "" or 0 the first suitable one.
 
-    Source: umad.c, resolve_ca_name: an Active port, else a port with a link, else a port that is not Disabled.
+    Suitable is, as in libibumad (umad.c: resolve_ca_name), an Active port, else a port with a link, else a port that is
+    not Disabled. If both are given, any port is returned.
     """
     candidates = [
         (adapter, port)
@@ -128,7 +131,7 @@ def _is_enabled(port: SimPort) -> bool:
 
 
 def describe_adapter(adapter: Adapter) -> bytes:
-    """Return the answer to a question about an adapter."""
+    """Return the ANSWER to the question CA about *adapter* (see `wire`)."""
     node = adapter.node
     return wire.adapter(
         adapter.name,
@@ -142,7 +145,7 @@ def describe_adapter(adapter: Adapter) -> bytes:
 
 
 def describe_port(adapter: Adapter, port: SimPort) -> bytes:
-    """Return the answer to a question about a port: its values in sysfs, where P_Keys are the only keys."""
+    """Return the ANSWER to the question PORT: the values of *port* in sysfs. They contain P_Keys, but no other key."""
     info = PortInfo(bytes(port.info))
     rate = link_rate(info) if port.is_up else None
     numbers = (

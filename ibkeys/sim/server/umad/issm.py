@@ -1,7 +1,7 @@
-"""The issm devices: a FIFO for each port, which is that of a subnet manager as long as a process has it open.
+"""The issm devices: a FIFO for each port. IsSM of the port is set while a process has the FIFO open for reading.
 
-OpenSM opens the path itself and never reads. The kernel reports two events: by inotify that a process opened the FIFO,
-and to the writing end, which is open here from then on, that the last reader has ended or was killed.
+OpenSM opens the path itself and never reads. The kernel reports by inotify that a process has opened the FIFO. Then
+the server opens its writing end, by which the kernel reports that the last reader has ended or was killed.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ _MOST_EVENTS: Final = 4096
 
 
 class IssmDevices:
-    """The issm devices of all ports for which a program needed one.
+    """The issm devices of all ports for which a program requested one.
 
-    *set_is_sm* is called with a port and whether a process has its device open; with *for_all* any user may open it.
+    *set_is_sm*: called with a port, and whether a process has its device open now. *for_all*: any user may open them.
     """
 
     def __init__(self, loop: Loop, set_is_sm: Callable[[SimPort, bool], object], *, for_all: bool) -> None:
@@ -42,7 +42,7 @@ class IssmDevices:
         self._inotify = -1
 
     def path(self, port: SimPort) -> str:
-        """Return the path of the device of *port*. Raises OSError."""
+        """Return the path of the device of *port*, which is created if it does not exist. Raises OSError."""
         if self._folder is None:
             self._begin()
         assert self._folder is not None
@@ -67,7 +67,7 @@ class IssmDevices:
         return port in self._writers
 
     def _opened(self, events: int) -> None:
-        """Process the events of inotify; those of this server's own opening change nothing."""
+        """Process the inotify events. The events of this server's own opening change nothing."""
         try:
             raw = os.read(self._inotify, _MOST_EVENTS)
         except BlockingIOError:
@@ -84,12 +84,12 @@ class IssmDevices:
         try:
             writer = os.open(self._paths[port], os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as error:
-            if error.errno == errno.ENXIO:  # it was closed again
+            if error.errno == errno.ENXIO:  # The process has closed it already.
                 return
             raise
         self._writers[port] = writer
         self._loop.register(writer, partial(self._left, port))
-        self._loop.wait_for(writer, 0)  # that the last reader is gone is reported in any case
+        self._loop.wait_for(writer, 0)  # The end of the last reader is reported even without any requested event.
         self._set_is_sm(port, True)
 
     def _left(self, port: SimPort, events: int) -> None:
@@ -97,7 +97,7 @@ class IssmDevices:
         self._loop.unregister(writer)
         os.close(writer)
         self._set_is_sm(port, False)
-        self._hold(port)  # a process may have opened it in between
+        self._hold(port)  # Another process may have opened the device in between.
 
     def close(self) -> None:
         """Close and remove the devices."""

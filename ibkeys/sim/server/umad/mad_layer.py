@@ -1,7 +1,7 @@
-"""The kernel's work with MADs between the open ports of programs and the fabric (Linux mad.c, user_mad.c).
+"""Passing MADs between the open ports of programs and the fabric, as the kernel does (Linux mad.c, user_mad.c).
 
-A program's MAD goes through the `MadCarrier` from its port. A reply, or a MAD to a port, is given to its agent; a
-request that is not answered in time is sent again, and at last ends with ETIMEDOUT.
+The `MadCarrier` carries a program's MAD from its port. A reply, and any other MAD that arrives at a port, is passed to
+its agent. A request that is not answered in time is sent again, and ends with ETIMEDOUT after its retries.
 """
 
 from __future__ import annotations
@@ -30,13 +30,13 @@ from ibkeys.sim.server.umad.transfers import OwnMads, Transfers
 from ibkeys.sim.subnet import Subnet
 
 LEAST_MAD: Final = 36
-"""Bytes of the shortest MAD that the kernel sends: both headers (ib_umad_write)."""
+"""The number of bytes of the shortest MAD that the kernel sends: MAD header and RMPP header (ib_umad_write)."""
 _FOR_EVER: Final = 1 << 31
-"""Milliseconds from which a timeout is infinite: it is a negative number of the program."""
+"""The timeout in milliseconds from which on it is infinite: the program passed a negative number."""
 _MOST_ALIKE: Final = 256
-# In a MAD with its umad header before it
+# The following places are in the umad header followed by the MAD.
 _ALIKE: Final = wire.HEADER_SIZE + at.HOP_COUNT + 1
-"""The end of what decides, with the first hop, whether a directed-route request is valid."""
+"""The end of the bytes that, together with the first hop, decide whether a directed-route request is valid."""
 _AGENT: Final = wire.HEADER_SIZE + at.AGENT.start
 _TID: Final = wire.HEADER_SIZE + at.TID.start
 _FIRST_HOP: Final = wire.HEADER_SIZE + at.INITIAL_PATH.start + 1
@@ -49,8 +49,8 @@ _NO_LID_ROUTED_PART: Final = PERMISSIVE_LID.to_bytes(2) * 2
 class MadLayer:
     """Carries the MADs of the programs on *subnet*.
 
-    *watch* is called with each; *counts* are the numbers of those not simply answered, by reason. ``packets`` is the
-    number of MADs from programs. *busy* is called with an open port whose program does not read at the moment.
+    *watch*: called with each MAD. *counts*: by reason the number of MADs that were not simply answered. ``packets``:
+    the number of MADs from programs. *busy*: called with an open port whose program does not read at the moment.
     """
 
     def __init__(
@@ -73,17 +73,15 @@ class MadLayer:
         self._own = OwnMads(loop, self._carry_own)
         self._transfers = Transfers(loop, self._own, self._expect)
 
-    # Open ports and agents
-
     def open(self, opened: ProgramPort) -> None:
-        """Add an open port at which a program can send and receive."""
+        """Add *opened*, at which its program can send and receive from now on."""
         if opened.port not in self._at:
             detach = self._subnet.attach(opened.port, partial(self._arrived, opened.port))
             self._at[opened.port] = [], detach
         self._at[opened.port][0].append(opened)
 
     def close(self, opened: ProgramPort) -> None:
-        """End an open port with its agents; its pending MADs are dropped, as when a file is closed."""
+        """Close an open port and remove its agents. Its pending MADs are dropped, as the kernel does on close()."""
         for agent in list(opened.agents.values()):
             self._remove(agent)
         self._own.drop(opened)
@@ -95,7 +93,7 @@ class MadLayer:
         opened.close()
 
     def register(self, opened: ProgramPort, wanted: wire.Registration) -> tuple[int, int]:
-        """Return 0 and the id of a new agent, or an errno."""
+        """Register an agent; return 0 and its id, or an errno and 0."""
         error, agent = self._agents.register(opened, wanted)
         if agent is None:
             return error, 0
@@ -105,7 +103,7 @@ class MadLayer:
         return 0, agent.id
 
     def unregister(self, opened: ProgramPort, number: int) -> int:
-        """Remove an agent with its pending requests; return 0 or an errno."""
+        """Remove the agent with the id *number* and its pending requests; return 0 or an errno."""
         agent = opened.agents.get(number)
         if agent is None:
             return errno.EINVAL
@@ -121,15 +119,16 @@ class MadLayer:
         for send in [send for send in agent.at.sends.values() if send.agent is agent]:
             send.end()
 
-    # Sending (ib_umad_write, ib_post_send_mad)
-
     def send(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
-        """Send a program's MAD; returns 0, or the errno with which write() refuses it."""
+        """Send a program's MAD (ib_umad_write, ib_post_send_mad); return 0, or the errno of a refusal by write().
+
+        *header*: its umad header.
+        """
         self.packets += 1
         return self._send_any(opened, header, mad)
 
     def send_full(self, opened: ProgramPort, umad: bytes) -> None:
-        """Send a program's MAD of full length, which follows its umad header, as `send` does."""
+        """Send a MAD of 256 bytes as `send` does. *umad*: the umad header followed by the MAD."""
         self.packets += 1
         like = opened.alike.get(umad[:_ALIKE])
         if (
@@ -141,7 +140,7 @@ class MadLayer:
         ):
             self._send_any(opened, umad[: wire.HEADER_SIZE], umad[wire.HEADER_SIZE :])
             return
-        # a directed-route request that begins as one that was answered, so that it needs no check
+        # This directed-route request begins like one that was answered before, so it needs no check.
         mad = umad[wire.HEADER_SIZE : _AGENT] + like.agent.number + umad[_TID:]
         outcome = self._subnet.carrier.exchange(mad, opened.port)
         if isinstance(outcome, bytes):
@@ -156,7 +155,8 @@ class MadLayer:
         self._own.carry()
 
     def _keep(self, opened: ProgramPort, agent: Agent, header: bytes, mad: bytes, address: wire.Address) -> None:
-        """Record that *mad* was valid and answered, for later MADs with the same beginning."""
+        """Record in ``opened.alike`` that *mad* was valid and answered, for later MADs with the same beginning. Only
+        directed-route requests of 256 bytes are recorded. *address*: the sender of the answer."""
         if (
             mad[at.MGMT_CLASS] != DIRECTED_ROUTE
             or mad[at.HOP_POINTER]
@@ -172,7 +172,7 @@ class MadLayer:
         opened.alike[(header + mad)[:_ALIKE]] = Alike(agent, first_hop, answer)
 
     def _send_any(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
-        """Send a MAD as `send` does, without a cached decision about it."""
+        """Send a MAD as `send` does, with all checks."""
         if len(mad) < LEAST_MAD:
             return errno.EINVAL
         sent = wire.parse_outgoing(header)
@@ -186,7 +186,7 @@ class MadLayer:
             mad = mad[: at.AGENT.start] + agent.number + mad[at.AGENT.stop :]
         key = send_key(response, mad, sent.address)
         active = has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad)
-        if key in opened.sends and (agent.does_rmpp or not active):  # a program's own segments are alike
+        if key in opened.sends and (agent.does_rmpp or not active):  # Segments of a program's own RMPP have equal keys.
             opened.page.done(mad)
             return errno.EINVAL
         if _has_rmpp(agent, mad):
@@ -195,7 +195,7 @@ class MadLayer:
                 self._start_transfer(_send(agent, key, header, mad, sent))
                 return 0
         outcome, back = self._carrying.carry(opened, mad, sent.address)
-        if sent.timeout and _is_answer(outcome, mad):  # as nearly all: no state is needed for it
+        if sent.timeout and _is_answer(outcome, mad):  # True for nearly all MADs, which then need no `Send`.
             opened.page.done(mad)
             self._keep(opened, agent, header, mad, sender(mad, outcome[0].slid, back, opened.port))
             self._give(agent, outcome[0].mad, outcome[0].slid, back, at_once=False)
@@ -210,7 +210,7 @@ class MadLayer:
         return 0
 
     def _start_transfer(self, send: Send) -> None:
-        """Send a MAD in segments."""
+        """Send the MAD of *send* in RMPP segments."""
         send.transfer = rmpp.OutgoingTransfer(send.mad)
         send.agent.at.sends[send.key] = send
         self._own.send_segments(send, send.transfer.send())
@@ -228,19 +228,20 @@ class MadLayer:
         return 0
 
     def _attempt(self, send: Send) -> None:
-        """Send a MAD without RMPP again."""
+        """Send the MAD of *send*, which has no RMPP, again."""
         self._take_back(send, *self._carrying.carry(send.agent.at, send.mad, send.address))
 
     def _take_back(self, send: Send, outcome: DeliveryOutcome, back: Arrival) -> None:
-        """Process the answers of the fabric to a MAD, and wait for the answer of a program."""
+        """Process the *outcome* of a MAD that was carried, and start the timer if an answer is still to come. *back*:
+        the arrival of its answers."""
         opened = send.agent.at
         self._take_answers(opened.port, outcome, back)
         if is_local(send.mad) and opened.sends.get(send.key) is send:
-            send.end()  # the driver has consumed it, and it does not end with an error (handle_outgoing_dr_smp)
+            send.end()  # The driver has executed it, so it ends without an error (handle_outgoing_dr_smp).
         self._expect(send)
 
     def _expect(self, send: Send) -> None:
-        """Start the timer for the answer or acknowledgement of *send*."""
+        """Start the timer for the answer or acknowledgement of *send*, if *send* is still pending."""
         if send.agent.at.sends.get(send.key) is not send:
             return
         wait = send.timeout
@@ -269,8 +270,6 @@ class MadLayer:
             self._write(opened, wire.given_up(send.header, send.mad, errno.ETIMEDOUT))
         self._own.carry()
 
-    # From the fabric
-
     def _carry_own(self, opened: ProgramPort, mad: bytes, address: wire.Address) -> None:
         self._take_answers(opened.port, *self._carrying.carry(opened, mad, address))
 
@@ -284,10 +283,9 @@ class MadLayer:
             else:
                 self._deliver(port, delivery, back)
 
-    # Receiving (ib_mad_recv_done, recv_handler)
-
     def _arrived(self, port: SimPort, delivery: Delivery) -> bool:
-        """Deliver a MAD that comes to a port from the fabric; return whether an agent is there for it."""
+        """Deliver a MAD that arrives at *port* from the fabric (ib_mad_recv_done, recv_handler); return whether there
+        is an agent for it."""
         taken = self._deliver(port, delivery, self._carrying.arrival or arrival_at(port.lid))
         self._own.carry()
         return taken
@@ -316,13 +314,14 @@ class MadLayer:
         return True
 
     def send_answers(self, opened: ProgramPort) -> None:
-        """Write the waiting answers: one batch of a program's MADs then wakes it once."""
+        """Write the answers that wait in ``opened.answers``. So a batch of a program's MADs wakes the program only
+        once."""
         if not opened.answers:
             return
         try:
             if not opened.write_answers():
                 self._busy(opened)
-        except OSError:  # the program is gone, which its own connection shows too
+        except OSError:  # The program has ended. Its connection shows this too, and is closed then.
             self._counts["lost"] += 1
             return
         while len(opened.waiting) > MOST_WAITING:
@@ -330,7 +329,7 @@ class MadLayer:
             self._counts["lost"] += 1
 
     def _give(self, agent: Agent, mad: bytes, slid: int, arrival: Arrival, *, at_once: bool = True) -> None:
-        """Give a received MAD to the program of *agent*; unless *at_once*, it waits for `send_answers`."""
+        """Pass a received MAD to the program of *agent*: now if *at_once*, else by the next `send_answers`."""
         opened = agent.at
         if self._watch is not None:
             self._watch(PassedMad(opened, False, mad[:MAD_SIZE], slid, opened.port.lid, queue_pair(mad[at.MGMT_CLASS])))
@@ -352,20 +351,21 @@ class MadLayer:
         try:
             if not opened.write(record, mad):
                 self._busy(opened)
-        except OSError:  # the program is gone, which its own connection shows too
+        except OSError:  # The program has ended. Its connection shows this too, and is closed then.
             self._counts["lost"] += 1
 
 
 def _needs_no_request(agent: Agent, mad: bytes) -> bool:
-    """Return whether a response is delivered though no request of *agent* waits for it.
+    """Return whether the response *mad* is delivered although no request of *agent* waits for it.
 
-    A local SMP ended when it was sent (local_completions); segments of a program's own RMPP follow the first one.
+    This holds for the answer to a local SMP, which ended when it was sent (local_completions), and for segments of a
+    program's own RMPP after the first one.
     """
     return is_local(mad) or (not agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS]) and rmpp.is_active(mad))
 
 
 def _has_rmpp(agent: Agent, mad: bytes) -> bool:
-    """Return whether the kernel does RMPP for *mad* of *agent*."""
+    """Return whether the kernel does RMPP for *mad*, which *agent* sends or receives."""
     return agent.does_rmpp and has_rmpp(mad[at.MGMT_CLASS])
 
 
@@ -375,7 +375,7 @@ def _send(agent: Agent, key: SendKey, header: bytes, mad: bytes, sent: wire.Outg
 
 
 def _is_answer(outcome: DeliveryOutcome, request: bytes) -> TypeGuard[list[Delivery]]:
-    """Return whether *outcome* is one answer to *request* that has come already and is whole."""
+    """Return whether *outcome* is exactly one answer to *request*, without delay and without RMPP."""
     if isinstance(outcome, Drop) or len(outcome) != 1 or outcome[0].delay:
         return False
     mad = outcome[0].mad

@@ -22,15 +22,16 @@ if TYPE_CHECKING:
     from ibkeys.sim.server.umad.agents import Agent
 
 MOST_WAITING: Final = 16384
-"""MADs kept for a program that does not read; more are lost (the kernel keeps 200,000)."""
+"""The most MADs that are stored for a program that does not read. Further ones are lost (the kernel stores 200,000)."""
 _PAGE: Final = struct.Struct(f"=IIII{wire.SLOTS}H{wire.SLOTS}H")
 _DONE_AT: Final = 16 // 2
 _SEALS: Final = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 SendKey = tuple[bool, int, bytes, bytes]
-"""Whether it is an answer, class, TransactionID, and for an answer LID or GID of the other end.
+"""The key of a MAD that is being sent: whether it is an answer, the class, the TransactionID, and for an answer the LID
+or GID of the other end.
 
-Two sends with equal keys are duplicates (user_mad.c: is_duplicate).
+Two MADs with equal keys are duplicates (user_mad.c: is_duplicate).
 """
 
 
@@ -38,8 +39,9 @@ Two sends with equal keys are duplicates (user_mad.c: is_duplicate).
 class Send:
     """A MAD that waits for its answer or acknowledgement.
 
-    ``header``: the umad header as it came; ``timeout`` in seconds, 0 when no answer is expected. ``transfer``: the
-    sending half of RMPP, None for a MAD without. ``timer`` is the number of the current timer.
+    ``header``: its umad header from the program. ``timeout``: seconds, 0 if no answer is expected. ``transfer``: the
+    RMPP transfer that sends it, None for a MAD without RMPP. ``timer``: the number of the current timer; older timers
+    have no effect.
     """
 
     agent: Agent
@@ -53,13 +55,14 @@ class Send:
     timer: int = 0
 
     def end(self) -> None:
-        """Stop waiting, and let the program send as much again."""
+        """Stop waiting, and count the send as done in the shared page, so that the program may use its TransactionID
+        again."""
         del self.agent.at.sends[self.key]
         self.agent.at.page.done(self.mad)
 
 
 def send_key(response: bool, mad: bytes, address: wire.Address) -> SendKey:
-    """Return the key of a send of *mad*."""
+    """Return the key for sending *mad* to *address*. *response*: whether *mad* is an answer."""
     other = b""
     if response:
         other = address.lid.to_bytes(2) if address.grh is None else wire.gid_of(address.grh)
@@ -67,10 +70,10 @@ def send_key(response: bool, mad: bytes, address: wire.Address) -> SendKey:
 
 
 class Alike(NamedTuple):
-    """The agent and answer header of all directed-route requests with one umad header and one beginning.
+    """The data that directed-route requests with the same umad header and the same beginning have in common.
 
-    ``first_hop``: the port by which they leave, None where every first hop is valid. ``answer``: the umad header of an
-    answer.
+    ``agent``: their agent. ``first_hop``: the port by which they must leave, None if every first hop is valid.
+    ``answer``: the umad header of an answer to them.
     """
 
     agent: Agent
@@ -94,7 +97,7 @@ class Page:
         struct.pack_into("=I", self._memory, 0, sum(1 << each for each in ids))
 
     def done(self, mad: bytes) -> None:
-        """Count a send that is no longer pending."""
+        """Count in the slot of *mad* that its send is no longer pending."""
         place = _DONE_AT + wire.slot(mad)
         self._done[place] = self._done[place] + 1 & 0xFFFF
 
@@ -109,9 +112,10 @@ class Page:
 class ProgramPort:
     """One open port of one program.
 
-    ``slot`` and ``ident`` identify it in output for the user: a number of its own, and the process that opened it.
-    ``waiting``: records that the program has not read yet; ``answers``: records that are written when all MADs that it
-    sent have been carried; ``alike``: the `Alike` of requests answered before, by umad header and beginning.
+    ``slot``: a number that no other program has; ``ident``: the id of the process that opened it. ``agents``: by id.
+    ``sends``: the MADs that wait for an answer. ``waiting``: (record, MAD) that the program has not read yet.
+    ``answers``: records that are written when all MADs of a batch have been carried. ``alike``: umad header and
+    beginning of requests that were answered before → their common data.
     """
 
     slot: int
@@ -130,9 +134,9 @@ class ProgramPort:
         return f"program {self.slot} ({self.ident}) at {self.port}"
 
     def write(self, record: bytes, mad: bytes = b"") -> bool:
-        """Give a record to the program, with the whole *mad* if the record has only its beginning.
+        """Write a record to the program; with *mad*, the whole MAD, if the record has only its beginning.
 
-        Returns False when it has to wait (see `flush`). Raises OSError when the program is gone.
+        Returns False if the record has to wait until `flush`. Raises OSError if the program has ended.
         """
         if not self.waiting and self._write(record, mad):
             return True
@@ -140,10 +144,10 @@ class ProgramPort:
         return False
 
     def write_answers(self) -> bool:
-        """Write the ``answers``, all or none of them. Returns False when they have to wait (see `flush`).
+        """Write all ``answers``, or none of them. Returns False if they have to wait until `flush`.
 
-        One call for all of them takes a fraction of the time, and wakes the program once. Raises OSError when the
-        program is gone.
+        One call for all of them takes a fraction of the time, and wakes the program only once. Raises OSError if the
+        program has ended.
         """
         answers, self.answers = self.answers, []
         if not self.waiting and self._write(b"".join(answers)):
@@ -152,7 +156,8 @@ class ProgramPort:
         return False
 
     def flush(self) -> bool:
-        """Write the waiting records; return whether all are written."""
+        """Write the records that are waiting, as far as the socket accepts them; return whether all are written. Raises
+        OSError if the program has ended."""
         while self.waiting:
             if not self._write(*self.waiting[0]):
                 return False
@@ -160,10 +165,10 @@ class ProgramPort:
         return True
 
     def _write(self, record: bytes, mad: bytes = b"") -> bool:
-        """Write a record. Returns False when the socket is full. Raises OSError when the program is gone.
+        """Write one or several records. Returns False if the socket is full. Raises OSError if the program has ended.
 
-        The kernel takes it whole or not at all (net/unix/af_unix.c: unix_stream_sendmsg), several records too as long
-        as they are no more than the 32 KiB of one buffer.
+        The kernel accepts all of them or nothing, as long as they are not more than the 32 KiB of one buffer
+        (net/unix/af_unix.c: unix_stream_sendmsg).
         """
         try:
             if len(mad) <= wire.INLINE:
@@ -186,7 +191,7 @@ class ProgramPort:
         return True
 
     def close(self) -> None:
-        """End the connection."""
+        """Close the connection, and drop the records that are waiting."""
         self.socket.close()
         self.page.close()
         self.waiting.clear()

@@ -1,4 +1,4 @@
-"""Transfers by RMPP between agents and the fabric, both halves (Linux mad_rmpp.c: ib_process_rmpp_recv_wc)."""
+"""RMPP transfers that the kernel sends and receives for agents (Linux mad_rmpp.c: ib_process_rmpp_recv_wc)."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from ibkeys.sim.server.umad.agents import Agent, is_response
 from ibkeys.sim.server.umad.open_ports import ProgramPort, Send, send_key
 
 _AT_ONCE: Final = 256
-"""MADs of transfers that are carried before others have their turn."""
+"""The most MADs of transfers that are carried before the loop serves other events."""
 
 
 class _Own(NamedTuple):
-    """A MAD that the kernel itself sends for an agent: a segment or another MAD of a transfer."""
+    """A MAD that the kernel itself sends for an agent: a segment, or another MAD of a transfer."""
 
     opened: ProgramPort
     mad: bytes
@@ -28,7 +28,7 @@ class _Own(NamedTuple):
 
 
 class OwnMads:
-    """The MADs that the kernel itself sends, in their order. *carry_one* sends one, which may queue others."""
+    """The queue of MADs that the kernel itself sends. *carry_one*: sends one MAD, which may add others to the queue."""
 
     def __init__(self, loop: Loop, carry_one: Callable[[ProgramPort, bytes, wire.Address], None]) -> None:
         self._loop = loop
@@ -37,19 +37,22 @@ class OwnMads:
         self._carrying = False
 
     def reply(self, opened: ProgramPort, mad: bytes, address: wire.Address) -> None:
-        """Queue a MAD to the other end of a transfer."""
+        """Queue *mad* to *address*, the other end of a transfer."""
         self._queue.append(_Own(opened, mad, address._replace(path_bits=0, grh=None)))
 
     def send_segments(self, send: Send, segments: list[bytes]) -> None:
-        """Queue segments of a send."""
+        """Queue *segments* of the MAD of *send*."""
         self._queue.extend(_Own(send.agent.at, segment, send.address) for segment in segments)
 
     def drop(self, opened: ProgramPort) -> None:
-        """Remove the MADs of an open port that is closed."""
+        """Remove the MADs of an open port that is being closed."""
         self._queue = deque(own for own in self._queue if own.opened is not opened)
 
     def carry(self) -> None:
-        """Send the queued MADs. MADs that these cause are queued, not sent recursively."""
+        """Send the queued MADs, and those that are queued meanwhile. A call from within `carry_one` does nothing.
+
+        After `_AT_ONCE` MADs the rest is sent later by the loop.
+        """
         if self._carrying:
             return
         self._carrying = True
@@ -65,7 +68,7 @@ class OwnMads:
 
 
 class Transfers:
-    """The transfers of all agents. *own*: their MADs; *expect* starts the timer of a send."""
+    """The transfers of all agents. *own*: the queue of their MADs; *expect*: starts the timer of a send."""
 
     def __init__(self, loop: Loop, own: OwnMads, expect: Callable[[Send], None]) -> None:
         self._loop = loop
@@ -74,11 +77,14 @@ class Transfers:
         self._receiving: dict[Agent, dict[rmpp.ReceiverKey, rmpp.Receiver]] = {}
 
     def drop(self, agent: Agent) -> None:
-        """Forget the MADs that are on their way to an agent."""
+        """Remove the transfers that *agent* is receiving."""
         self._receiving.pop(agent, None)
 
     def take(self, agent: Agent, mad: bytes, address: wire.Address) -> bytes | None:
-        """Process a MAD of a transfer at either end; return the whole MAD when it is complete."""
+        """Process an RMPP MAD that *agent* received from *address*, as sender or receiver of a transfer.
+
+        Returns the whole MAD of the transfer when it is complete, else None.
+        """
         header = rmpp.rmpp_header(mad)
         refused = rmpp.refusal(header)
         if refused is not None:
@@ -136,7 +142,8 @@ class Transfers:
             self._own.carry()
 
     def _transfer_of(self, agent: Agent, mad: bytes, address: wire.Address) -> Send | None:
-        """Return the send whose transfer *mad* from the receiver is about: it has the TransactionID and inverted R."""
+        """Return the send whose transfer *mad*, from its receiver, is about; None if there is none. *mad* has the same
+        TransactionID and an inverted R bit."""
         send = agent.at.sends.get(send_key(not is_response(mad), mad, address))
         return send if send is not None and send.transfer is not None else None
 
@@ -155,7 +162,7 @@ class Transfers:
             self._own.reply(agent.at, rmpp.abort(mad, refused), address)
             return
         if transfer.is_acknowledged():
-            if not send.timeout:  # no answer is expected
+            if not send.timeout:  # No answer is expected.
                 send.end()
                 return
             self._own.reply(agent.at, rmpp.answer_to(mad, RmppType.ACK, 0, 0, 1), address)

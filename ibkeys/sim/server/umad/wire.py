@@ -1,46 +1,46 @@
-"""The wire between our libibumad (native/umad-sim) and the server: bytes only, no sockets.
+"""The protocol between our libibumad (native/umad-sim) and the server. It has no I/O.
 
-The server listens on a UNIX socket of type SOCK_SEQPACKET with the abstract name ``NAME:umad``; each message is one
-datagram, so it is sent and taken whole. Numbers are in the byte order of the host, those of a MAD and its address in
-that of the network. native/umad-sim/wire.h has the same as C.
+The server listens on a UNIX socket of type SOCK_SEQPACKET with the abstract name ``NAME:umad``. Each message is one
+datagram, so it is sent and received as a whole. Numbers are in the byte order of the host, but those in a MAD and its
+address in network order. native/umad-sim/wire.h has the same protocol in C.
 
-A connection begins with HELLO: magic, version, a question, the port, the names of the adapter and of the host ("" and
-0: the first that fits). The ANSWER begins with an error and a count. An error above 0 is an errno for the caller. Below
-0 the text that follows is for the user, and the library ends the process with it.
+A connection begins with HELLO: magic number, version, question, port, and the names of adapter and host ("" and 0: the
+first that fits). The ANSWER begins with an error and a count. An error above 0 is an errno for the caller. After an
+error below 0 a text for the user follows, with which the library ends the process.
 
-NAMES  count names of adapters, 20 bytes each          PORT  a port, then its P_Key table
-CA     an adapter                                      ISSM  the path whose reader is a subnet manager
-OPEN   nothing, and beside it two descriptors: the open port, which is a stream socket to the server, and the page
-       that both share
-HOST   the name of the host, the folder of its server (with port 0: "") and what is served, each with a NUL behind it;
-       only ibkeys asks
+NAMES  the names of count adapters, 20 bytes each      PORT  a port, then its P_Key table
+CA     an adapter                                      ISSM  the path of the issm device
+OPEN   no data, but two descriptors: the open port, which is a stream socket to the server, and the shared page
+HOST   the name of the host, the folder for the files of hosts ("" if the port in HELLO is 0) and what is served, each
+       followed by a NUL; only ibkeys sends this question
 
-On an open port the library sends records of a kind, flags and a size. All records are equally long: zeros follow the
-data. The stream keeps each of them whole, because the kernel never splits one that is sent by one call, and whoever
-reads asks for whole records. The server reads and writes many of them by one call.
+On an open port the library sends records, each with a kind, flags, a size and data. All records have the same length,
+because the data are filled up with zeros. So records are always read as a whole: the kernel never splits a record that
+is sent by one call, and both sides read multiples of this length. The server reads and writes many records by one call.
 
-Beside a record may be descriptors: with REPLY that of a socket to which the server writes an errno and a number, with
-MEMORY that of a memory file with the whole MAD. They belong to the last record of those that are read by one call
-(net/unix/af_unix.c: unix_stream_read_generic).
+A record may come with descriptors. With the flag REPLY it has the descriptor of a socket, to which the server writes an
+errno and a number. With MEMORY it has the descriptor of a memory file with the whole MAD. Descriptors belong to the
+last record that is read by one call (net/unix/af_unix.c: unix_stream_read_generic).
 
-REGISTER    an agent; the number of the reply is its id       UNREGISTER  an id
-SEND        the umad header and the MAD: up to 256 bytes of it, a longer one in memory
-NOT_TAKEN   a received MAD, back because it did not fit the reader's buffer
+REGISTER    an agent; the number in the reply is its id       UNREGISTER  an id
+SEND        the umad header and the MAD: up to 256 bytes of it, a longer MAD in a memory file
+NOT_TAKEN   a received MAD that is returned, because it did not fit into the reader's buffer
 
-The server sends received MADs: the umad header and up to 256 bytes, followed by zeros; of a longer MAD the first
-segment, with the MAD beside it in memory, its length in the header. The reserved bytes of the address tell the library
-whether the MAD is beside the record, and how many bytes of it are in the record.
+The server sends received MADs as records: the umad header and up to 256 bytes of the MAD, filled up with zeros. A
+longer MAD comes in a memory file; the record has its first segment, and the umad header the whole length. The reserved
+bytes of the address tell the library whether there is a memory file, and how many bytes of the MAD are in the record.
 
-The library has no thread, keeps nothing and holds no lock: a process that forks, or is cancelled or killed anywhere,
-leaves nothing behind.
+The library has no thread, stores nothing and holds no lock. So a process may fork, or be cancelled or killed, at any
+point without an effect on others.
 
-A SEND without REPLY is one that the kernel's write() would certainly take, which the library sees on the page: the
-agents of this port, one bit each; number and kind of the port; and two counters for each of 1024 slots, into which
-class and TransactionID of a MAD fall. ``sent`` the library counts, ``done`` the server, when the MAD waits for nothing
-any more: while the two are equal no request with that TransactionID waits, so the next one is no duplicate.
+The library sends a MAD without REPLY if the kernel's write() would certainly accept it. It decides this by the shared
+page, which has: the ids of the agents of this port, one bit each; number and kind of the port; and two counters for
+each of 1024 slots. Class and TransactionID of a MAD determine its slot. The library counts in ``sent`` each MAD that it
+sends, the server in ``done`` each MAD that waits for nothing any more. While the two are equal, no request with that
+TransactionID is waiting, so the next one is not a duplicate.
 
-Nothing that a client sends is believed: sizes are checked, memory must be a memory file (nothing else can be read
-without waiting), at most `MOST_MAD` of it is read, and a record that is none of these ends the connection.
+The server trusts nothing that a client sends. It checks sizes; it reads only from memory files, because reading from
+other files may block, and at most `MOST_MAD` bytes; and it closes the connection after any other record.
 """
 
 from __future__ import annotations
@@ -53,21 +53,22 @@ from typing import Final, NamedTuple
 MAGIC: Final = 0x44414D55
 VERSION: Final = 2
 INLINE: Final = 256
-"""Bytes of a MAD that a record holds."""
+"""The most bytes of a MAD in a record."""
 MOST_MAD: Final = 64 << 20
-"""Bytes of the longest MAD; an SA answer for 40,000 hosts has a tenth of that."""
+"""The most bytes of a MAD. An SA answer for 40,000 hosts has a tenth of that."""
 HEADER_SIZE: Final = 64
-"""The umad header, struct ib_user_mad."""
+"""The number of bytes of the umad header, struct ib_user_mad."""
 BODY_SIZE: Final = HEADER_SIZE + INLINE
-"""Bytes of a record that the server sends, and of one that the library sends without its beginning, `RECORD`."""
+"""The number of bytes of a record that the server sends, and of a record that the library sends after its beginning,
+`RECORD`."""
 MOST_HELLO: Final = 512
-"""More than the question of a client has."""
+"""The most bytes that are read of HELLO; a valid one is shorter."""
 NAME_SIZE: Final = 20
 SLOTS: Final = 1024
 
 
 class WireQuestion(IntEnum):
-    """The question of a connection."""
+    """The question in HELLO."""
 
     NAMES = 1
     CA = 2
@@ -99,18 +100,19 @@ _REPLY: Final = struct.Struct("=iI")
 _CA: Final = struct.Struct(f"={NAME_SIZE}s20s40s20sII8s8s")
 _PORT: Final = struct.Struct(f"={NAME_SIZE}s8I4s8s8sI")
 
-# The umad header
+# These describe the umad header.
 _HEAD: Final = struct.Struct("=IIIII")
 _P_KEY_INDEX: Final = struct.Struct("=H")
 _ADDRESS: Final = struct.Struct(">IIHBBBBBB16sI")
 _STATUS: Final = slice(4, 8)
 _ADDRESS_END: Final = _HEAD.size + _ADDRESS.size + _P_KEY_INDEX.size
 _NOTES: Final = struct.Struct("=?xHxx")
-"""The reserved bytes of the address: whether the MAD is beside the record, and its bytes in the record."""
+"""The reserved bytes of the address: whether there is a memory file, and how many bytes of the MAD are in the
+record."""
 
 
 class Hello(NamedTuple):
-    """A question about *ca* (adapter) and *port* of *host*."""
+    """HELLO: a ``question`` about the ``port`` of the adapter ``ca`` of ``host``."""
 
     question: int
     port: int
@@ -119,7 +121,8 @@ class Hello(NamedTuple):
 
 
 class HostAnswer(NamedTuple):
-    """The answer to HOST: the *name* of the host, the *folder* of the server's files, and the *fabric* it serves."""
+    """The ANSWER to HOST. ``name``: the name of the host; ``folder``: the folder for the files of hosts; ``fabric``:
+    what is served, in words."""
 
     name: str
     folder: str
@@ -127,7 +130,7 @@ class HostAnswer(NamedTuple):
 
 
 class Registration(NamedTuple):
-    """The registration of an agent (user_mad.c: struct ib_user_mad_reg_req2). ``mask``: its methods, bit by bit."""
+    """The registration of an agent (user_mad.c: struct ib_user_mad_reg_req2). ``mask``: bit n for the method n."""
 
     mask: int
     flags: int
@@ -138,19 +141,20 @@ class Registration(NamedTuple):
 
 
 class Address(NamedTuple):
-    """The other end of a MAD, and its path: the rest of the umad header."""
+    """The address in a umad header: the other end of a MAD, and the path to it."""
 
     qpn: int
     lid: int
     sl: int = 0
     path_bits: int = 0
     grh: bytes | None = None
-    """GID of the other end, hop limit, traffic class and flow label in `pack_grh`'s form, None without a GRH."""
+    """GID index, hop limit, traffic class, GID of the other end and flow label, as the umad header has them; None
+    without a GRH."""
     p_key_index: int = 0
 
 
 class OutgoingHeader(NamedTuple):
-    """The umad header of a MAD that a program sends; timeout in milliseconds."""
+    """The umad header of a MAD that a program sends. ``agent``: the id; ``timeout``: milliseconds."""
 
     agent: int
     timeout: int
@@ -159,7 +163,7 @@ class OutgoingHeader(NamedTuple):
 
 
 def parse_hello(raw: bytes) -> Hello | None:
-    """Read HELLO; None if it is not one of this version."""
+    """Return the values in HELLO; None if *raw* is not a HELLO of this version."""
     if len(raw) != _HELLO.size:
         return None
     magic, version, question, port, ca, host = _HELLO.unpack(raw)
@@ -169,19 +173,19 @@ def parse_hello(raw: bytes) -> Hello | None:
 
 
 def ask_host(host: str, *, with_folder: bool) -> bytes:
-    """Return HELLO with the question HOST. Its port is not 0 if the server is to make the folder of its hosts."""
+    """Return HELLO with the question HOST. *with_folder*: the server creates the folder for the files of hosts."""
     return _HELLO.pack(
         MAGIC, VERSION, WireQuestion.HOST, int(with_folder), b"", host.encode("utf-8", "surrogateescape")
     )
 
 
 def host_answer(answered: HostAnswer) -> bytes:
-    """Return the ANSWER to HOST."""
+    """Return the ANSWER to HOST with the values of *answered*."""
     return answer(b"".join(part.encode("utf-8", "surrogateescape") + b"\0" for part in answered))
 
 
 def parse_host_answer(raw: bytes) -> HostAnswer | str:
-    """Read the ANSWER to HOST; the text of a refusal if it is one."""
+    """Return the values in the ANSWER to HOST, or the text of an ANSWER that is an error."""
     error, _ = _ANSWER.unpack_from(raw)
     parts = raw[_ANSWER.size :].decode("utf-8", "surrogateescape").split("\0")
     if not error and len(parts) == len(HostAnswer._fields) + 1:
@@ -190,17 +194,17 @@ def parse_host_answer(raw: bytes) -> HostAnswer | str:
 
 
 def answer(body: bytes = b"", *, error: int = 0, count: int = 0) -> bytes:
-    """Return the ANSWER to HELLO."""
+    """Return an ANSWER with *error*, *count* and the data *body*."""
     return _ANSWER.pack(error, count) + body
 
 
 def refusal(text: str) -> bytes:
-    """Return the ANSWER that ends the requesting process with *text*."""
+    """Return the ANSWER with which the library ends the process, with the message *text*."""
     return answer(text.encode("utf-8", "replace"), error=-1)
 
 
 def names(found: list[str]) -> bytes:
-    """Return the ANSWER to NAMES."""
+    """Return the ANSWER to NAMES with the names *found*."""
     return answer(b"".join(name.encode().ljust(NAME_SIZE, b"\0") for name in found), count=len(found))
 
 
@@ -226,12 +230,12 @@ def port(
 
 
 def record(kind: int, flags: int, data: bytes) -> bytes:
-    """Return a record as the library sends it."""
+    """Return a record as the library sends it. *flags*: `REPLY`, `MEMORY` or both."""
     return RECORD.pack(kind, flags, len(data)) + data.ljust(BODY_SIZE, b"\0")
 
 
 def parse_registration(raw: bytes) -> Registration | None:
-    """Read the data of REGISTER; None if the length is wrong."""
+    """Return the values in the data of REGISTER; None if the length is wrong."""
     if len(raw) != _AGENT.size:
         return None
     mask, *rest = _AGENT.unpack(raw)
@@ -239,20 +243,20 @@ def parse_registration(raw: bytes) -> Registration | None:
 
 
 def parse_id(raw: bytes) -> int | None:
-    """Read the data of UNREGISTER; None if the length is wrong."""
+    """Return the id in the data of UNREGISTER; None if the length is wrong."""
     return int(_ID.unpack(raw)[0]) if len(raw) == _ID.size else None
 
 
 def reply(error: int, number: int = 0) -> bytes:
-    """Return the record for the socket that came with REPLY."""
+    """Return the bytes for the socket that came with REPLY. *error*: an errno, 0 for none."""
     return _REPLY.pack(error, number)
 
 
 @lru_cache(maxsize=1024)
 def parse_outgoing(header: bytes) -> OutgoingHeader:
-    """Read the umad header of a MAD to be sent. Its status, length and Q_Key are ignored, as in the kernel.
+    """Return the values in the umad header of a MAD to be sent. Status, length and Q_Key are ignored, as in the kernel.
 
-    Nearly all headers of a program are alike, so the result is cached.
+    Nearly all headers of a program are equal, so the result is cached.
     """
     agent, _, timeout, retries, _ = _HEAD.unpack_from(header)
     qpn, _, lid, sl, path_bits, has_grh = struct.unpack_from(">IIHBBB", header, _HEAD.size)
@@ -272,27 +276,29 @@ def parse_outgoing(header: bytes) -> OutgoingHeader:
 
 
 _GRH: Final = slice(_HEAD.size + 13, _HEAD.size + _ADDRESS.size)
-"""GID index, hop limit, traffic class, GID and flow label: they arrive as they are sent, except the GID."""
+"""The place of GID index, hop limit, traffic class, GID and flow label. All but GID index and GID arrive as they were
+sent."""
 
 
 def gid_of(grh: bytes) -> bytes:
-    """Return the GID of the other end."""
+    """Return the GID of the other end in *grh*, the bytes of `Address.grh`."""
     return grh[3:19]
 
 
 def grh_from(sent: bytes, gid: int) -> bytes:
-    """Return the GRH with which a MAD with the GRH *sent* arrives from the port with *gid*."""
+    """Return `Address.grh` of a MAD that arrives from the port with *gid*. *sent*: `Address.grh` with which it was
+    sent."""
     return b"\0" + sent[1:3] + gid.to_bytes(16) + sent[19:]
 
 
 def received(agent: int, address: Address, mad: bytes) -> bytes:
-    """Return the record of a received MAD, or of the first segment of a long one."""
+    """Return the record of the received MAD *mad*, of which it has the first 256 bytes."""
     return received_header(agent, address, len(mad)) + mad[:INLINE].ljust(INLINE, b"\0")
 
 
 @lru_cache(maxsize=1024)
 def received_header(agent: int, address: Address, length: int) -> bytes:
-    """Return the umad header of a received MAD of so many bytes."""
+    """Return the umad header of a received MAD of *length* bytes. *agent*: the id; *address*: its sender."""
     qpn, lid, sl, path_bits, grh, p_key_index = address
     return b"".join(
         (
@@ -309,17 +315,18 @@ _NO_GRH: Final = bytes(_GRH.stop - _GRH.start)
 
 
 def given_up(header: bytes, mad: bytes, status: int) -> bytes:
-    """Return the record of a send that failed: its own umad header with *status*, the first 24 bytes of the MAD."""
+    """Return the record of a send that failed: the umad *header* of the program with *status* in it, and the first 24
+    bytes of *mad*."""
     failed = header[: _STATUS.start] + struct.pack("=I", status) + header[_STATUS.stop : _ADDRESS_END]
     return failed + _NOTES.pack(False, _GIVEN_UP) + mad[:_GIVEN_UP].ljust(INLINE, b"\0")
 
 
 _GIVEN_UP: Final = 24
-"""Bytes of the MAD of a send that failed: the common header."""
+"""The number of bytes of a MAD whose send failed: those of the common header."""
 
 
 def slot(mad: bytes) -> int:
-    """Return the slot of the shared page into which class and TransactionID of *mad* fall."""
+    """Return the slot of the shared page for class and TransactionID of *mad*."""
     return ((mad[14] << 8 | mad[15]) ^ mad[1]) % SLOTS
 
 
