@@ -12,7 +12,7 @@ from typing import Any, Final, Self, TypedDict, get_type_hints
 from ibkeys.automation.arguments import RULES, ArgumentRule, refuse_unknown, refuse_wrong
 from ibkeys.automation.methods import ChangeMethod, as_options
 from ibkeys.automation.result import ChangeResult, Consenting, OnProgress, Progress, Proposal
-from ibkeys.change.confirming.guardian import Guardian, own_program
+from ibkeys.change.confirming.guardian import Guardian
 from ibkeys.change.consent import INTERLOCKS, Consent, Objection
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.method import METHOD, MethodChoice
@@ -23,6 +23,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, Refused, UsageError
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.mkey import MKey
+from ibkeys.own_program import own_program
 from ibkeys.store.journal import Journal, RunningOperation
 
 

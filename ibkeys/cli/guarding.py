@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from ibkeys.change.confirming.guardian import own_program
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.errors import UsageError
+from ibkeys.own_program import own_program
 
 if TYPE_CHECKING:
     from ibkeys.change.confirming.guardian import Guardian

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 from ibkeys import files
 from ibkeys.host.file_access import FileFact, fact_of
 from ibkeys.host.inside_root import open_inside, read_inside
+from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
 
 USER_HZ: Final = 100
 """Ticks in a second of the times in /proc/PID/stat, on every machine that runs OpenSM."""
@@ -39,6 +40,10 @@ class HostFiles(Protocol):
     @property
     def name(self) -> str:
         """The host's name as the user gave it; "" for this one."""
+
+    @property
+    def simulated_host(self) -> SimulatedHost | None:
+        """The simulated host that it is; None for a real one."""
 
     def read(self, path: Path, limit: int) -> bytes:
         """Return all bytes of a regular file, which may have *limit* bytes at most; OSError for a larger one."""
@@ -71,6 +76,11 @@ class LocalFiles:
 
     name: str = ""
     proc: Path = Path("/proc")
+
+    @property
+    def simulated_host(self) -> SimulatedHost | None:
+        """The simulated host that this process is on; None on a real one."""
+        return own()
 
     def read(self, path: Path, limit: int) -> bytes:
         """Return all bytes of a regular file."""
@@ -109,6 +119,23 @@ class LocalFiles:
     def own_user(self) -> int:
         """Return the effective user ID of this process."""
         return os.geteuid()
+
+
+def simulated_host_of(host: HostFiles, process: Path) -> SimulatedHost | None:
+    """Return the simulated host that a process of *host* is on; None if it is a real one, or if nothing shows it.
+
+    *process*: its folder in /proc.
+    """
+    marked = host_of_mounts(_text(host, process / "mountinfo", files.LIST))
+    if marked is not None:
+        return marked
+    words = _text(host, process / "environ", files.SETTINGS).split("\0")
+    variables = dict(word.partition("=")[::2] for word in words)
+    return host_of_environment(variables, _text(host, process / "status", files.SETTINGS))
+
+
+def _text(host: HostFiles, path: Path, limit: int) -> str:
+    return (files.or_none(host.read, path, limit) or b"").decode("utf-8", "surrogateescape")
 
 
 def _is_called(process: Path, program: str) -> bool:

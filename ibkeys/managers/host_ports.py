@@ -1,4 +1,6 @@
-"""The InfiniBand ports of a host, and at which of them an SM runs, read from the host's kernel without a MAD."""
+"""The InfiniBand ports of a host, and at which of them an SM runs, learned without a MAD: from the host's kernel, or
+for a simulated host from the server of its fabric.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +9,13 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys import files
+from ibkeys.errors import TransportError
 from ibkeys.files import or_none
 from ibkeys.host.host_files import HostFiles
 from ibkeys.mad.const import CapabilityMask
+from ibkeys.sim.hosted.servers import ask
+from ibkeys.sim.server.umad import wire
+from ibkeys.simulated_host import SimulatedHost
 
 SYSFS: Final = Path("/sys/class/infiniband")
 _WORDS: Final = 4
@@ -29,8 +35,12 @@ class HostPort:
 def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
     """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
 
+    Of a simulated host whose server has ended there are none.
+
     Source: Linux Documentation/ABI/stable/sysfs-class-infiniband (link_layer, cap_mask, gids).
     """
+    if host.simulated_host is not None:
+        return _simulated_ports(host.simulated_host)
     found = []
     for device in or_none(host.names, SYSFS) or ():
         for number in or_none(host.names, SYSFS / device / "ports") or ():
@@ -38,6 +48,14 @@ def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
             if port is not None:
                 found.append(port)
     return tuple(found)
+
+
+def _simulated_ports(host: SimulatedHost) -> tuple[HostPort, ...]:
+    try:
+        answer = ask(host.socket, host.host).host
+    except TransportError:
+        return ()
+    return tuple(HostPort(*each) for each in wire.parse_ports(answer.ports))
 
 
 def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostPort | None:

@@ -26,6 +26,7 @@ from typing import Any, Final
 from ibkeys import files
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.host.trusted_toml import parse_trusted, refuse_writable_by_others
+from ibkeys.managers.elsewhere.access import access_to
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import NO_ENTRY, HostEntry
@@ -59,8 +60,8 @@ class SmSettings:
         chosen = [SmHost(None, self.here)]
         for name in dict.fromkeys(names or known):
             host = known.get(name)
-            of_file = host is not None and host.ssh is not None and host.ssh.sudo
-            chosen.append(SmHost(SshHost(name, sudo or of_file, config), host.entry if host else NO_ENTRY))
+            of_file = host is not None and isinstance(host.access, SshHost) and host.access.sudo
+            chosen.append(SmHost(access_to(name, sudo or of_file, config), host.entry if host else NO_ENTRY))
         return chosen
 
 
@@ -108,7 +109,7 @@ def _parse_host(number: int, entry: Any) -> SmHost:
     if "name" not in entry:
         raise UsageError(f"{where} has no name")
     named = _parse_entry(where, {name: value for name, value in entry.items() if name in _HERE_KEYS})
-    return SmHost(SshHost(entry["name"], entry.get("sudo", False)), named)
+    return SmHost(access_to(entry["name"], entry.get("sudo", False)), named)
 
 
 def _parse_entry(where: str, entry: Any) -> HostEntry:

@@ -18,6 +18,7 @@ from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact
+from ibkeys.managers.elsewhere.access import access_to
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import CHECK_FIRST, Instance, Role
@@ -152,8 +153,13 @@ def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: It
 
 def to_json(reached: Iterable[ReachedHost]) -> list[dict[str, Any]]:
     """Return the hosts other than this one in the form that the journal keeps, for a later resume or rollback."""
-    hosts = [each.host.ssh for each in reached if each.host.ssh is not None]
-    return [{"name": each.name, "sudo": each.sudo, "ssh_config": each.config} for each in hosts]
+    hosts = [each.host.access for each in reached if each.host.access is not None]
+    return [
+        {"name": each.name, "sudo": each.sudo, "ssh_config": each.config}
+        if isinstance(each, SshHost)
+        else {"name": each.name, "sudo": False, "ssh_config": None}
+        for each in hosts
+    ]
 
 
 def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
@@ -162,7 +168,7 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
     """
     try:
         return [
-            SmHost(SshHost(str(each["name"]), each["sudo"] is True, each["ssh_config"]))
+            SmHost(access_to(str(each["name"]), each["sudo"] is True, each["ssh_config"]))
             for each in kept.get(KEPT_HOSTS, [])
         ]
     except (TypeError, KeyError):

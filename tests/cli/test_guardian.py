@@ -15,11 +15,12 @@ from typing import Any
 import pytest
 
 from ibkeys.apply.confirm import rollback_arguments
-from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, own_program, run_rollback
+from ibkeys.change.confirming.guardian import GuardedStart, GuardianWatch, run_rollback
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli.guarding import LEFT_OUT, command_for_child, hand_over
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.errors import UsageError
+from ibkeys.own_program import own_program
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.paths import StorePaths
 from tests.cli.conftest import Cli, waiting
@@ -147,8 +148,7 @@ def test_the_child_runs_no_code_of_the_folder_that_it_is_started_in(tmp_path: Pa
     for name in ("__init__.py", "__main__.py"):
         (tmp_path / "ibkeys" / name).write_text("print('not ours')")
     script = (
-        "import subprocess\nfrom ibkeys.change.confirming.guardian import own_program\n"
-        "subprocess.run([*own_program(), '--version'])"
+        "import subprocess\nfrom ibkeys.own_program import own_program\nsubprocess.run([*own_program(), '--version'])"
     )
     ran = subprocess.run([sys.executable, "-P", "-c", script], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert (ran.stdout.startswith("ibkeys"), "not ours" in ran.stdout) == (True, False)

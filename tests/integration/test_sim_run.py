@@ -14,6 +14,7 @@ import pytest
 
 from ibkeys.sim.hosted.processes import hosted_processes
 from ibkeys.sim.hosted.servers import ask
+from ibkeys.version import __version__
 from tests.corpus import DATA
 from tests.integration.ibsim import RUN_TIMEOUT, ibkeys_environment, parse_dump
 from tests.integration.own_umad import OwnUmad
@@ -68,6 +69,21 @@ def test_a_host_or_adapter_that_is_not_there_is_named(on: Run) -> None:
         assert done.returncode == 3
         assert host.rpartition(":")[2] in done.stderr
     assert "mlx4_0" in on("node02:mlx5_7", "ibstat").stderr
+
+
+def test_ibkeys_is_the_same_one_where_path_has_none(fabric: OwnUmad) -> None:
+    done = sim("run", "--socket", fabric.socket_name, "--", "ibkeys", "--version", PATH="/usr/bin:/bin")
+    assert __version__ in done.stdout, done.stderr
+    done = sim("run", "--socket", fabric.socket_name, "--", "ibkeys-other", PATH="/usr/bin:/bin")
+    assert done.returncode == 2
+
+
+def test_another_ibkeys_in_path_is_taken(fabric: OwnUmad, tmp_path: Path) -> None:
+    other = tmp_path / "ibkeys"
+    other.write_text("#!/bin/sh\necho other\n")
+    other.chmod(0o755)
+    done = sim("run", "--socket", fabric.socket_name, "--", "ibkeys", "--version", PATH=f"{tmp_path}:/usr/bin:/bin")
+    assert done.stdout == "other\n"
 
 
 def test_a_fabric_is_served_for_one_program() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostTime
+from ibkeys.simulated_host import SimulatedHost
 
 BOOTED = 1_000_000.0
 STARTED = BOOTED + 500
@@ -36,6 +37,7 @@ class MadeUpHost:
     name: str = ""
     entries: dict[str, Entry] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    simulated_host: SimulatedHost | None = None
 
     def __post_init__(self) -> None:
         self.folder("/")

@@ -53,8 +53,9 @@ def test_the_command_line_wins(tmp_path: Path) -> None:
     read = settings(tmp_path, TEXT)
     _, other, known = read.choose_hosts(("sm4", "root@sm2", "sm4"), False, "/mine")
     assert other == SmHost(SshHost("sm4", False, "/mine"))
-    assert (known.ssh, known.entry.policy) == (SshHost("root@sm2", True, "/mine"), Path("/p"))
-    assert [host.ssh.sudo for host in read.choose_hosts((), True, None) if host.ssh] == [True, True]
+    assert (known.access, known.entry.policy) == (SshHost("root@sm2", True, "/mine"), Path("/p"))
+    chosen = [host.access for host in read.choose_hosts((), True, None)]
+    assert [access.sudo for access in chosen if isinstance(access, SshHost)] == [True, True]
     with pytest.raises(UsageError):
         read.choose_hosts(("-x",), False, None)
 

@@ -180,7 +180,7 @@ class World:
     @contextmanager
     def machine(self, host: SmHost) -> Iterator[NamedHost]:
         """Open a host, in place of `ibkeys.managers.machines.opening.open_machine`."""
-        name = host.ssh.name if host.ssh is not None else ""
+        name = host.name
         if name in self.silent_hosts:
             raise HostNotReached(f"host {name}: it does not answer", name)
         files = NamedFiles(name, pids=lambda: self._pids(bool(name)))

@@ -111,6 +111,8 @@ def test_nodes_are_named_by_id_description_and_guid_with_a_port_in_brackets_or_a
     names = (f'"{LEAF}"[2]', f"{LEAF}[2]", f"{LEAF}:2", "S-0002c90200401000[2]", "0x2c90200401000:2")
     assert len({execute(subnet, f"show {name}") for name in names}) == 1
     assert execute(subnet, "show S-0002c90200401000").count("\n") == 9
+    lines = execute(subnet, "show").splitlines()
+    assert [line.split()[0] for line in lines] == [node.node_id for node in subnet.nodes]
 
 
 def test_a_cable_out_and_back(subnet: Subnet, heard: list[bytes]) -> None:

@@ -55,7 +55,7 @@ def test_it_keeps_its_hosts(three: MadeUpSite, monkeypatch: Patch) -> None:
         kept = journal.options_of(1)
         assert journal.find(1).stage is None
     assert KEPT_HOSTS in kept
-    assert [host.ssh.name for host in hosts_in(kept) if host.ssh is not None] == ["sm1", "sm2"]
+    assert [host.name for host in hosts_in(kept)] == ["sm1", "sm2"]
 
 
 def test_a_failure_that_left_files_with_both_keys_leaves_it_open(three: MadeUpSite, monkeypatch: Patch) -> None:

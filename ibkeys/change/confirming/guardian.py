@@ -14,7 +14,6 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
@@ -53,18 +52,6 @@ class GuardedStart(NamedTuple):
 
 MustRollBack = Callable[[int, int], bool]
 """A function that gets an operation and its start, and returns whether that start has to be rolled back."""
-
-
-def own_program() -> list[str]:
-    """Return the command line that starts this program again. Option -P keeps Python from importing a package of the
-    same name from the current folder, where anybody may have put one; it is left out if this process itself runs from
-    there.
-    """
-    try:
-        here = {"", os.getcwd()}
-    except FileNotFoundError:
-        here = {""}
-    return [sys.executable, *([] if here & set(sys.path) else ["-P"]), "-m", "ibkeys"]
 
 
 class Guardian:

@@ -1,7 +1,9 @@
-"""Options of several sim commands: the socket name of a server, and how a subnet is made of files."""
+"""What several sim commands share: the socket name of a server, how a subnet is made of files, shells on hosts."""
 
 from __future__ import annotations
 
+import os
+import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,9 +14,11 @@ import click
 from ibkeys.cli import options
 from ibkeys.cli.types import NumberType
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
+from ibkeys.own_program import own_program
 
 if TYPE_CHECKING:
     from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.sim.server.umad.shells import StartShell
     from ibkeys.sim.subnet import Subnet
 
 socket_option: Final = click.option(
@@ -48,6 +52,23 @@ class SubnetOptions:
         "initialize]",
     )
     inbound_check: InboundCheck = options.field_of(options.inbound_check, DEFAULT_INBOUND_CHECK)
+
+
+def shell_starter(name: str) -> StartShell:
+    """Return the function by which the server *name* starts a shell on one of its hosts: `ibkeys sim run`."""
+
+    def start(host: str, streams: Sequence[int]) -> subprocess.Popen[bytes]:
+        words = ["sim", "run", f"--socket={name}", f"--host={host}", "--", "/bin/sh", "-s"]
+        return subprocess.Popen(
+            [*own_program(), *words],
+            env={name: value for name, value in os.environ.items() if not name.startswith("IBKEYS_")},
+            stdin=streams[0],
+            stdout=streams[1],
+            stderr=streams[2],
+            start_new_session=True,
+        )
+
+    return start
 
 
 def make_subnet(sources: Sequence[str], make_options: SubnetOptions) -> Subnet:

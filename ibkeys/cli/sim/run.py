@@ -18,7 +18,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.sim.made import SubnetOptions, make_subnet, socket_option
+from ibkeys.cli.sim.made import SubnetOptions, make_subnet, shell_starter, socket_option
 
 if TYPE_CHECKING:
     from ibkeys.simulated_host import SimulatedHost
@@ -110,7 +110,7 @@ def _serve_for(place: _HostOptions) -> Iterator[_OpenHost]:
     exits.warn_each((f"the files do not say: {each}" for each in subnet.assumed), "note")
     name = f"run-{os.getpid()}-{secrets.token_hex(4)}"
     say = lambda line: exits.warn(line, "sim")  # noqa: E731
-    with Server(subnet, name, log=say, fabric=" ".join(place.on)) as server:
+    with Server(subnet, name, log=say, fabric=" ".join(place.on), start_shell=shell_starter(name)) as server:
         host = name_of(subnet, adapters_of(subnet, place.host, server.home))
         yield _OpenHost(_host(name, host, server.folder()), server.serve)
 

@@ -18,7 +18,7 @@ from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.sim.made import SubnetOptions, make_subnet, socket_option
+from ibkeys.cli.sim.made import SubnetOptions, make_subnet, shell_starter, socket_option
 from ibkeys.cli.sim.mads import TraceOptions, mad_watcher, trace_options
 from ibkeys.cli.sim.source import assumed_lines, end_ports_of, export_keys, write_ready
 from ibkeys.errors import IbkeysError, UsageError
@@ -109,6 +109,7 @@ def serve(
                 log_clients=_say if trace.verbose else None,
                 fabric=" ".join(sources) or "demo",
                 folder=f"{os.path.abspath(serve_options.state)}.hosts" if serve_options.state else None,
+                start_shell=shell_starter(name),
             )
         )
         _stop_on_signals(stack, server)

@@ -63,12 +63,12 @@ def write_dry_run(where: Where, hosts: Sequence[SmHost]) -> None:
     source = f"the snapshot {where.snapshot}" if where.snapshot is not None else "the fabric, by a sweep with SMInfo"
     write(clean(f"would read {source}"))
     for host in hosts:
-        if host.ssh is None:
+        if host.access is None:
             write("would read /proc of this host, and the files that each OpenSM here uses")
         else:
             write(clean(f"would read the same of {host.name}, by sending a program to the standard input of:"))
-            write(clean(f"  {shlex.join(host.ssh.command())}"))
-    if any(host.ssh is not None for host in hosts):
+            write(clean(f"  {shlex.join(host.access.command())}"))
+    if any(host.access is not None for host in hosts):
         if where.verbose:
             write("the program, which only reads:")
             write_exact(program().rstrip("\n"))

@@ -16,8 +16,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ibkeys.change.confirming.guardian import own_program
 from ibkeys.cli import streams
+from ibkeys.own_program import own_program
 from ibkeys.sim.state.file import StateFile
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.sim_spec import DEMO

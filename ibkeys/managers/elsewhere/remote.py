@@ -21,6 +21,7 @@ from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostTime
 from ibkeys.managers.elsewhere.channel import Channel
 from ibkeys.managers.elsewhere.conversation import MOST_LINES, Conversation, OpenChannel, encode_path
+from ibkeys.simulated_host import SimulatedHost
 
 READY: Final = b"ibkeys-host-reader-1"
 MOST_PROCESSES: Final = 4096
@@ -43,7 +44,10 @@ def program() -> str:
 
 
 class RemoteFiles(Conversation):
-    """A `HostFiles` of another host. Use it as a context manager: the connection ends on the way out."""
+    """A `HostFiles` of another host. Use it as a context manager: the connection ends on the way out.
+
+    ``simulated_host``: the simulated host that it is, which whoever opens it sets; None for a real one.
+    """
 
     def __init__(
         self,
@@ -54,6 +58,7 @@ class RemoteFiles(Conversation):
     ) -> None:
         """Reach the host *name* by *command*, which starts a shell there. Raises HostNotReached."""
         super().__init__(name, command, environment, program(), READY, open_channel)
+        self.simulated_host: SimulatedHost | None = None
 
     # --- HostFiles ---------------------------------------------------------------------------------------------------
 

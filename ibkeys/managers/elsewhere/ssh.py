@@ -92,6 +92,10 @@ class SshHost:
         shell = f"sudo -n {_SHELL}" if self.sudo else _SHELL
         return ["ssh", *config, "-T", "-a", "-x", *settings, "--", self.name, shell]
 
+    def environment(self) -> dict[str, str]:
+        """Return the environment that the command gets."""
+        return environment()
+
 
 def environment(own: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return the environment that ssh gets."""

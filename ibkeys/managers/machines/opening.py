@@ -1,13 +1,12 @@
-"""Opening a host for changes: this one, or another through ssh."""
+"""Opening a host for changes: this one, or another."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from ibkeys.managers.elsewhere.access import open_files
 from ibkeys.managers.elsewhere.conversation import Conversation
-from ibkeys.managers.elsewhere.remote import RemoteFiles
-from ibkeys.managers.elsewhere.ssh import environment
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.machines.other_host import OWN_SESSION, OtherHost
@@ -17,13 +16,13 @@ from ibkeys.managers.machines.writer import READY, HostWriter, program
 
 @contextmanager
 def open_machine(host: SmHost) -> Iterator[Machine]:
-    """Open a host for changes. Raises HostNotReached."""
-    if host.ssh is None:
+    """Open a host for changes. Raises HostNotReached, and UsageError for another name of this host."""
+    access = host.access
+    if access is None:
         yield THIS
         return
-    name, command = host.ssh.name, host.ssh.command()
     with (
-        RemoteFiles(name, command, environment(), OWN_SESSION) as reader,
-        Conversation(name, command, environment(), program(), READY, OWN_SESSION) as talk,
+        open_files(access, OWN_SESSION) as reader,
+        Conversation(access.name, access.command(), access.environment(), program(), READY, OWN_SESSION) as talk,
     ):
         yield OtherHost(reader, HostWriter(talk))

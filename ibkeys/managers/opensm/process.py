@@ -15,12 +15,11 @@ from ibkeys import files
 from ibkeys.errors import FileFormatError
 from ibkeys.files import or_none
 from ibkeys.host.file_access import FileFact, fact_of
-from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles
+from ibkeys.host.host_files import THIS_HOST, USER_HZ, HostFiles, simulated_host_of
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.command_line import CommandLine, read_command_line
 from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
-from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
 """The places of OpenSM's configuration in distributions; a running OpenSM may use another file (``-F``)."""
@@ -175,7 +174,7 @@ def opensm_processes(
     could so decide which files are read and reported. On a simulated host only those of that host count, and on a real
     one none that is on a simulated host (`ibkeys.simulated_host`).
     """
-    here = None if host.name else own()
+    here = host.simulated_host
     umads = (name for name in (or_none(host.names, devices) or ()) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
@@ -185,21 +184,11 @@ def opensm_processes(
         if not (_owner(host, folder) | _users_in(status)) <= users:
             continue
         words = _words(host, folder / "cmdline")
-        if words and os.path.basename(words[0]) == PROGRAM and _simulated_host(host, folder) == here:
+        if words and os.path.basename(words[0]) == PROGRAM and simulated_host_of(host, folder) == here:
             process = _process(host, folder, words, status, default_cache)
             if _words(host, folder / "cmdline"):  # otherwise it has ended since, and was only partly read
                 found.append(process)
     return found
-
-
-def _simulated_host(host: HostFiles, process: Path) -> SimulatedHost | None:
-    """Return the simulated host that a process runs on; None if it is a real one, or if nothing shows it."""
-    marked = host_of_mounts(_text(host, process / "mountinfo", files.LIST))
-    if marked is not None:
-        return marked
-    words = _words(host, process / "environ") or ()
-    variables = dict(word.partition("=")[::2] for word in words)
-    return host_of_environment(variables, _text(host, process / "status"))
 
 
 def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:

@@ -15,6 +15,7 @@ from typing import Final, NoReturn
 
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import IbkeysError, LibraryMissing, Refused, UsageError
+from ibkeys.own_program import own_program
 from ibkeys.sim.hosted.confining import ALL, Hiding, confine
 from ibkeys.simulated_host import HOST, SimulatedHost
 
@@ -98,12 +99,13 @@ def _become(
 ) -> NoReturn:
     """Confine this child process and execute the program. If that fails, write the kind of the error and its message to
     the descriptor *failed*, and exit."""
+    words = _own_ibkeys(command, environment)
     try:
         _note_hiding(confine(host, peers, means))
         _refuse_other_library(command[0], environment)
         for number in _IGNORED_BY_PYTHON:
             signal.signal(number, signal.SIG_DFL)
-        os.execvpe(command[0], list(command), dict(environment))
+        os.execvpe(words[0], words, dict(environment))
     except IbkeysError as error:
         text = f"{type(error).__name__}\0{error}"
     except OSError as error:
@@ -112,6 +114,13 @@ def _become(
         text = f"OSError\0{command[0]}: cannot be started: internal error ({type(error).__name__})"
     os.write(failed, text.encode("utf-8", "surrogateescape"))
     os._exit(_NOT_FOUND)
+
+
+def _own_ibkeys(command: Sequence[str], environment: Mapping[str, str]) -> list[str]:
+    """Return *command*; if it is the bare name ``ibkeys`` and PATH has none, with the ibkeys of this process."""
+    if command[0] == "ibkeys" and shutil.which("ibkeys", path=environment.get("PATH")) is None:
+        return [*own_program(), *command[1:]]
+    return list(command)
 
 
 def _note_hiding(hiding: Hiding) -> None:

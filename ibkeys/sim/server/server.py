@@ -29,6 +29,7 @@ from ibkeys.sim.server.outbox import Attached, MadTap, Outbox
 from ibkeys.sim.server.steering import Steering
 from ibkeys.sim.server.traffic import PacketTraffic
 from ibkeys.sim.server.umad.connections import Connections
+from ibkeys.sim.server.umad.shells import StartShell
 from ibkeys.sim.subnet import Subnet
 
 TICK: Final = 1.0
@@ -45,8 +46,9 @@ class Server(Closing):
     node of programs that name none, by default the first node. *watch*: called with every MAD. *save*: called about
     once a second. *log*: called with a line about each error, each refusal and the script; *log_clients*: with a line
     about each client that attaches or detaches. *fabric*: what is served, in words for `ibkeys sim ls`. *folder*: the
-    folder for the files of the hosts; None: a folder that is removed with the server. ``steering``: executes commands.
-    Raises UsageError, TransportError.
+    folder for the files of the hosts; None: a folder that is removed with the server. *start_shell*: starts a shell on
+    a host, for a program on another one; None: such a program is refused. ``steering``: executes commands. Raises
+    UsageError, TransportError.
     """
 
     def __init__(
@@ -64,6 +66,7 @@ class Server(Closing):
         log_clients: Callable[[str], None] | None = None,
         fabric: str = "",
         folder: str | None = None,
+        start_shell: StartShell | None = None,
     ) -> None:
         self.subnet = subnet
         self.name = protocol.check_name(name)
@@ -127,6 +130,7 @@ class Server(Closing):
                 log_clients=log_clients or (lambda line: None),
                 folder=self.folder,
                 fabric=fabric,
+                start_shell=start_shell,
             )
         except BaseException:
             self.steering.close()

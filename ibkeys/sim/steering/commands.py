@@ -18,7 +18,7 @@ from ibkeys.sim.agents.class_keys import expire as expire_class_lease
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.steering import class_keys, virtual_ports
-from ibkeys.sim.steering.show import event_line, node_lines, port_lines
+from ibkeys.sim.steering.show import event_line, node_line, node_lines, port_lines
 from ibkeys.sim.steering.words import (
     LineError,
     Token,
@@ -65,7 +65,7 @@ packet A B [pkey=P_KEY] [qkey=Q_KEY expects=Q_KEY]
                                   send a data packet from A to B (each NODE[PORT], or NODE for its attached port):
                                   enforcement, tables and the Q_Key that B's QP expects decide, counters move,
                                   traps go out; without pkey= with the first P_Key of A's table
-show NODE[PORT]                   the state of a node with its ports, or of one port
+show [NODE[PORT]]                 the state of a node with its ports, or of one port; without NODE: all nodes
 events [N]                        the last N events (20)
 help                              this list
 
@@ -277,6 +277,9 @@ def _packet(words: Sequence[Token]) -> Action:
 
 
 def _show(words: Sequence[Token]) -> Action:
+    if not words:
+        return lambda subnet: "\n".join(map(node_line, subnet.nodes))
+
     def show(subnet: Subnet) -> str:
         node, number = find(subnet, words[0])
         return "\n".join(node_lines(node) if number is None else port_lines(subnet.port(node, number)))
@@ -312,7 +315,7 @@ _VERBS: Final[dict[str, tuple[str, int, int, Callable[[Sequence[Token]], Action]
     "seed": ("seed N", 1, 1, _seed),
     "time": ("time +SECONDS", 1, 1, _time),
     "packet": ("packet A B [pkey=P_KEY] [qkey=Q_KEY expects=Q_KEY]", 2, 5, _packet),
-    "show": ("show NODE[PORT]", 1, 1, _show),
+    "show": ("show [NODE[PORT]]", 0, 1, _show),
     "events": ("events [N]", 0, 1, _events),
     "help": ("help", 0, 0, _help),
 }

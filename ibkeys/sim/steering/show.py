@@ -14,13 +14,17 @@ from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.steering.virtual_ports import describe_virtual_ports
 
 
-def node_lines(node: SimNode) -> list[str]:
-    """Return one line about *node*, and one about each of its ports."""
+def node_line(node: SimNode) -> str:
+    """Return one line about *node*."""
     kind = "switch" if node.is_switch else "router" if node.node_type == 3 else "ca"
     state = ("", ", silent", ", dead")[node.silent] + (", runs an SM" if node.sm is not None else "")
     ports = counted(node.num_ports, "port")
-    head = f"{node.node_id} {node.description!r}: {kind} of {ports}, GUID 0x{node.guid:016x}{state}"
-    return [head, *(f"  {port.number}: {_summary(port)}" for port in node.all_ports)]
+    return f"{node.node_id} {node.description!r}: {kind} of {ports}, GUID 0x{node.guid:016x}{state}"
+
+
+def node_lines(node: SimNode) -> list[str]:
+    """Return one line about *node*, and one about each of its ports."""
+    return [node_line(node), *(f"  {port.number}: {_summary(port)}" for port in node.all_ports)]
 
 
 def _summary(port: SimPort) -> str:

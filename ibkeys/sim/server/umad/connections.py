@@ -23,10 +23,19 @@ from ibkeys.sim.server.is_sm import IsSm
 from ibkeys.sim.server.loop import READABLE, WRITABLE, Loop
 from ibkeys.sim.server.outbox import MadTap
 from ibkeys.sim.server.umad import wire
-from ibkeys.sim.server.umad.hosts import Adapter, adapters_of, choose, describe_adapter, describe_port, name_of
+from ibkeys.sim.server.umad.hosts import (
+    Adapter,
+    adapters_of,
+    choose,
+    describe_adapter,
+    describe_port,
+    name_of,
+    ports_of,
+)
 from ibkeys.sim.server.umad.issm import IssmDevices
 from ibkeys.sim.server.umad.mad_layer import MadLayer
 from ibkeys.sim.server.umad.open_ports import Page, ProgramPort
+from ibkeys.sim.server.umad.shells import STREAMS, Shells, StartShell
 from ibkeys.sim.server.umad.wire import Hello, HostAnswer, Kind, WireQuestion
 from ibkeys.sim.subnet import Subnet
 
@@ -37,7 +46,7 @@ MOST_STRANGERS: Final = 256
 _BACKLOG: Final = 128
 _BATCH: Final = 32
 """The most records that are received from one program before its answers are sent and other programs are served."""
-_DESCRIPTORS: Final = 2
+_DESCRIPTORS: Final = max(2, STREAMS)
 _SPACE: Final = socket.CMSG_SPACE(_DESCRIPTORS * array.array("i").itemsize)
 _FIRST_SLOT: Final = 1000
 """The first number of a program; it is above all slots of ibsim's protocol."""
@@ -72,7 +81,7 @@ class Connections:
     ``users``: the users whose programs may connect; None: all users. ``home``: a node of the host of programs that name
     no host. ``log``: called with a line about each refused program; ``log_clients``: with a line about each port that
     is opened or closed. ``folder``: returns the folder for the files of the hosts. ``fabric``: what is served, in
-    words.
+    words. ``start_shell``: starts a shell on a host; None: no shell is started.
     """
 
     subnet: Subnet
@@ -87,6 +96,7 @@ class Connections:
     log_clients: Callable[[str], None]
     folder: Callable[[], str]
     fabric: str
+    start_shell: StartShell | None = None
     _strangers: dict[int, socket.socket] = field(default_factory=dict)
     _open: dict[int, ProgramPort] = field(default_factory=dict)
 
@@ -94,6 +104,7 @@ class Connections:
         self._slots = itertools.count(_FIRST_SLOT)
         self._mads = MadLayer(self.subnet, self.loop, self.counts, self.watch, self._wait_to_write)
         self._issm = IssmDevices(self.loop, self._set_is_sm, for_all=self.users is None)
+        self._shells = Shells(self.loop, self.start_shell)
         self._listening = bind(self.name)
         self.loop.register(self._listening.fileno(), self._accept)
 
@@ -135,13 +146,22 @@ class Connections:
 
     def _hear(self, connected: socket.socket, events: int) -> None:
         """Receive the question of a connection and answer it. Then the connection is closed; if the question is OPEN, a
-        port is opened for the program."""
+        port is opened for the program; if it is SHELL, it lasts as long as the shell."""
+        descriptors: list[int] = []
         try:
-            raw = connected.recv(wire.MOST_HELLO)
+            raw, ancillary, _, _ = connected.recvmsg(wire.MOST_HELLO, _SPACE, socket.MSG_CMSG_CLOEXEC)
+            descriptors = _descriptors(ancillary)
         except BlockingIOError:
             return
         except OSError:
             raw = b""
+        try:
+            self._hear_question(connected, raw, descriptors)
+        finally:
+            for descriptor in descriptors:
+                os.close(descriptor)
+
+    def _hear_question(self, connected: socket.socket, raw: bytes, descriptors: list[int]) -> None:
         del self._strangers[connected.fileno()]
         self.loop.unregister(connected.fileno())
         hello, why_not = wire.parse_hello(raw), self._why_not(connected)
@@ -159,6 +179,9 @@ class Connections:
             self.log(f"refused a program: {error}")
             self._refuse(connected, str(error))
             return
+        if hello.question == WireQuestion.SHELL:
+            self._shells.open(connected, name_of(self.subnet, found), descriptors)
+            return
         self._answer(connected, hello, found)
 
     def _answer(self, connected: socket.socket, hello: Hello, found: list[Adapter]) -> None:
@@ -175,7 +198,8 @@ class Connections:
             return wire.names([adapter.name for adapter in found])
         if hello.question == WireQuestion.HOST:
             folder = self.folder() if hello.port else ""
-            return wire.host_answer(HostAnswer(name_of(self.subnet, found), folder, self.fabric))
+            ports = wire.ports_text(port for adapter in found for port in ports_of(adapter))
+            return wire.host_answer(HostAnswer(name_of(self.subnet, found), folder, self.fabric, ports))
         if hello.question == WireQuestion.CA and hello.ca:
             named = next((adapter for adapter in found if adapter.name == hello.ca), None)
             return wire.answer(error=errno.ENOENT) if named is None else describe_adapter(named)
@@ -310,6 +334,7 @@ class Connections:
             self._end(opened)
         for stranger in self._strangers.values():
             stranger.close()
+        self._shells.close()
         self._issm.close()
         self._listening.close()
 

@@ -8,20 +8,23 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import AddressError
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.mad.const import PortPhysicalState, PortState
+from ibkeys.mad.const import CapabilityMask, PortPhysicalState, PortState
 from ibkeys.mad.link_rates import link_rate
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.subnet import Subnet
+from ibkeys.similar_names import did_you_mean
 
 MOST_ADAPTERS: Final = 32
 """libibumad's UMAD_MAX_DEVICES."""
+_EXAMPLES: Final = 3
+"""Names of hosts in an error message, if none is similar."""
 _DESCRIPTION: Final = re.compile(rf"(\S+) ([A-Za-z][\w.-]{{0,{wire.NAME_SIZE - 2}}})", re.ASCII)
 _MELLANOX: Final = 0x2C9
 _SLOWEST: Final = 2
@@ -53,16 +56,23 @@ def adapters_of(subnet: Subnet, host: str, home: SimNode) -> list[Adapter]:
         return _named(found)
     try:
         return _beside(subnet, subnet.node(host))
-    except AddressError as error:
+    except AddressError:
         name, _, adapter = host.rpartition(":")
         if not name:
-            raise AddressError(f"no simulated host: {error}") from None
+            raise AddressError(_no_host(subnet, host)) from None
     found_there = adapters_of(subnet, name, home)
     chosen = [each for each in found_there if each.name == adapter]
     if not chosen:
         names = ", ".join(each.name for each in found_there)
         raise AddressError(f"the simulated host {name} has no adapter {adapter}; it has {names}")
     return chosen
+
+
+def _no_host(subnet: Subnet, host: str) -> str:
+    hosts = list(dict.fromkeys(_split(node)[0] for node in subnet.nodes if not node.is_switch))
+    near = did_you_mean(host, hosts)
+    examples = f", but for example {', '.join(hosts[:_EXAMPLES])}" if hosts and not near else ""
+    return f"the fabric has no host {host!r}{examples}{near or ';'} `ibkeys sim ctl show` lists the nodes"
 
 
 def name_of(subnet: Subnet, adapters: Sequence[Adapter]) -> str:
@@ -142,6 +152,13 @@ def describe_adapter(adapter: Adapter) -> bytes:
         node.guid,
         node.system_image_guid,
     )
+
+
+def ports_of(adapter: Adapter) -> Iterator[wire.HostPort]:
+    """Yield the ports of an adapter that a program can open."""
+    for port in adapter.ports():
+        is_sm = bool(PortInfo(bytes(port.info)).capability_mask & CapabilityMask.IS_SM)
+        yield wire.HostPort(adapter.name, port.number, port.guid, is_sm)
 
 
 def describe_port(adapter: Adapter, port: SimPort) -> bytes:

@@ -11,8 +11,10 @@ error below 0 a text for the user follows, with which the library ends the proce
 NAMES  the names of count adapters, 20 bytes each      PORT  a port, then its P_Key table
 CA     an adapter                                      ISSM  the path of the issm device
 OPEN   no data, but two descriptors: the open port, which is a stream socket to the server, and the shared page
-HOST   the name of the host, the folder for the files of hosts ("" if the port in HELLO is 0) and what is served, each
-       followed by a NUL; only ibkeys sends this question
+HOST   the name of the host, the folder for the files of hosts ("" if the port in HELLO is 0), what is served, and a
+       line for each port of the host, each of the four followed by a NUL; only ibkeys sends this question
+SHELL  no data. The question comes with three descriptors: the standard ones of a shell that the server starts on the
+       host. The connection lasts as long as the shell; only ibkeys sends this question
 
 On an open port the library sends records, each with a kind, flags, a size and data. All records have the same length,
 because the data are filled up with zeros. So records are always read as a whole: the kernel never splits a record that
@@ -46,6 +48,7 @@ other files may block, and at most `MOST_MAD` bytes; and it closes the connectio
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 from enum import IntEnum
 from functools import lru_cache
 from typing import Final, NamedTuple
@@ -76,6 +79,7 @@ class WireQuestion(IntEnum):
     ISSM = 4
     OPEN = 5
     HOST = 6
+    SHELL = 7
 
 
 class Kind(IntEnum):
@@ -122,11 +126,21 @@ class Hello(NamedTuple):
 
 class HostAnswer(NamedTuple):
     """The ANSWER to HOST. ``name``: the name of the host; ``folder``: the folder for the files of hosts; ``fabric``:
-    what is served, in words."""
+    what is served, in words; ``ports``: the ports of the host, as `ports_text` returns them."""
 
     name: str
     folder: str
     fabric: str
+    ports: str
+
+
+class HostPort(NamedTuple):
+    """A port of a host. ``is_sm``: its bit IsSM is set."""
+
+    device: str
+    number: int
+    guid: int
+    is_sm: bool
 
 
 class Registration(NamedTuple):
@@ -179,6 +193,22 @@ def ask_host(host: str, *, with_folder: bool) -> bytes:
     )
 
 
+def ports_text(ports: Iterable[HostPort]) -> str:
+    """Return ports as text, a line for each."""
+    return "\n".join(f"{port.device} {port.number} {port.guid:016x} {port.is_sm:d}" for port in ports)
+
+
+def parse_ports(text: str) -> list[HostPort]:
+    """Read the text of `ports_text`. Raises ValueError."""
+    words = (line.split(" ") for line in text.splitlines())
+    return [HostPort(device, int(number), int(guid, 16), is_sm == "1") for device, number, guid, is_sm in words]
+
+
+def ask_shell(host: str) -> bytes:
+    """Return HELLO with the question SHELL."""
+    return _HELLO.pack(MAGIC, VERSION, WireQuestion.SHELL, 0, b"", host.encode("utf-8", "surrogateescape"))
+
+
 def host_answer(answered: HostAnswer) -> bytes:
     """Return the ANSWER to HOST with the values of *answered*."""
     return answer(b"".join(part.encode("utf-8", "surrogateescape") + b"\0" for part in answered))
@@ -191,6 +221,16 @@ def parse_host_answer(raw: bytes) -> HostAnswer | str:
     if not error and len(parts) == len(HostAnswer._fields) + 1:
         return HostAnswer(*parts[:-1])
     return parts[0] if error < 0 else "it is of another version of ibkeys"
+
+
+def parse_shell_answer(raw: bytes) -> str:
+    """Read the ANSWER to SHELL; return "" if the shell was started, else the reason."""
+    if len(raw) < _ANSWER.size:
+        return "the server of the simulated fabric has ended"
+    error, _ = _ANSWER.unpack_from(raw)
+    if error >= 0:
+        return "the server of the simulated fabric is of another version of ibkeys" if error else ""
+    return raw[_ANSWER.size :].decode("utf-8", "replace")
 
 
 def answer(body: bytes = b"", *, error: int = 0, count: int = 0) -> bytes:

@@ -7,10 +7,12 @@ import struct
 
 import pytest
 
+from ibkeys.errors import AddressError
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.hosts import adapters_of, choose
 from ibkeys.sim.server.umad.wire import WireQuestion
 from ibkeys.sim.subnet import Subnet
+from tests.fattree import fat_tree
 from tests.sim.server.programs import Running
 from tests.sim.server.umad.programs import Program, ask, connect, hello
 
@@ -62,6 +64,14 @@ def test_adapters_of_one_host_have_its_name_in_their_description(
 ) -> None:
     adapters = adapters_of(subnet, host, subnet.node("C"))
     assert [(adapter.name, adapter.node.node_id) for adapter in adapters] == found
+
+
+def test_a_host_that_is_not_there_is_named_with_a_few_that_are(subnet: Subnet) -> None:
+    with pytest.raises(AddressError, match=r"no host 'node7'; did you mean node02 or node01.*sim ctl show"):
+        adapters_of(subnet, "node7", subnet.nodes[0])
+    with pytest.raises(AddressError) as raised:
+        adapters_of(Subnet.from_text(fat_tree(4, 8, 2)), "zzz", subnet.nodes[0])
+    assert len(str(raised.value)) < 160
 
 
 def test_adapters_with_the_same_name_get_others(subnet: Subnet) -> None:

@@ -1,0 +1,74 @@
+"""How another host is reached: by ssh, and from a simulated host by a shell on another one of the same fabric."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ibkeys.errors import UsageError
+from ibkeys.host.host_files import simulated_host_of
+from ibkeys.managers.elsewhere.channel import Channel
+from ibkeys.managers.elsewhere.conversation import OpenChannel
+from ibkeys.managers.elsewhere.remote import RemoteFiles
+from ibkeys.managers.elsewhere.ssh import SshHost
+from ibkeys.own_program import own_python
+from ibkeys.simulated_host import SimulatedHost, own
+
+_CLIENT: Final = "ibkeys.sim.hosted.shell_there"
+
+
+@dataclass(frozen=True, slots=True)
+class SimulatedNode:
+    """The access to a host of the simulated fabric that this process is on. ``name``: as the user gave it; ``socket``:
+    the name of the fabric's server. ``USER@`` is left out, because all programs of the fabric belong to one user.
+    """
+
+    name: str
+    socket: str
+
+    def command(self) -> list[str]:
+        """Return the command that starts a shell there, which reads its program from standard input."""
+        return [*own_python(), "-m", _CLIENT, self.socket, self.name.rpartition("@")[2]]
+
+    def environment(self) -> dict[str, str]:
+        """Return the environment that the command gets; the shell there has that of the server."""
+        return dict(os.environ)
+
+
+Access = SshHost | SimulatedNode
+
+
+def access_to(name: str, sudo: bool = False, config: str | None = None) -> Access:
+    """Return the access to the host *name*, by ssh as `SshHost` describes. On a simulated host it is another one of the
+    same fabric; *sudo* and *config* have no meaning there.
+
+    Raises UsageError for an invalid name.
+    """
+    here = own()
+    return SshHost(name, sudo, config) if here is None else SimulatedNode(name, here.socket)
+
+
+@contextmanager
+def open_files(access: Access, open_channel: OpenChannel = Channel) -> Iterator[RemoteFiles]:
+    """Open the files of another host for reading.
+
+    Raises HostNotReached, also if a host is not of the same simulated fabric; UsageError if it is this host itself.
+    """
+    with RemoteFiles(access.name, access.command(), access.environment(), open_channel) as files:
+        if isinstance(access, SimulatedNode):
+            files.simulated_host = _verified(files, access)
+        yield files
+
+
+def _verified(files: RemoteFiles, access: SimulatedNode) -> SimulatedHost:
+    """Return the simulated host on which the shell of *files* runs."""
+    there = simulated_host_of(files, Path("/proc/self"))
+    if there is None or there.socket != access.socket:
+        files.end("it is not a host of the same simulated fabric")
+    if there == own():
+        raise UsageError(f"{access.name} is this host, which is always examined: omit it")
+    return there
