@@ -26,7 +26,7 @@ Keyword = Literal["ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_ROUTERS", "SELF"]
 ProblemSeverity = Literal["error", "warning", "note"]
 
 _WIDE_OPEN: Final = "REFUSE THIS FILE AND MAKE EVERY PORT A FULL MEMBER OF THE DEFAULT PARTITION: NO ISOLATION AT ALL"
-CANNOT_BE_TOLD: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
+UNPREDICTABLE_ERRORS: Final = frozenset({"lone-semicolon", "mgid-semicolon", "long-line", "nul-byte"})
 """Codes of errors with which OpenSM may still accept the file, depending on old contents of its buffer."""
 
 
@@ -202,7 +202,7 @@ class Policy:
     @property
     def verdict(self) -> str:
         """What OpenSM would do with a file that has errors, as the end of a message in capitals."""
-        uncertain = all(error.code in CANNOT_BE_TOLD for error in self.errors)
+        uncertain = all(error.code in UNPREDICTABLE_ERRORS for error in self.errors)
         return f"OPENSM {'MAY' if uncertain else 'WOULD'} {_WIDE_OPEN}"
 
     @cached_property

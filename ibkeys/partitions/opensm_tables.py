@@ -152,7 +152,7 @@ def place_leaf(before: Entries, end_port: Entries, capacity: int) -> LeafTable:
     """Return the table of a leaf port after OpenSM has copied the table *end_port* to it. *before*: its present table.
 
     OpenSM writes whole blocks, and leaves later blocks unchanged. If the P_Keys fill the last block to its end or
-    overflow, OpenSM lets the port not enforce (it logs ERR 0507).
+    overflow, OpenSM does not switch enforcement on there (it logs ERR 0507).
     """
     room = -(-capacity // P_KEYS_PER_BLOCK) * P_KEYS_PER_BLOCK
     keys = packed(end_port)

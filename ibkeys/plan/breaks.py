@@ -30,9 +30,9 @@ class _Chain:
     """The tables that a packet of an end port must pass.
 
     ``tables``: the table of the port, and that of its leaf port if there is one. ``without_room``: the ports of those
-    tables that have no room to grow. ``steady``: the partitions whose membership is the same in all tables of the chain
-    and never changes during the swaps, with that level. ``unsteady``: other partitions that the end port is in before
-    and after. A pair can be cut only in a partition that is unsteady at one of its ports.
+    tables that have no room to grow. ``steady``: the partitions that all tables of the chain have, with memberships
+    that never change during the swaps; with the level of the end port. ``unsteady``: other partitions that the end port
+    is in before and after. A pair can be cut only in a partition that is unsteady at one of its ports.
     """
 
     tables: list[TableChange]
@@ -56,8 +56,8 @@ def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[Enforcement
     """Return the breaks that occur while *tables* are written in the order of `ibkeys.plan.order`.
 
     *tables* should include those that do not change (``plan --full``), because only pairs of ports in *tables* are
-    found. *enforcement*: the enforcement of leaf ports, also where it stays; a leaf port that is missing there is
-    assumed to enforce. A port gets a break without pairs if no pair of it is found, but both its own table
+    found. *enforcement*: that of leaf ports, also where it stays, by which the stages are made; within a stage, every
+    leaf port is assumed to enforce. A port gets a break without pairs if no pair of it is found, but both its own table
     and that of its leaf port have no room to grow, or its table loses a P_Key between two blocks.
     """
     stages = stages_of(tables, enforcement)

@@ -94,8 +94,9 @@ def policies_between(
     *options*: those of OpenSM. *digest*: that of the plan, for the comment at the beginning of each intermediate
     policy. *others*: end ports whose tables are not known; they are assumed to have the P_Keys that *old* gives them.
     *gaps*: allow that pairs are briefly cut; even then no pair is wrongly connected. *rewrite*: the number of an unused
-    partition; a first policy makes every port a limited member of it, and no later one does. So OpenSM writes every
-    table again, whatever it remembers, when the partition is added and when it is removed; no pair can talk by it.
+    partition; a first policy makes every port whose table has room a limited member of it, and no later one does. So
+    OpenSM writes every table again, whatever it remembers, when the partition is added and when it is removed; no pair
+    can talk by it.
 
     Raises FileFormatError if OpenSM would refuse *new*, if *new* has no text, or if no policy gives a port the P_Keys
     of an intermediate state; UsageError if OpenSM would make other tables from *new* than the plan has, or if the

@@ -45,9 +45,11 @@ RowSet = frozenset[tuple[Any, ...]]
 
 @dataclass(frozen=True, slots=True)
 class StoreContents:
-    """The keys and operations of key store and journal. ``keys`` and ``operations`` have a row for each key and each
-    operation, and ``state``, a digest that changes with every change of a key or an operation and tells nothing about
-    the keys."""
+    """The contents of key store and journal, for comparing.
+
+    ``keys`` and ``operations``: one row for each, which identifies it. ``state``: a digest that differs after each
+    change of a key or an operation, and from which no key can be found.
+    """
 
     keys: RowSet = frozenset()
     operations: RowSet = frozenset()
@@ -229,8 +231,8 @@ def _read(file: Path) -> tuple[str, tuple[bytes | None, ...]]:
 
 
 def _reason_of_loss(paths: StorePaths, saved: StoreContents) -> str:
-    """Return, as the reason in a message, that the stores have keys or operations that the *saved* ones lack, or cannot
-    be read; "" if nothing would be lost."""
+    """Return, as part of a message, what would be lost if the *saved* stores replaced the present ones, or that the
+    present ones cannot be read; "" if nothing would be lost."""
     try:
         lost = saved.lacks(_present_contents(paths))
     except StoreError as error:

@@ -34,11 +34,15 @@ def close_cut_off(
 ) -> list[int]:
     """Set *state* on every open or failed operation of *commands* that meets the conditions; return their numbers.
 
-    The caller is a later operation that completed their changes. Conditions: *since*: the operation began at that time
-    or later, a time as the journal writes it; *but*: its number is another one, as the caller passes its own; *files*:
-    it wrote at least one file, and only files of this set, (host, path) each; *ports*: it changed at least one port,
-    and only ports of this set, (node GUID, port number) each, and *is_in_force* is true for each of its Sets. Runs that
-    set M_Keys are left out, because their own code closes them. Raises StoreError.
+    The caller is a later operation, which has completed the changes of these. The conditions, each for one operation:
+
+    - *since*: it began at this time, in the journal's form, or later.
+    - *but*: it is not the operation with this number, the caller's own.
+    - *files*: it wrote at least one file, and only files of this set of (host, path).
+    - *ports*: it changed at least one port, and only ports of this set of (node GUID, port number), and *is_in_force*
+      returns true for the image of each of its Sets.
+
+    Runs that set M_Keys are left out, because their own code closes them. Raises StoreError.
     """
     closed, runs = [], Runs(journal).operations()
     for record in unfinished_operations(journal, commands):

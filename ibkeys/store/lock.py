@@ -31,8 +31,8 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
     Does not wait for a lock: raises StoreLocked, which names the process and the command that hold it. Raises
     StoreError for a path that is no regular file, and for a lock file that cannot be created. The kernel releases the
-    locks when the process ends, however it ends. *command*: the name of this command without its arguments, which may
-    have a key; other users may read it in the lock file.
+    locks when the process ends, however it ends. *command*: the name of this command for messages of others, without
+    its arguments, which may have a key.
     """
     files = {_lock_of(path) for path in paths if path is not None}
     with ExitStack() as stack:

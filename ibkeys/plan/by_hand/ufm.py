@@ -42,8 +42,8 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
     refuse_impossible(old, new, lambda guids: [str(tables[guid].port) for guid in guids])
     if plan.enforcement:
         raise UsageError(
-            f"the plan changes what {counted(len(plan.enforcement), 'leaf port')} enforces, which UFM's "
-            "REST interface cannot do; plan with the enforcement that the fabric has"
+            f"the plan changes the enforcement of {counted(len(plan.enforcement), 'leaf port')}, which UFM's "
+            "REST interface cannot do; plan with the present enforcement of the fabric"
         )
     rooms = {guid: table.capacity for guid, table in tables.items()}
     steps = steps_between(old, new, rooms, gaps=gaps)

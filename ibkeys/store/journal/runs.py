@@ -189,8 +189,8 @@ class Runs:
         return next((self.find(each) for each in numbers if not among or not self.guids(each).isdisjoint(among)), None)
 
     def is_last(self, operation: int) -> bool:
-        """Return whether *operation* is a run, and no later run has a port in common with it, as one on the same subnet
-        has."""
+        """Return whether *operation* is a run, and no run that began later has a port in common with it. Runs on other
+        subnets have none."""
         last = self.last(self.guids(operation))
         return last is not None and last.id == operation
 

@@ -10,10 +10,13 @@ if TYPE_CHECKING:
 
 
 def update_undone_states(database: Database, undo: int) -> None:
-    """Set the states along the chain of undos that ends with *undo*: the operation that *undo* undid is ``undone``, one
-    that this had undone gets its former state back, and so on. Do nothing if *undo* is no undo. Raises StoreError."""
+    """Set the states of all operations in the chain of undos that ends with *undo*, the latest one.
+
+    The operation that *undo* undid becomes ``undone``. If that was an undo itself, the operation that it had undone
+    gets its former state back, and so on. Do nothing if *undo* is no undo. Raises StoreError.
+    """
     is_undone = True
-    operation = _undone_by(database, undo)
+    operation = _target_of(database, undo)
     while operation is not None:
         if is_undone:
             database.execute(
@@ -27,10 +30,10 @@ def update_undone_states(database: Database, undo: int) -> None:
                 "ELSE 'confirmed' END WHERE id = ? AND state = 'undone'",
                 (operation,),
             )
-        operation, is_undone = _undone_by(database, operation), not is_undone
+        operation, is_undone = _target_of(database, operation), not is_undone
 
 
-def _undone_by(database: Database, operation: int) -> int | None:
+def _target_of(database: Database, operation: int) -> int | None:
     """Return the number of the operation that *operation* undoes, None if it is no undo."""
     rows = database.query("SELECT undoes FROM operations WHERE id = ?", (operation,))
     return cast("int | None", rows[0][0]) if rows else None

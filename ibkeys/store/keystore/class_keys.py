@@ -31,7 +31,8 @@ class ClassKeyStore:
     def put_all_imported(self, name: ClassName, keys: Mapping[int, ClassKey], note: str = "") -> int:
         """Store *keys*, by port GUID, of the class *name*, and return the number of rows that this adds.
 
-        A key that is the newest one of its port already is not stored again; an older one is, and is the newest then.
+        A key that is the newest key of its port already is not stored again. A key that was the newest one earlier is
+        stored again, so that it becomes the newest.
         """
         newest = self.all_keys().get(name, {})
         new = {guid: key for guid, key in keys.items() if newest.get(guid) != key}

@@ -27,8 +27,10 @@ _SEEN: Final = columns.time(null=True)
 
 
 class TopologyStore(Store):
-    """The part of the key store without keys: links, LIDs and settled ports, which are not waited for. All methods
-    raise StoreError.
+    """The part of the key store without keys: links, LIDs, and the ports that the user declared gone or moved
+    (settled).
+
+    All methods raise StoreError.
     """
 
     def put_links(

@@ -44,8 +44,8 @@ class Cost:
 
 @final
 class Passphrase:
-    """A passphrase that *ask* returns. It is called once, when the passphrase is first needed. The passphrase is masked
-    when it is printed, like an `MKey`, and cannot be pickled."""
+    """A passphrase that *ask* returns; *ask* is called once, when the passphrase is first needed. The passphrase is
+    masked when it is printed, like an `MKey`, and cannot be pickled."""
 
     __slots__ = ("__ask", "__secrets", "__text")
 
