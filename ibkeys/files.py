@@ -150,8 +150,8 @@ def read_descriptor(descriptor: int, limit: int) -> bytes:
     parts: list[bytes] = []
     size = 0
     while True:
-        wanted = min(_CHUNK, limit + 1 - size)
-        part = os.pread(descriptor, wanted, size) if is_file else os.read(descriptor, wanted)
+        chunk = min(_CHUNK, limit + 1 - size)
+        part = os.pread(descriptor, chunk, size) if is_file else os.read(descriptor, chunk)
         if not part:
             return b"".join(parts)
         parts.append(part)
@@ -165,10 +165,10 @@ def inherited(path: str | os.PathLike[str]) -> int | None:
     text = os.path.normpath(os.fspath(path))
     if text in _STANDARD:
         return _STANDARD[text]
-    found = _INHERITED.fullmatch(text)
-    if found is None or (found["pid"] and int(found["pid"]) != os.getpid()):
+    match = _INHERITED.fullmatch(text)
+    if match is None or (match["pid"] and int(match["pid"]) != os.getpid()):
         return None
-    return int(found["fd"])
+    return int(match["fd"])
 
 
 def _open_to_read(path: str | os.PathLike[str]) -> tuple[int, bool]:
@@ -324,8 +324,8 @@ def _put_in_place(
         with file:
             file.write(data)
             file.flush()
-            made = os.fstat(file.fileno())
-            if owner is not None and (made.st_uid, made.st_gid) != (owner.st_uid, owner.st_gid):
+            new_status = os.fstat(file.fileno())
+            if owner is not None and (new_status.st_uid, new_status.st_gid) != (owner.st_uid, owner.st_gid):
                 os.fchown(file.fileno(), owner.st_uid, owner.st_gid)
             os.fsync(file.fileno())
         look_again()

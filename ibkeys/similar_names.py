@@ -29,11 +29,11 @@ def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _MO
 
 def did_you_mean_one_of(near: Iterable[str], most: int = _MOST_NAMES) -> str:
     """Return the question about the similar names *near*; "" if there are none. A name with a blank is quoted."""
-    shown = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
-    if not shown:
+    quoted = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
+    if not quoted:
         return ""
-    last = shown.pop()
-    return f"; did you mean {', '.join(shown)} or {last}?" if shown else f"; did you mean {last}?"
+    last = quoted.pop()
+    return f"; did you mean {', '.join(quoted)} or {last}?" if quoted else f"; did you mean {last}?"
 
 
 def near_names(word: str, known: Iterable[str], most: int = _MOST_NAMES) -> list[str]:

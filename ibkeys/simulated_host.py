@@ -54,13 +54,13 @@ def host_of_mounts(mountinfo: str) -> SimulatedHost | None:
 
     The source of a file system is the second field after the separator (proc(5)).
     """
-    found = None
+    innermost = None
     for line in mountinfo.splitlines():
         system, _, rest = line.rpartition(" - ")[2].partition(" ")
         source = rest.partition(" ")[0]
         if system == "tmpfs" and source.startswith(_PREFIX):
-            found = _parsed(source.removeprefix(_PREFIX)) or found  # the last mark is of the innermost host
-    return found
+            innermost = _parsed(source.removeprefix(_PREFIX)) or innermost  # the last mark is of the innermost host
+    return innermost
 
 
 def host_of_environment(variables: Mapping[str, str], status: str) -> SimulatedHost | None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from ibkeys.client.address import Address
 
 
-class GivenPort(NamedTuple):
+class PortArguments(NamedTuple):
     """One port named on a command line, as arguments of `LiveFabric.find_port`.
 
     ``address``: None means the local port. ``portnum``: None means the port that `find_port` takes by default.
@@ -25,7 +25,7 @@ class GivenPort(NamedTuple):
     portnum: int | None
 
 
-def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = False) -> GivenPort:
+def port_arguments(words: Sequence[str], kind: AddressKinds, every_port: bool = False) -> PortArguments:
     """Return the port that *words*, ``[ADDR] [PORTNUM]``, name. *kind*: the options for the kind of ADDR.
 
     *every_port*: ``--all`` was given. Raises UsageError for too many words and for a port or kind with ``--all``;
@@ -36,7 +36,7 @@ def given_port(words: Sequence[str], kind: AddressKinds, every_port: bool = Fals
         raise UsageError(f"{len(words)} words after the options, but only ADDR and PORTNUM are allowed")
     if every_port and (words or _letter_of_kind(kind)):
         raise UsageError("--all means every port: it takes no ADDR, PORTNUM or kind of address")
-    return GivenPort(
+    return PortArguments(
         parse_address(words[0] if words else None, kind),
         parse_portnum(words[1]) if len(words) > 1 else None,
     )

@@ -9,12 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import GivenPort
+from ibkeys.cli.addresses import PortArguments
 from ibkeys.cli.documents.field import Document
 from ibkeys.cli.exits import say, write
 from ibkeys.cli.given import given_options, is_from_site
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import AskedChange, Changing
+from ibkeys.cli.options import ChangeOptions, Changing
 from ibkeys.cli.render import heading_of, write_json, write_rows
 from ibkeys.cli.screen.colour import paint, role_of_change
 from ibkeys.errors import Refused, UsageError
@@ -235,20 +235,25 @@ class MissingPorts:
 
 
 def change_port(
-    document: Document, asked: AskedChange, given: GivenPort, make_plan: Callable[[ChangeWriter, PortHandle], Plan]
+    document: Document,
+    command_options: ChangeOptions,
+    named_port: PortArguments,
+    make_plan: Callable[[ChangeWriter, PortHandle], Plan],
 ) -> int:
-    """Change the *given* port by the plan that *make_plan* makes. Returns and raises as `change` does.
+    """Change the port *named_port* by the plan that *make_plan* makes. Returns and raises as `change` does.
 
     Raises also the errors of `open_fabric` and of `LiveFabric.find_port`.
     """
-    with open_fabric(asked.where, changing=True) as fabric:
-        return change(fabric, document, asked, lambda writer: make_plan(writer, fabric.find_port(*given)))
+    with open_fabric(command_options.where, changing=True) as fabric:
+        return change(
+            fabric, document, command_options, lambda writer: make_plan(writer, fabric.find_port(*named_port))
+        )
 
 
 def change(
     fabric: LiveFabric,
     document: Document,
-    asked: AskedChange,
+    command_options: ChangeOptions,
     make_plan: Callable[[ChangeWriter], Plan],
     missing: MissingPorts | None = None,
 ) -> int:
@@ -258,9 +263,11 @@ def change(
     command left out, for the document; None for a command about one port. Raises Refused (exit 4) for an interlock, and
     if the user does not confirm the change; and the errors of planning and applying.
     """
-    with writer_of(fabric, document.name, asked.consent) as writer:
+    with writer_of(fabric, document.name, command_options.consent) as writer:
         plan = make_plan(writer)
-        code = _ListedChange(writer, plan, asked.consent, asked.format, document, missing).carry_out()
+        code = _ListedChange(
+            writer, plan, command_options.consent, command_options.format, document, missing
+        ).carry_out()
         plan.close_if_complete(writer)
         return code
 

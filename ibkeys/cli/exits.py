@@ -15,7 +15,7 @@ import click
 
 from ibkeys.cli import streams, typed
 from ibkeys.cli.screen.colour import for_stream
-from ibkeys.cli.screen.lines import folded, forget_names, width_of
+from ibkeys.cli.screen.lines import fold_text, forget_names, width_of
 from ibkeys.errors import (
     AddressError,
     EncodeError,
@@ -154,14 +154,14 @@ def _write_more_notes() -> None:
     warn_each(lines() if lines is not None else (), "note")
 
 
-def explain(wanted: bool) -> None:
-    """From now on write the explanations of errors if *wanted*, else a hint to -v in their place.
+def explain(is_wanted: bool) -> None:
+    """From now on write the explanations of errors if *is_wanted*, else a hint to -v in their place.
 
     A command calls this if it has the option -v.
     """
     global _hides_explanations
-    _hides_explanations = not wanted
-    set_rest(Rest.NAMED if wanted else Rest.HINTED)
+    _hides_explanations = not is_wanted
+    set_rest(Rest.NAMED if is_wanted else Rest.HINTED)
 
 
 def explains_all() -> bool:
@@ -169,10 +169,10 @@ def explains_all() -> bool:
     return not _hides_explanations
 
 
-def show_frames(wanted: bool = True) -> None:
+def show_frames(is_wanted: bool = True) -> None:
     """Write the frames of an internal error from now on (``-d``), never its text or values, which may hold a key."""
     global _frames_wanted
-    _frames_wanted = wanted
+    _frames_wanted = is_wanted
 
 
 def require_stdout() -> None:
@@ -191,7 +191,7 @@ def flush() -> None:
 def write(text: str, hang: int | None = None) -> None:
     """Write *text*, which is for people, and a newline to standard output; on a terminal it is folded to its width.
 
-    *hang*: blanks before continued lines, see `ibkeys.cli.screen.lines.folded`.
+    *hang*: blanks before continued lines, see `ibkeys.cli.screen.lines.fold_text`.
     """
     if streams.hide_progress is not None:
         streams.hide_progress()
@@ -219,7 +219,7 @@ def say(text: str, end: str = "\n") -> None:
 
 
 def _fitted(text: str, stream: TextIO, hang: int | None = None) -> str:
-    return for_stream(folded(text, width_of(stream), hang), stream)
+    return for_stream(fold_text(text, width_of(stream), hang), stream)
 
 
 def write_as_is(text: str) -> None:

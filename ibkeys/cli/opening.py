@@ -119,13 +119,13 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
         raise
 
 
-def _save_names(where: Where, fabric: Fabric, found: Topology) -> None:
+def _save_names(where: Where, fabric: Fabric, topology: Topology) -> None:
     """Save the node names of a sweep for completion. A failure is only a note with -v."""
     from ibkeys.cli.completing import names
 
     list_name = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
     try:
-        names.save_names(list_name, (node.description for node in found.nodes if node.description))
+        names.save_names(list_name, (node.description for node in topology.nodes if node.description))
     except (OSError, RuntimeError) as error:
         if where.verbose:
             exits.note(f"names of nodes are not saved for completion: {error}")

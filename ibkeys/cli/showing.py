@@ -9,14 +9,14 @@ from dataclasses import field as made
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import GivenPort, NodeSet, given_port, node_set
+from ibkeys.cli.addresses import NodeSet, PortArguments, node_set, port_arguments
 from ibkeys.cli.documents.field import Document, Field, JsonRow, parts_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import load, open_source
-from ibkeys.cli.options import ShownPorts, Where
+from ibkeys.cli.options import ShowPortsOptions, Where
 from ibkeys.cli.render import heading_of, write_csv, write_details, write_json, write_table
 from ibkeys.cli.screen.lines import keep_whole
 from ibkeys.errors import IbkeysError, UsageError
@@ -59,7 +59,7 @@ class PortListing:
 
 
 def read_port_listing(
-    asked: ShownPorts,
+    command_options: ShowPortsOptions,
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
     p_keys: bool = False,
@@ -76,20 +76,24 @@ def read_port_listing(
     of its nodes, and each of their ports is read. Raises UsageError for filters without a sweep, and for a single port
     the errors of `Fabric.find_port` and of the read. With several ports, failed reads are listed instead.
     """
-    filters, words = PortFilter(asked.listing, keeps), asked.words
-    several = node_set(words, asked.kind) if not asked.every_port else None
-    given = given_port(words, asked.kind, asked.every_port) if several is None else GivenPort(None, None)
-    is_sweep = asked.every_port or several is not None
+    filters, words = PortFilter(command_options.listing, keeps), command_options.words
+    several = node_set(words, command_options.kind) if not command_options.every_port else None
+    named_port = (
+        port_arguments(words, command_options.kind, command_options.every_port)
+        if several is None
+        else PortArguments(None, None)
+    )
+    is_sweep = command_options.every_port or several is not None
     if filters.is_given and not is_sweep:
         raise UsageError("a filter selects among the ports of --all: add --all, or omit the filter")
-    with open_source(asked.where) as source:
+    with open_source(command_options.where) as source:
         if not is_sweep:
-            ports, errors = _read_ports(source, given, read)
+            ports, errors = _read_ports(source, named_port, read)
             port_listing = PortListing([], errors, is_sweep=len(ports) > 1)
         else:
             from ibkeys.discovery.wanted import Wanted
 
-            topology = sweep_for(source, asked.where, filters, Wanted(p_keys=p_keys), several)
+            topology = sweep_for(source, command_options.where, filters, Wanted(p_keys=p_keys), several)
             ports = filters.chosen_ports(topology)
             port_listing = PortListing([], errors_of(topology, filters.concerns), topology.unreached, True, topology)
         read_more(source, ports)
@@ -101,18 +105,18 @@ def read_port_listing(
 
 
 def _read_ports(
-    source: Source, given: GivenPort, read: Callable[[ReadablePort], object]
+    source: Source, named_port: PortArguments, read: Callable[[ReadablePort], object]
 ) -> tuple[list[Port], list[dict[str, Any]]]:
-    """Read the port *given*, or each port of a host with several nodes. Return the ports, and the errors.
+    """Read the port *named_port*, or each port of a host with several nodes. Return the ports, and the errors.
 
     Raises the error of reading a single port. If there are several ports, their errors are returned instead.
     """
     from ibkeys.topology.find import SeveralNodes
 
     try:
-        handle = source.find_port(*given)
+        handle = source.find_port(*named_port)
     except SeveralNodes as several:
-        if given.portnum is not None:
+        if named_port.portnum is not None:
             raise
         return several.ports, [error for port in several.ports for error in _read_port(source, port, read)]
     read(handle)
@@ -164,9 +168,9 @@ def sweep(source: Source, where: Where, p_keys: bool = False, wanted: Wanted | N
     *wanted*: the data to read; None: only P_Key tables are added, if *p_keys*.
     """
     with progress_bar(where) as progress:
-        found = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
-    say_notes(found)
-    return found
+        topology = source.sweep(p_keys=p_keys, progress=progress, wanted=wanted)
+    say_notes(topology)
+    return topology
 
 
 def take_snapshot(fabric: Fabric, where: Where, make_secret: bool) -> Snapshot:
@@ -214,7 +218,7 @@ def show(
     document: Document,
     port_listing: PortListing,
     fields: Sequence[Field],
-    asked: ShownPorts,
+    command_options: ShowPortsOptions,
     in_table: Callable[[JsonRow], bool] = lambda row: True,
 ) -> int:
     """Write *port_listing* in the format of the options, and return the exit code.
@@ -222,7 +226,7 @@ def show(
     *fields*: the fields of a port, without its identity. *in_table*: returns whether the table of a sweep lists a row.
     Raises UsageError for a folding option that does not go with the format.
     """
-    format, folded = asked.format, is_folded(asked.listing, asked.format)
+    format, folded = command_options.format, is_folded(command_options.listing, command_options.format)
     names = FoldedNames([*port_listing.ports, *port_listing.errors], port_listing.fabric)
     if format == "json":
         write_json(document, port_listing.document())
@@ -236,7 +240,7 @@ def show(
         titled = [field for field in fields if field.title]
         for row in port_listing.ports:
             write_details(heading_of(row), ((field.title, field.in_words(row)) for field in titled))
-    return finish(port_listing.errors, format, names, asked.listing.each)
+    return finish(port_listing.errors, format, names, command_options.listing.each)
 
 
 def write_ports(fields: Sequence[Field], rows: Sequence[JsonRow], names: FoldedNames, folded: bool) -> None:

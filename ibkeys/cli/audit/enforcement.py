@@ -13,7 +13,7 @@ from ibkeys.cli.documents.hardening import HARDEN
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.render import write_document
-from ibkeys.cli.sm.asked import FilesRequest, ended_error
+from ibkeys.cli.sm.files_request import FilesRequest, ended_error
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:

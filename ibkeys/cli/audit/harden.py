@@ -18,7 +18,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import is_simulated, open_fabric
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.sm.asked import AskedOfManagers, asked_of_managers
+from ibkeys.cli.sm.files_request import FilesChangeOptions, files_change_options
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, require_file
 from ibkeys.errors import UsageError
@@ -44,8 +44,8 @@ _NOT_ASKED: Final = (
 @options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
 @options.absent("--first", "is not for harden: OpenSM changes all ports of a step in one sweep")
 @options.absent("--confirm-within", "is not for harden: SM keys never return, `ibkeys undo ID` takes back other steps")
-@asked_of_managers("asked", AskedOfManagers)
-def harden(asked: AskedOfManagers, wanted: Goal) -> int:
+@files_change_options("command_options", FilesChangeOptions)
+def harden(command_options: FilesChangeOptions, wanted: Goal) -> int:
     """Fix what an audit finds, through OpenSM while it runs.
 
     Audits the fabric, shows one plan of several steps in a safe order, asks once, and makes the steps one by one.
@@ -58,14 +58,14 @@ def harden(asked: AskedOfManagers, wanted: Goal) -> int:
     from ibkeys.cli.mkeys.rollout_output import run_listener
     from ibkeys.harden.step import HardenRequest
 
-    where, consent = asked.where, asked.consent
+    where, consent = command_options.where, command_options.consent
     if is_simulated(where):
         raise UsageError("a simulated subnet has no OpenSM on any host")
     _require_file(wanted.policy_to_reach)
     audit = GoalAudit(where, wanted)
     request = HardenRequest(
-        hosts_of(where, asked.sm_hosts),
-        asked.sm_wait,
+        hosts_of(where, command_options.sm_hosts),
+        command_options.sm_wait,
         wanted.lease,
         audit.given["policy"],
         Permissions(wanted.allow_removals, wanted.allow_break),
@@ -83,7 +83,9 @@ def harden(asked: AskedOfManagers, wanted: Goal) -> int:
             plan.notes.append(_NOT_ASKED)
         if plan.refusals and not consent.dry_run:
             raise plan.refusals[0]
-        return _ShownHardening(writer, plan, consent, asked.format, fabric, request, audit, report).carry_out()
+        return _ShownHardening(
+            writer, plan, consent, command_options.format, fabric, request, audit, report
+        ).carry_out()
 
 
 def _require_file(policy: str | None) -> None:

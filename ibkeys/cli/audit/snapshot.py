@@ -51,10 +51,10 @@ class _SnapshotOptions:
 
 @command("snapshot")
 @click.argument("file", required=False, metavar="FILE")
-@options.group("asked", _SnapshotOptions)
+@options.group("command_options", _SnapshotOptions)
 @options.format
 @options.fabric
-def snapshot(where: Where, file: str | None, asked: _SnapshotOptions, format: str) -> int:
+def snapshot(where: Where, file: str | None, command_options: _SnapshotOptions, format: str) -> int:
     """Save the whole fabric's keys in one file.
 
     FILE is an SQLite database: nodes, ports, links, P_Key tables, M_Key state and counters, with the raw bytes of each,
@@ -66,23 +66,23 @@ def snapshot(where: Where, file: str | None, asked: _SnapshotOptions, format: st
     from ibkeys.fabric.sa_view import ask_sa_view
     from ibkeys.store.snapshot import check_place
 
-    sa, folder = asked.sa, _folder(file, asked.into, asked.keep)
-    refuse_unkeyed_alone(asked.class_keys, asked.ask_unkeyed)
+    sa, folder = command_options.sa, _folder(file, command_options.into, command_options.keep)
+    refuse_unkeyed_alone(command_options.class_keys, command_options.ask_unkeyed)
     if file is not None:
         check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
-        client = open_sa(fabric, where, sa) if asked.with_sa else None  # a key is asked for before the sweep
+        client = open_sa(fabric, where, sa) if command_options.with_sa else None  # a key is asked for before the sweep
         taken = take_snapshot(fabric, where, make_secret=True)
-        if asked.probe_sa:
+        if command_options.probe_sa:
             taken.sa_probes = ask_sa(fabric, sa.sm_port, sa.pkey_idx)
         if client is not None:
             taken.sa_view = ask_sa_view(client, taken.fabric)
-        if asked.class_keys:
-            ask_all_ports(fabric, taken, asked.ask_unkeyed, sa.pkey_idx)
+        if command_options.class_keys:
+            ask_all_ports(fabric, taken, command_options.ask_unkeyed, sa.pkey_idx)
     say_notes(taken.fabric)
     place = folder.place_for(taken) if folder is not None else Path(file or "")
     ibkeys.save(taken, place, with_keys=where.show_keys)
-    removed = folder.finish(place, asked.keep) if folder is not None else []
+    removed = folder.finish(place, command_options.keep) if folder is not None else []
     _say_unread_counters(taken)
     _say_silent_sa(taken)
     return _report(taken, str(place), [each.name for each in removed], where.show_keys, format)

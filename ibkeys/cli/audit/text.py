@@ -18,7 +18,7 @@ from ibkeys.cli.listing.causes import lines_by_cause
 from ibkeys.cli.listing.folding import indented
 from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.screen.lines import folded, width_of
+from ibkeys.cli.screen.lines import fold_text, width_of
 from ibkeys.grouping import grouped as by_key
 from ibkeys.printable import counted, first_lines
 from ibkeys.topology.moves import move_in_words
@@ -103,8 +103,8 @@ def _write_failure(result: RuleResult, with_remedy: bool, fold: FoldedNames | No
     failed = [subject for subject in result.subjects if subject.result == "fail"]
     results = Counter(subject.result for subject in result.subjects)
     counts = {"unknown": results["unknown"], "waived": results["waived"], "pass": result.passed}
-    others = [f"{count} {word}" for word, count in counts.items() if count]
-    more = f" ({', '.join(others)})" if others else ""
+    further = [f"{count} {word}" for word, count in counts.items() if count]
+    more = f" ({', '.join(further)})" if further else ""
     messages = {subject.message for subject in failed}
     if len(failed) > 1 and len(messages) == 1 and failed[0].identity["node_guid"] is not None:
         write(f"  {result.rule}  {result.title}: {counted(len(failed), 'port')}{more}")
@@ -179,7 +179,7 @@ def _waived(report: Report) -> list[str]:
 
 
 def _write_wrapped(first: str, text: str) -> None:
-    write(folded(first + text, width_of(sys.stdout) or _WIDTH, len(first)))
+    write(fold_text(first + text, width_of(sys.stdout) or _WIDTH, len(first)))
 
 
 # --- a rule by itself -------------------------------------------------------------------------------------------------

@@ -13,9 +13,9 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     by_name,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import ERRORS, GUID, LOOKED_AT, MESSAGE, P_KEY, PARTITION, PORT, UNREACHED
 
@@ -25,16 +25,16 @@ _POLICY: Final = object_of(Field("file", TEXT, "The file of the policy."), Field
 
 _READ: Final = "as it is now: read, not-read or unknown"
 _SM_FILE: Final = object_of(
-    Field("host", maybe(TEXT), "The host on which the master runs; empty for this one."),
+    Field("host", or_null(TEXT), "The host on which the master runs; empty for this one."),
     Field("pid", NUMBER, "Its process."),
     Field("port_guid", GUID, "Its port."),
-    Field("file", maybe(TEXT), "Its policy file. Null: it has none."),
-    Field("digest", maybe(TEXT), "The SHA-256 of that file. Null: there is none."),
+    Field("file", or_null(TEXT), "Its policy file. Null: it has none."),
+    Field("digest", or_null(TEXT), "The SHA-256 of that file. Null: there is none."),
     Field("read", TEXT, f"Whether it has read that file {_READ}."),
     Field("allow_both_pkeys", FLAG, "Its option allow_both_pkeys."),
-    Field("part_enforce", maybe(TEXT), "Its option part_enforce. Null: not known."),
+    Field("part_enforce", or_null(TEXT), "Its option part_enforce. Null: not known."),
     Field("options_read", TEXT, f"Whether it has read its options file {_READ}."),
-    Field("notes", listed(TEXT), "What is not certain."),
+    Field("notes", list_of(TEXT), "What is not certain."),
 )
 _RECORDS: Final = ("PortInfoRecord", "P_KeyTableRecord")
 _SA: Final = object_of(
@@ -43,7 +43,7 @@ _SA: Final = object_of(
             each,
             object_of(
                 Field("outcome", TEXT, "answered, refused or failed."),
-                Field("detail", maybe(TEXT), "Why. Null: it was answered."),
+                Field("detail", or_null(TEXT), "Why. Null: it was answered."),
             ),
             "How the SA answered to this record.",
         )
@@ -51,8 +51,8 @@ _SA: Final = object_of(
     )
 )
 _LEVEL: Final = (
-    Field("m_key_protect_bits", maybe(NUMBER), "M_KeyProtectBits. Null: not known.", optional=True),
-    Field("m_key_lease_period", maybe(NUMBER), "M_KeyLeasePeriod in seconds. Null: not known.", optional=True),
+    Field("m_key_protect_bits", or_null(NUMBER), "M_KeyProtectBits. Null: not known.", optional=True),
+    Field("m_key_lease_period", or_null(NUMBER), "M_KeyLeasePeriod in seconds. Null: not known.", optional=True),
     Field("inbound", FLAG, "Whether packets that enter the switch are checked.", optional=True),
     Field("outbound", FLAG, "Whether packets that leave the switch are checked.", optional=True),
 )
@@ -73,18 +73,18 @@ def _value_of_source(name: str, who: str, title: str) -> Field:
 
 COMPARED: Final = (
     Field("what", TEXT, "What is compared: pkey, enforcement or m_key_protection.", "Value"),
-    Field("partition", maybe(P_KEY), "The partition of a P_Key. Null: of other values."),
-    Field("policy", maybe(listed(P_KEY)), "What the policy requires. Null: nothing, or not known.", "Policy"),
+    Field("partition", or_null(P_KEY), "The partition of a P_Key. Null: of other values."),
+    Field("policy", or_null(list_of(P_KEY)), "What the policy requires. Null: nothing, or not known.", "Policy"),
     _value_of_source("sm_file", "the SM's own file", "SM's file"),
     _value_of_source("sa", "the SA", "SA"),
     _value_of_source("node", "the node", "Node says"),
     Field("state", TEXT, "agree, differs or unknown."),
     Field(
         "apart",
-        listed(TEXT),
+        list_of(TEXT),
         "Which of the sources differ from the SM's file; if that is not known from the policy, else from the SA.",
     ),
-    Field("causes", listed(TEXT), "Why, as under Causes.", "Cause"),
+    Field("causes", list_of(TEXT), "Why, as under Causes.", "Cause"),
 )
 
 COMPARE: Final = Document(
@@ -92,11 +92,13 @@ COMPARE: Final = Document(
     2,
     (
         LOOKED_AT,
-        Field("policy", maybe(_POLICY), "The policy of --policy. Null: without it."),
-        Field("sm_file", maybe(_SM_FILE), "The master's own files. Null: not known."),
-        Field("sm_file_unknown", maybe(TEXT), "Why they are not known. Null: they are."),
-        Field("sa", maybe(_SA), "How the SA answered. Null: it was not asked."),
-        Field("values", listed(object_of(*PORT, *COMPARED)), "The values that differ or are unknown; with --full all."),
+        Field("policy", or_null(_POLICY), "The policy of --policy. Null: without it."),
+        Field("sm_file", or_null(_SM_FILE), "The master's own files. Null: not known."),
+        Field("sm_file_unknown", or_null(TEXT), "Why they are not known. Null: they are."),
+        Field("sa", or_null(_SA), "How the SA answered. Null: it was not asked."),
+        Field(
+            "values", list_of(object_of(*PORT, *COMPARED)), "The values that differ or are unknown; with --full all."
+        ),
         Field(
             "summary",
             object_of(
@@ -124,33 +126,33 @@ _GROUP_VALUES: Final = (
     Field("t_class", TEXT, "Its traffic class, in hex."),
     Field("flow_label", TEXT, "Its flow label, in hex."),
 )
-_NAME: Final = Field("name", maybe(TEXT), "Its name in the policy. Null: it has none.")
+_NAME: Final = Field("name", or_null(TEXT), "Its name in the policy. Null: it has none.")
 _MGID: Final = Field("mgid", TEXT, "The MGID of the group, written as an IPv6 address.")
 _BROADCAST: Final = Field("broadcast", FLAG, "Whether it is the IPv4 broadcast group of the partition.")
 _STATES: Final = ("as-planned", "differs", "missing", "no-member", "unexpected", "unknown")
 _STATE: Final = Field("state", TEXT, f"{', '.join(_STATES[:-1])} or {_STATES[-1]}, as under IPOIB GROUPS.")
-_PLANNED: Final = Field("planned", maybe(object_of(*_GROUP_VALUES)), "What the policy says. Null: no such group.")
-_FOUND: Final = Field("found", maybe(object_of(*_GROUP_VALUES)), "What the SA says. Null: it shows no such group.")
+_PLANNED: Final = Field("planned", or_null(object_of(*_GROUP_VALUES)), "What the policy says. Null: no such group.")
+_FOUND: Final = Field("found", or_null(object_of(*_GROUP_VALUES)), "What the SA says. Null: it shows no such group.")
 
 _JOINS: Final = object_of(
     PARTITION,
     _NAME,
     Field("ipoib", FLAG, "Whether the policy marks it ipoib."),
-    Field("mgid", maybe(TEXT), "Its broadcast group. Null: the SA shows none."),
+    Field("mgid", or_null(TEXT), "Its broadcast group. Null: the SA shows none."),
     Field("members", NUMBER, "Ports of channel adapters with its P_Key."),
     Field("unread", NUMBER, "How much of the fabric could not be read; there may be more members."),
     Field(
         "refused",
-        listed(
+        list_of(
             object_of(
                 *PORT,
-                Field("reason", maybe(TEXT), "Why it cannot join."),
+                Field("reason", or_null(TEXT), "Why it cannot join."),
                 Field("certain", FLAG, "Whether that is certain."),
             )
         ),
         "The members that cannot join.",
     ),
-    Field("keeps_out", maybe(FLAG), "Whether no member can join. Null: not known."),
+    Field("keeps_out", or_null(FLAG), "Whether no member can join. Null: not known."),
     MESSAGE,
 )
 
@@ -161,7 +163,7 @@ COMPARE_IPOIB: Final = Document(
         Field("policy", _POLICY, "The policy of --policy."),
         Field(
             "groups",
-            listed(
+            list_of(
                 object_of(
                     _MGID,
                     PARTITION,
@@ -170,7 +172,7 @@ COMPARE_IPOIB: Final = Document(
                     _STATE,
                     _PLANNED,
                     _FOUND,
-                    Field("differences", listed(TEXT), "Which values differ: pkey, mtu, rate, sl, and so on."),
+                    Field("differences", list_of(TEXT), "Which values differ: pkey, mtu, rate, sl, and so on."),
                     MESSAGE,
                 )
             ),
@@ -181,9 +183,9 @@ COMPARE_IPOIB: Final = Document(
             object_of(*(Field(each, NUMBER, "Groups in this state.") for each in _STATES)),
             "How many groups are in which state.",
         ),
-        Field("joins", maybe(listed(_JOINS)), "Who can join. Null: without --members, or the SA did not answer."),
-        Field("asked_from", listed(P_KEY), "The partitions of the local port."),
-        Field("error", maybe(TEXT), "Why the SA did not answer. Null: it did."),
+        Field("joins", or_null(list_of(_JOINS)), "Who can join. Null: without --members, or the SA did not answer."),
+        Field("asked_from", list_of(P_KEY), "The partitions of the local port."),
+        Field("error", or_null(TEXT), "Why the SA did not answer. Null: it did."),
     ),
     CsvRows(
         "group",

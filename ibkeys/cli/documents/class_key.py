@@ -14,9 +14,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import ERRORS, PORT, UNREACHED
 
@@ -59,28 +59,28 @@ CLASS_KEY_VALUES: Final = (
     ),
     Field(
         "protect_bit",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "The protect bit; 1: the port shows the key only to those who send it. Null: no answer.",
         title="Protect bit",
         short="Protect",
         empty=NOTHING,
     ),
-    Field("lease_period", maybe(NUMBER), "The lease period in seconds. Null: no answer.", "Lease (s)", empty=NOTHING),
+    Field("lease_period", or_null(NUMBER), "The lease period in seconds. Null: no answer.", "Lease (s)", empty=NOTHING),
     Field(
         "violations",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "How many MADs with a wrong key the port has counted. Null: no answer.",
         title="Violations",
         empty=NOTHING,
     ),
     Field(
         "known_key",
-        maybe(FLAG),
+        or_null(FLAG),
         "Whether the port has the known key with which it was queried. Null: without a known key, or no answer.",
         title="Known key",
         text=_known,
     ),
-    Field("detail", maybe(TEXT), "The answer in words. Null: nothing to say.", "Answer"),
+    Field("detail", or_null(TEXT), "The answer in words. Null: nothing to say.", "Answer"),
 )
 
 CLASSKEY_SHOW: Final = Document(
@@ -89,13 +89,13 @@ CLASSKEY_SHOW: Final = Document(
     (
         Field(
             "ports",
-            listed(
+            list_of(
                 object_of(
                     *PORT,
                     *CLASS_KEY_VALUES[:-1],
                     Field(
                         "key_info",
-                        maybe(OBJECT),
+                        or_null(OBJECT),
                         "The fields of CongestionKeyInfo, VSKeyInfo, N2NKeyInfo or BKeyInfo as in ibkeys-decode(1). "
                         "Null: no answer.",
                     ),

@@ -12,22 +12,22 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
     parts_of,
 )
 from ibkeys.cli.documents.reach import INBOUND_CHECK
 from ibkeys.cli.documents.shared import LOOKED_AT, MOVED, P_KEY, PORT, PORT_IDENTITY, TIME, VALUE
 
 _KIND: Final = Field("kind", TEXT, "What changed.")
-_INDEX: Final = Field("index", maybe(NUMBER), "The index of a P_Key. Null: of other kinds.")
+_INDEX: Final = Field("index", or_null(NUMBER), "The index of a P_Key. Null: of other kinds.")
 _PKEY: Final = Field(
     "pkey",
-    maybe(P_KEY),
+    or_null(P_KEY),
     "The P_Key that was added, removed or moved; of a membership the one that is there now. Null: of other kinds.",
 )
-_FIELD: Final = Field("field", maybe(TEXT), "The field, as m_key_lease_period. Null: of other kinds.")
+_FIELD: Final = Field("field", or_null(TEXT), "The field, as m_key_lease_period. Null: of other kinds.")
 _BEFORE: Final = Field("before", VALUE, "The earlier value. Null: there was none.")
 _AFTER: Final = Field("after", VALUE, "The later value. Null: there is none.")
 _M_KEYS_COMPARABLE: Final = Field(
@@ -43,7 +43,7 @@ _CHANGE: Final = (
     _FIELD,
     _BEFORE,
     _AFTER,
-    Field("delta", maybe(NUMBER), "By how much a counter rose. Null: of other kinds."),
+    Field("delta", or_null(NUMBER), "By how much a counter rose. Null: of other kinds."),
 )
 _EXPLAINED: Final = Field("explained", FLAG, "Whether one of `moved` explains it; the words then leave it out.")
 _NODE: Final = object_of(*PORT, _EXPLAINED)
@@ -56,8 +56,8 @@ _LINK: Final = object_of(
 
 def _came_and_went(what: str, kind: JsonType) -> JsonType:
     return object_of(
-        Field("added", listed(kind), f"The {what} that are only in the later one."),
-        Field("removed", listed(kind), f"The {what} that are only in the earlier one."),
+        Field("added", list_of(kind), f"The {what} that are only in the later one."),
+        Field("removed", list_of(kind), f"The {what} that are only in the earlier one."),
     )
 
 
@@ -91,26 +91,26 @@ DIFF: Final = Document(
         _without_reach(
             Field(
                 "moved",
-                listed(MOVED),
+                list_of(MOVED),
                 "Moved cables, swapped hosts, replaced HCAs and new names.",
             )
         ),
-        _without_reach(Field("changes", listed(object_of(*PORT, *_CHANGE)), "What changed at which port.")),
+        _without_reach(Field("changes", list_of(object_of(*PORT, *_CHANGE)), "What changed at which port.")),
         Field(
             "unknown",
-            listed(
+            list_of(
                 object_of(*PORT, Field("what", TEXT, "What was not compared."), Field("why", TEXT, "Why it was not."))
             ),
             "What was not compared. The exit status is then 3.",
         ),
         _without_reach(_M_KEYS_COMPARABLE),
         _without_reach(
-            Field("m_keys_hidden", listed(PORT_IDENTITY), "The ports that hid their M_Key in one of the snapshots.")
+            Field("m_keys_hidden", list_of(PORT_IDENTITY), "The ports that hid their M_Key in one of the snapshots.")
         ),
         _of_reach(INBOUND_CHECK),
-        _of_reach(Field("virtualized", listed(PORT_IDENTITY), "The ports with virtual ports.")),
-        _of_reach(Field("only_in_a", listed(PORT_IDENTITY), "The end ports that are only in the earlier one.")),
-        _of_reach(Field("only_in_b", listed(PORT_IDENTITY), "The end ports that are only in the later one.")),
+        _of_reach(Field("virtualized", list_of(PORT_IDENTITY), "The ports with virtual ports.")),
+        _of_reach(Field("only_in_a", list_of(PORT_IDENTITY), "The end ports that are only in the earlier one.")),
+        _of_reach(Field("only_in_b", list_of(PORT_IDENTITY), "The end ports that are only in the later one.")),
         _of_reach(
             Field(
                 "reach",
@@ -122,7 +122,7 @@ DIFF: Final = Document(
                     Field("unknown", NUMBER, "Pairs for which the route decides."),
                     Field(
                         "changes",
-                        listed(
+                        list_of(
                             object_of(
                                 _WHAT_OF_REACH,
                                 Field("pairs", NUMBER, "How many pairs these are; not with --pairs.", optional=True),
@@ -172,12 +172,12 @@ HISTORY: Final = Document(
         _M_KEYS_COMPARABLE,
         Field(
             "events",
-            listed(object_of(*PORT, *_SINCE, _EVENT_KIND, _BEFORE, _AFTER, _INDEX, _PKEY, _FIELD)),
+            list_of(object_of(*PORT, *_SINCE, _EVENT_KIND, _BEFORE, _AFTER, _INDEX, _PKEY, _FIELD)),
             "The changes. Of cable-moved, `before` and `after` are switch ports in words.",
         ),
         Field(
             "unread",
-            listed(object_of(*PORT, Field("attribute", TEXT, "What of the port was not read."))),
+            list_of(object_of(*PORT, Field("attribute", TEXT, "What of the port was not read."))),
             "What was not read in the newest snapshot. The exit status is then 3.",
         ),
     ),

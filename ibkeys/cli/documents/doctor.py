@@ -12,18 +12,18 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import FINDING, OUTCOMES
 
 _CHECK: Final = (
-    Field("name", maybe(TEXT), "What is checked."),
-    Field("ok", maybe(FLAG), "Whether it is fine. Null: a note."),
-    Field("detail", maybe(TEXT), "What was found."),
-    Field("advice", maybe(TEXT), "What to do. Null: nothing."),
+    Field("name", or_null(TEXT), "What is checked."),
+    Field("ok", or_null(FLAG), "Whether it is fine. Null: a note."),
+    Field("detail", or_null(TEXT), "What was found."),
+    Field("advice", or_null(TEXT), "What to do. Null: nothing."),
 )
 _SETTING: Final = object_of(
     Field("name", TEXT, "The option."),
@@ -35,22 +35,22 @@ _SETTING: Final = object_of(
     ),
 )
 _SUMMARY: Final = Field("summary", OUTCOMES)
-_FINDINGS: Final = Field("findings", listed(FINDING), "What each check found.")
+_FINDINGS: Final = Field("findings", list_of(FINDING), "What each check found.")
 
 DOCTOR: Final = Document(
     "doctor",
     2,
     (
-        Field("checks", listed(object_of(*_CHECK)), "The checks."),
+        Field("checks", list_of(object_of(*_CHECK)), "The checks."),
         Field("problems", NUMBER, "How many of them are not fine."),
         Field(
             "settings",
-            listed(_SETTING),
+            list_of(_SETTING),
             "The options that a site file may set: ibkeys.toml(5). Of a secret only @FILE is shown.",
         ),
         Field(
             "report",
-            maybe(object_of(Field("file", TEXT, "The archive."), _SUMMARY, _FINDINGS)),
+            or_null(object_of(Field("file", TEXT, "The archive."), _SUMMARY, _FINDINGS)),
             "What --report found. Null: without it.",
         ),
     ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, Document, Field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import P_KEY, PORT_IDENTITY, TIME
 
 _EVENT: Final = (
@@ -17,26 +17,26 @@ _EVENT: Final = (
     ),
     Field("source", TEXT, "How it was heard: report, counters or opensm-log."),
     Field("kind", TEXT, "The event, as under EVENTS."),
-    Field("trap", maybe(NUMBER), "The TrapNumber. Null: a counter."),
+    Field("trap", or_null(NUMBER), "The TrapNumber. Null: a counter."),
     Field(
         "at",
         PORT_IDENTITY,
         "The port that refused the packet, counted it, or reports it. A port that no sweep found has only its LID or "
         "GUID; the rest is null.",
     ),
-    Field("from", maybe(PORT_IDENTITY), "The port that sent the packet. Null: not known, or none."),
-    Field("to", maybe(PORT_IDENTITY), "The port that the packet was sent to. Null: not known, or none."),
-    Field("pkey", maybe(P_KEY), "The P_Key. Null: not known, or none."),
-    Field("q_key", maybe(TEXT), "The Q_Key, 0x and 8 digits. Null: not known, or none."),
-    Field("partition", maybe(P_KEY), "The partition of the P_Key. Null: no P_Key."),
-    Field("partition_name", maybe(TEXT), "Its name in the policy. Null: none, or without --policy."),
-    Field("policy_line", maybe(NUMBER), "Its line in the policy. Null: none, or without --policy."),
-    Field("method", maybe(TEXT), "The method of an SMP with a wrong M_Key. Null: another event."),
-    Field("attribute", maybe(TEXT), "The attribute of that SMP. Null: another event."),
-    Field("attribute_modifier", maybe(NUMBER), "The AttributeModifier of that SMP. Null: another event."),
-    Field("value", maybe(NUMBER), "The value of the counter. Null: another event."),
-    Field("detail", maybe(TEXT), "More information. Null: none."),
-    Field("doubtful", listed(TEXT), "What is uncertain, and why."),
+    Field("from", or_null(PORT_IDENTITY), "The port that sent the packet. Null: not known, or none."),
+    Field("to", or_null(PORT_IDENTITY), "The port that the packet was sent to. Null: not known, or none."),
+    Field("pkey", or_null(P_KEY), "The P_Key. Null: not known, or none."),
+    Field("q_key", or_null(TEXT), "The Q_Key, 0x and 8 digits. Null: not known, or none."),
+    Field("partition", or_null(P_KEY), "The partition of the P_Key. Null: no P_Key."),
+    Field("partition_name", or_null(TEXT), "Its name in the policy. Null: none, or without --policy."),
+    Field("policy_line", or_null(NUMBER), "Its line in the policy. Null: none, or without --policy."),
+    Field("method", or_null(TEXT), "The method of an SMP with a wrong M_Key. Null: another event."),
+    Field("attribute", or_null(TEXT), "The attribute of that SMP. Null: another event."),
+    Field("attribute_modifier", or_null(NUMBER), "The AttributeModifier of that SMP. Null: another event."),
+    Field("value", or_null(NUMBER), "The value of the counter. Null: another event."),
+    Field("detail", or_null(TEXT), "More information. Null: none."),
+    Field("doubtful", list_of(TEXT), "What is uncertain, and why."),
 )
 
 WATCH: Final = Document(

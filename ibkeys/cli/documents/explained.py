@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, OBJECT, TEXT, CsvRows, Document, Field, maybe
+from ibkeys.cli.documents.field import FLAG, OBJECT, TEXT, CsvRows, Document, Field, or_null
 from ibkeys.cli.documents.shared import MEMBERSHIP, P_KEY
 
 DECODE: Final = Document(
     "decode",
     1,
     (
-        Field("mad", maybe(OBJECT), "The header of the MAD, field by field. Null: a bare attribute.", optional=True),
-        Field("attribute", maybe(TEXT), "The name of the attribute. Null: ibkeys does not know it.", optional=True),
+        Field("mad", or_null(OBJECT), "The header of the MAD, field by field. Null: a bare attribute.", optional=True),
+        Field("attribute", or_null(TEXT), "The name of the attribute. Null: ibkeys does not know it.", optional=True),
         Field(
             "fields",
-            maybe(OBJECT),
+            or_null(OBJECT),
             "The fields of the attribute, as numbers. A key is null without -K, and another name with _masked is true. "
             "Null: ibkeys does not know the layout.",
             optional=True,

@@ -13,9 +13,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
     parts_of,
 )
 from ibkeys.cli.documents.shared import ERRORS, FAR_END, GUID, LID, NODE_DESC, NODE_TYPE, PORT, PORT_NUMBER, UNREACHED
@@ -35,10 +35,10 @@ def _of_peer(part: str) -> Callable[[JsonRow], Any]:
 
 
 STATE: Final = Field(
-    "state", maybe(NUMBER), "PortState: 1 Down, 2 Initialize, 3 Armed, 4 Active. Null: not read.", "State", _state
+    "state", or_null(NUMBER), "PortState: 1 Down, 2 Initialize, 3 Armed, 4 Active. Null: not read.", "State", _state
 )
 _PHYS_STATE: Final = Field(
-    "phys_state", maybe(NUMBER), "PortPhysicalState as in IBA; 5 is LinkUp. Null: not read.", "Link", _phys_state
+    "phys_state", or_null(NUMBER), "PortPhysicalState as in IBA; 5 is LinkUp. Null: not read.", "Link", _phys_state
 )
 _PEER: Final = Field("peer", FAR_END)
 _NUM_PORTS: Final = Field("num_ports", NUMBER, "NumPorts: how many ports the node has, without port 0 of a switch.")
@@ -49,13 +49,13 @@ DISCOVER: Final = Document(
     (
         Field(
             "nodes",
-            listed(
+            list_of(
                 object_of(
                     *PORT,
                     _NUM_PORTS,
                     Field(
                         "ports",
-                        listed(object_of(Field("port", PORT_NUMBER), Field("lid", LID), STATE, _PHYS_STATE, _PEER)),
+                        list_of(object_of(Field("port", PORT_NUMBER), Field("lid", LID), STATE, _PHYS_STATE, _PEER)),
                         "Its ports, port 0 of a switch first.",
                     ),
                 )
@@ -82,13 +82,13 @@ LISTED_PORT: Final = (
 """The columns of the table of `discover`."""
 
 _NAMED: Final = (
-    Field("host", maybe(TEXT), "The name of the host, without the device. Null: not read."),
+    Field("host", or_null(TEXT), "The name of the host, without the device. Null: not read."),
     _PEER,
 )
 DISCOVER_NAMES: Final = Document(
     "discover-names",
     1,
-    (Field("ports", listed(object_of(*PORT, *_NAMED)), "The end ports."), ERRORS, UNREACHED),
+    (Field("ports", list_of(object_of(*PORT, *_NAMED)), "The end ports."), ERRORS, UNREACHED),
     CsvRows("port", (*PORT, _NAMED[0], *parts_of(_PEER))),
     about="What `ibkeys discover --names -f json` writes",
     page="discover",

@@ -124,7 +124,7 @@ OBJECT: Final = JsonType(("object",))
 """An object with any names; the command that writes it chooses them."""
 
 
-def maybe(kind: JsonType) -> JsonType:
+def or_null(kind: JsonType) -> JsonType:
     """Return the kind of a value that may also be null."""
     if kind.shared or kind.either:
         return JsonType(either=(kind, NULL))
@@ -143,7 +143,7 @@ def either(*kinds: JsonType) -> JsonType:
     return JsonType(either=kinds)
 
 
-def listed(items: JsonType) -> JsonType:
+def list_of(items: JsonType) -> JsonType:
     """Return the kind of a list of *items*."""
     return JsonType(("array",), items=items)
 

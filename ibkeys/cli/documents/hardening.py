@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.cli.documents.audit import AUDIT
-from ibkeys.cli.documents.field import FLAG, TEXT, CsvRows, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import APPLIED, DRY_RUN, INTERLOCKS, NOTES
 
 _AUDIT: Final = object_of(*AUDIT.fields)._replace(word="object")
@@ -13,10 +13,10 @@ _STEP: Final = object_of(
     Field("step", TEXT, "Its name."),
     Field("title", TEXT, "What it does."),
     Field("command", TEXT, "The command that does the same."),
-    Field("rules", listed(TEXT), "The rules that it is for."),
-    Field("changes", listed(TEXT), "What it changes, in words."),
-    Field("way_back", maybe(TEXT), "How it is rolled back. Null: its effect is not known, and it would be refused."),
-    Field("refusals", listed(TEXT), "Why it would be refused."),
+    Field("rules", list_of(TEXT), "The rules that it is for."),
+    Field("changes", list_of(TEXT), "What it changes, in words."),
+    Field("way_back", or_null(TEXT), "How it is rolled back. Null: its effect is not known, and it would be refused."),
+    Field("refusals", list_of(TEXT), "Why it would be refused."),
 )
 _REMAINING: Final = (
     Field("rule", TEXT, "The rule, as PK005."),
@@ -28,7 +28,7 @@ _REMAINING: Final = (
 )
 _CHANGES: Final = Field(
     "changes",
-    listed(TEXT),
+    list_of(TEXT),
     "What changes, in words: when ibkeys-resume(1) or ibkeys-undo(1) takes part_enforce alone on or back. All else but "
     "`dry_run`, `applied` and `unmade` is left out then.",
     optional=True,
@@ -49,14 +49,14 @@ HARDEN: Final = Document(
         *map(
             _only_of_harden,
             (
-                Field("steps", listed(_STEP), "The steps, in their order."),
+                Field("steps", list_of(_STEP), "The steps, in their order."),
                 NOTES,
                 INTERLOCKS,
-                Field("left", listed(object_of(*_REMAINING)), "The rules that remain at --fail-on or worse."),
+                Field("left", list_of(object_of(*_REMAINING)), "The rules that remain at --fail-on or worse."),
                 Field("audit", _AUDIT, "The last audit, as in ibkeys-audit(1)."),
             ),
         ),
-        Field("unmade", listed(TEXT), "What a step did not do."),
+        Field("unmade", list_of(TEXT), "What a step did not do."),
     ),
     CsvRows("remaining rule", _REMAINING),
     CsvRows("change of part_enforce alone", (Field("change", TEXT),)),

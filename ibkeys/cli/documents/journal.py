@@ -14,10 +14,10 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import CHANGE, PORT, TIME
 
@@ -29,11 +29,11 @@ def _unless_empty(name: str) -> Callable[[JsonRow], Any]:
 def _text_or_null(name: str, about: str, title: str) -> Field:
     """Return a text field that is null for an operation of an earlier version of ibkeys, which did not record it."""
     null = "Null: an operation of an earlier version."
-    return Field(name, maybe(TEXT), f"{about} {null}", title, _unless_empty(name), empty=NOTHING)
+    return Field(name, or_null(TEXT), f"{about} {null}", title, _unless_empty(name), empty=NOTHING)
 
 
 def _list_or_null(name: str, about: str, title: str = "") -> Field:
-    return _text_or_null(name, about, title)._replace(kind=maybe(listed(TEXT)))
+    return _text_or_null(name, about, title)._replace(kind=or_null(list_of(TEXT)))
 
 
 _STARTED: Final = Field("started", TIME, "When it was started.", "Started")
@@ -57,18 +57,18 @@ OPERATION: Final = (
     Field(_COMMAND, TEXT, "The command.", "Command", _command),
     Field("state", TEXT, "open, done, undone or failed.", "State"),
     _STARTED,
-    Field("finished", maybe(TIME), "When it ended. Null: it did not.", "Finished", empty=NOTHING),
+    Field("finished", or_null(TIME), "When it ended. Null: it did not.", "Finished", empty=NOTHING),
     Field("ports", NUMBER, "How many ports it changed.", "Ports"),
     Field("unproven", NUMBER, "Sets and files whose effect was not proven, or was disproved.", "Unproven Sets"),
     Field("unconfirmed", FLAG, "Whether it waits for its confirmation."),
     *_ORIGIN,
-    Field("undoes", maybe(NUMBER), "The operation that it undoes. Null: it is no undo."),
-    Field("undone_by", maybe(NUMBER), "The operation that undid it. Null: none did."),
-    Field("finish_with", maybe(TEXT), f"The command that finishes it. {_OPEN_OR_NOTHING}"),
-    Field("roll_back_with", maybe(TEXT), f"The command that rolls it back. {_OPEN_OR_NOTHING}"),
+    Field("undoes", or_null(NUMBER), "The operation that it undoes. Null: it is no undo."),
+    Field("undone_by", or_null(NUMBER), "The operation that undid it. Null: none did."),
+    Field("finish_with", or_null(TEXT), f"The command that finishes it. {_OPEN_OR_NOTHING}"),
+    Field("roll_back_with", or_null(TEXT), f"The command that rolls it back. {_OPEN_OR_NOTHING}"),
     Field(
         "close_with",
-        maybe(TEXT),
+        or_null(TEXT),
         "The command that only ends its record, where another user or program has changed what it set, or only ports "
         f"are left that are not there. {_OPEN_OR_NOTHING}",
     ),
@@ -80,13 +80,13 @@ OPERATION: Final = (
     ),
     Field(
         "step",
-        maybe(TEXT),
+        or_null(TEXT),
         "The step in which it was interrupted, or which it is in. Null: between two steps, or it makes none.",
     ),
     Field("waiting", NUMBER, "Ports of a run over M_Keys that it has yet to change."),
     Field(
         "method",
-        maybe(TEXT),
+        or_null(TEXT),
         "How an apply or a run over M_Keys was made, or what is undone: direct, opensm or ufm. Null: of all others.",
     ),
 )
@@ -94,13 +94,15 @@ OPERATION: Final = (
 _STATUS: Final = Field("status", one_of("pending", "done", "failed"), "done: it was proven by a fresh read.")
 _CHANGE: Final = (*PORT, _STATUS._replace(kind=TEXT), *CHANGE)
 FILE: Final = (
-    Field("host", maybe(TEXT), "Its host. Null: this one."),
+    Field("host", or_null(TEXT), "Its host. Null: this one."),
     Field("path", TEXT, "Its path."),
     _STATUS._replace(kind=TEXT),
-    Field("bytes_before", maybe(NUMBER), "Its size before. Null: there was no such file, or only its mode changed."),
-    Field("bytes_after", maybe(NUMBER), "Its size after. Null: there is no such file, or only its mode changed."),
-    Field("mode_before", maybe(TEXT), "Its mode before, octal, of a file that was closed to other users. Null: else."),
-    Field("mode_after", maybe(TEXT), "Its mode after. Null: else."),
+    Field("bytes_before", or_null(NUMBER), "Its size before. Null: there was no such file, or only its mode changed."),
+    Field("bytes_after", or_null(NUMBER), "Its size after. Null: there is no such file, or only its mode changed."),
+    Field(
+        "mode_before", or_null(TEXT), "Its mode before, octal, of a file that was closed to other users. Null: else."
+    ),
+    Field("mode_after", or_null(TEXT), "Its mode after. Null: else."),
 )
 _STEP: Final = object_of(
     Field("name", TEXT, "Its name."),
@@ -119,21 +121,21 @@ JOURNAL: Final = Document(
     (
         Field(
             "operations",
-            listed(
+            list_of(
                 object_of(
                     *OPERATION,
                     Field(
                         "starts",
-                        listed(object_of(_STARTED, *_ORIGIN)),
+                        list_of(object_of(_STARTED, *_ORIGIN)),
                         "One for each command that started it or went on with it.",
                     ),
                 )
             ),
             "The operations, the oldest first.",
         ),
-        _with_id(Field("steps", listed(_STEP), "The steps in the order in which they were begun.")),
-        _with_id(Field("changes", listed(object_of(*_CHANGE)), "What each Set overwrote.")),
-        _with_id(Field("files", listed(object_of(*FILE)), "The files that were replaced, or closed to other users.")),
+        _with_id(Field("steps", list_of(_STEP), "The steps in the order in which they were begun.")),
+        _with_id(Field("changes", list_of(object_of(*_CHANGE)), "What each Set overwrote.")),
+        _with_id(Field("files", list_of(object_of(*FILE)), "The files that were replaced, or closed to other users.")),
     ),
     CsvRows("operation", OPERATION),
     CsvRows("value that was overwritten, with ID", _CHANGE),

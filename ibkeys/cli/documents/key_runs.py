@@ -14,9 +14,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import CHANGES, DRY_RUN, ERRORS, GUID, INTERLOCKS, LID, NODE_DESC, PORT, RUN_SUMMARY
 
@@ -24,7 +24,7 @@ from ibkeys.cli.documents.shared import CHANGES, DRY_RUN, ERRORS, GUID, INTERLOC
 
 _RESULT: Final = (
     Field("result", TEXT, "done, skipped or failed; with --dry-run planned or skipped."),
-    Field("reason", maybe(TEXT), "Why it was skipped or failed. Null: it was not."),
+    Field("reason", or_null(TEXT), "Why it was skipped or failed. Null: it was not."),
 )
 _RUN: Final = (
     DRY_RUN,
@@ -59,7 +59,7 @@ _OUTLOOK: Final = (
     Field("hidden", NUMBER, "Ports at level 1 that hide their key."),
     Field("never", NUMBER, "Those of them with lease 0, which never open."),
     Field("silent", NUMBER, "Ports without an answer."),
-    Field("leases", listed(NUMBER), "The leases that are known, in seconds."),
+    Field("leases", list_of(NUMBER), "The leases that are known, in seconds."),
     Field("has_links", FLAG, "Whether the links behind silent switches are known."),
     Field("tries", NUMBER, "How many keys are tried on a port at most."),
     Field("violations", NUMBER, "The most M_Key violations that this can add."),
@@ -103,35 +103,35 @@ ANSWER: Final = (
     ),
     Field(
         "key",
-        maybe(TEXT),
+        or_null(TEXT),
         "What the key was in the key store: current, pending, imported, former, subnet (an m_key of opensm.conf), "
         "new (not in the key store) or none (the port has no key). Null: kept.",
         "Key was",
         empty=NOTHING,
     ),
-    Field("m_key", maybe(TEXT), "The M_Key. Null: without -K, or kept.", "M_Key", empty=NOTHING),
+    Field("m_key", or_null(TEXT), "The M_Key. Null: without -K, or kept.", "M_Key", empty=NOTHING),
     Field(
         "m_key_protect_bits",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyProtectBits, as the port said. Null: kept.",
         "ProtectBits",
         empty=NOTHING,
     ),
     Field(
         "m_key_lease_period",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyLeasePeriod in seconds, as the port said. Null: kept.",
         "Lease (s)",
         empty=NOTHING,
     ),
     Field(
         "m_key_violations",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyViolations, as the port said. Null: kept.",
         "M_KeyViolations",
         empty=NOTHING,
     ),
-    Field("reason", maybe(TEXT), "Why it was kept; empty if it was not."),
+    Field("reason", or_null(TEXT), "Why it was kept; empty if it was not."),
 )
 REPAIRED_PORT: Final = (
     Field("node_desc", NODE_DESC, title="Node", empty=NOTHING),
@@ -145,7 +145,7 @@ _CONF: Final = object_of(
     Field("ports", NUMBER, "How many ports have a key."),
     Field("is_most", FLAG, "Whether no other key is on more ports."),
     Field("own_has_it", FLAG, "Whether the local port has it."),
-    Field("problems", listed(TEXT), "Why no OpenSM should start with it."),
+    Field("problems", list_of(TEXT), "Why no OpenSM should start with it."),
 )
 _PORTS: Final = Field(
     "ports",
@@ -155,9 +155,9 @@ _PORTS: Final = Field(
 _REPAIR_OUTLOOK: Final = (
     Field(
         "orders",
-        listed(
+        list_of(
             object_of(
-                Field("keys", listed(TEXT), "The keys, in the order in which they are tried."),
+                Field("keys", list_of(TEXT), "The keys, in the order in which they are tried."),
                 Field("ports", NUMBER, "How many ports."),
             )
         ),
@@ -165,7 +165,7 @@ _REPAIR_OUTLOOK: Final = (
     ),
     Field("protected", NUMBER, "Ports that may be at level 2 or 3."),
     Field("violations", NUMBER, "The most M_Key violations that this can add."),
-    Field("leases", listed(NUMBER), "The leases that are known, in seconds."),
+    Field("leases", list_of(NUMBER), "The leases that are known, in seconds."),
     Field("unknown_leases", NUMBER, "Protected ports whose lease is not known."),
     Field("never", NUMBER, "Protected ports with lease 0, which never open."),
 )
@@ -181,7 +181,7 @@ SM_REPAIR: Final = Document(
         _PORTS,
         Field("keys", NUMBER, f"How many keys guid2mkey has now. {_NOT_DRY}", optional=True),
         Field("links", NUMBER, f"How many links neighbors has now. {_NOT_DRY}", optional=True),
-        Field("opensm_conf", listed(_CONF), f"Each opensm.conf and how it fits. {_NOT_DRY}", optional=True),
+        Field("opensm_conf", list_of(_CONF), f"Each opensm.conf and how it fits. {_NOT_DRY}", optional=True),
         ERRORS._replace(
             about=f"Places where the key store knows no port, and that could not be read. {_NOT_DRY}", optional=True
         ),

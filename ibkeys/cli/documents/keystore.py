@@ -14,10 +14,10 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     by_name,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import ERRORS, GUID, PORT_IDENTITY, PORT_NUMBER, TIME
 
@@ -25,7 +25,7 @@ _KEY: Final = JsonType(("string",), pattern="^0x[0-9a-f]{16}$")
 _WITHOUT_K: Final = "Null: without -K."
 _COUNTS: Final = by_name(NUMBER)
 _LINKS: Final = Field("links", NUMBER, "How many links are known.")
-_NOTE: Final = Field("note", maybe(TEXT), "Where it comes from. Null: no note.", "Note", empty="")
+_NOTE: Final = Field("note", or_null(TEXT), "Where it comes from. Null: no note.", "Note", empty="")
 _SINCE: Final = Field("since", TIME, "Since when it is in this state.", "Since")
 
 # --- generate ---------------------------------------------------------------------------------------------------------
@@ -33,7 +33,7 @@ _SINCE: Final = Field("since", TIME, "Since when it is in this state.", "Since")
 KEYSTORE_GENERATE: Final = Document(
     "keystore-generate",
     1,
-    (Field("m_keys", listed(_KEY), "The keys."),),
+    (Field("m_keys", list_of(_KEY), "The keys."),),
     CsvRows("key", (Field("m_key", _KEY, "The key."),)),
     about="What `ibkeys keystore generate -f json` writes",
     page="keystore",
@@ -46,10 +46,14 @@ STORED_KEY: Final = (
     Field("port_guid", GUID, "The port.", "Port GUID"),
     Field("port", PORT_NUMBER, "The number of the port. Null: not known.", "Port", empty=NOTHING),
     Field("state", TEXT, "current, pending, former or imported.", "State"),
-    Field("m_key", maybe(TEXT), f"The M_Key. {_WITHOUT_K}", "M_Key", empty=NOTHING),
-    Field("m_key_protect_bits", maybe(NUMBER), "M_KeyProtectBits. Null: not known.", "ProtectBits", empty=NOTHING),
+    Field("m_key", or_null(TEXT), f"The M_Key. {_WITHOUT_K}", "M_Key", empty=NOTHING),
+    Field("m_key_protect_bits", or_null(NUMBER), "M_KeyProtectBits. Null: not known.", "ProtectBits", empty=NOTHING),
     Field(
-        "m_key_lease_period", maybe(NUMBER), "M_KeyLeasePeriod in seconds. Null: not known.", "Lease (s)", empty=NOTHING
+        "m_key_lease_period",
+        or_null(NUMBER),
+        "M_KeyLeasePeriod in seconds. Null: not known.",
+        "Lease (s)",
+        empty=NOTHING,
     ),
     _SINCE,
     _NOTE,
@@ -59,22 +63,22 @@ KEYSTORE_LIST: Final = Document(
     "keystore-list",
     1,
     (
-        Field("keys", listed(object_of(*STORED_KEY)), "The M_Keys of ports."),
+        Field("keys", list_of(object_of(*STORED_KEY)), "The M_Keys of ports."),
         Field(
             "subnet_keys",
-            listed(object_of(Field("m_key", maybe(TEXT), f"The M_Key. {_WITHOUT_K}"), _SINCE, _NOTE)),
+            list_of(object_of(Field("m_key", or_null(TEXT), f"The M_Key. {_WITHOUT_K}"), _SINCE, _NOTE)),
             "M_Keys of whole subnets, used for ports without a key of their own.",
         ),
         Field(
             "sm_keys",
-            listed(
+            list_of(
                 object_of(
                     Field("kind", TEXT, "sm_key, sa_key or other."),
-                    Field("key", maybe(_KEY), f"The key. {_WITHOUT_K}"),
+                    Field("key", or_null(_KEY), f"The key. {_WITHOUT_K}"),
                     Field("state", TEXT, "Its state, as for M_Keys."),
                     _SINCE,
                     _NOTE,
-                    Field("subnet", maybe(listed(GUID)), "The port GUIDs of its subnet. Null: not known."),
+                    Field("subnet", or_null(list_of(GUID)), "The port GUIDs of its subnet. Null: not known."),
                 )
             ),
             "The SM_Keys and SA_Keys.",
@@ -84,7 +88,7 @@ KEYSTORE_LIST: Final = Document(
         _LINKS,
         Field(
             "links_seen",
-            maybe(
+            or_null(
                 object_of(
                     Field("oldest", TIME, "When the oldest of them was seen."),
                     Field("newest", TIME, "When the newest of them was seen."),
@@ -104,18 +108,18 @@ _PLACE: Final = object_of(
     Field("port", NUMBER, "Its number."),
 )
 _BEHIND: Final = Field("behind", PORT_IDENTITY, "The near end of the link.")
-_KNOWN: Final = Field("known", maybe(_PLACE), "The far end that the key store has. Null: none is known.")
+_KNOWN: Final = Field("known", or_null(_PLACE), "The far end that the key store has. Null: none is known.")
 KEYSTORE_SETTLE: Final = Document(
     "keystore-list-settle",
     1,
     (
         Field(
             "moved",
-            listed(
+            list_of(
                 object_of(
                     Field("port_guid", GUID, "The port."),
                     Field("port", NUMBER, "Its number."),
-                    Field("was_behind", maybe(_PLACE), "What it was linked to. Null: not known."),
+                    Field("was_behind", or_null(_PLACE), "What it was linked to. Null: not known."),
                     Field("now_behind", PORT_IDENTITY, "What it is linked to."),
                     Field(
                         "source",
@@ -128,12 +132,12 @@ KEYSTORE_SETTLE: Final = Document(
         ),
         Field(
             "replaced",
-            listed(object_of(_BEHIND, _KNOWN, Field("now", maybe(_PLACE), "The far end that is there."))),
+            list_of(object_of(_BEHIND, _KNOWN, Field("now", or_null(_PLACE), "The far end that is there."))),
             "Links that lead elsewhere.",
         ),
-        Field("vanished", listed(GUID), "The GUIDs of ports that were not found; their keys stay."),
-        Field("claimed_twice", listed(GUID), "The GUIDs that several nodes report."),
-        Field("unidentified", listed(object_of(_BEHIND, _KNOWN)), "Places of which it is not known who is there."),
+        Field("vanished", list_of(GUID), "The GUIDs of ports that were not found; their keys stay."),
+        Field("claimed_twice", list_of(GUID), "The GUIDs that several nodes report."),
+        Field("unidentified", list_of(object_of(_BEHIND, _KNOWN)), "Places of which it is not known who is there."),
         Field("settled", FLAG, "Whether this was recorded."),
     ),
     about="What `ibkeys keystore list --settle -f json` writes",
@@ -150,13 +154,13 @@ KEYSTORE_IMPORT: Final = Document(
     "keystore-import",
     1,
     (
-        Field("ports", listed(object_of(*IMPORTED_PORT)), "The ports whose M_Key is in the files."),
+        Field("ports", list_of(object_of(*IMPORTED_PORT)), "The ports whose M_Key is in the files."),
         Field("one_key_for_changed", FLAG, "Whether all ports with a different key have the same one."),
         Field("links", NUMBER, "Links that were read."),
         Field("lids", NUMBER, "LIDs that were read."),
         Field("class_keys", _COUNTS, "How many keys of each other class were read: `cc`, `vs`, `n2n`, `b`."),
-        Field("subnet_key", maybe(FLAG), "Whether the m_key of opensm.conf was kept. Null: without --opensm-conf."),
-        Field("warnings", listed(TEXT), "What was left out of the files, and why."),
+        Field("subnet_key", or_null(FLAG), "Whether the m_key of opensm.conf was kept. Null: without --opensm-conf."),
+        Field("warnings", list_of(TEXT), "What was left out of the files, and why."),
     ),
     CsvRows("port", IMPORTED_PORT),
     about="What `ibkeys keystore import -f json` writes",
@@ -167,7 +171,7 @@ _EXPORTED: Final = (
     Field("directory", TEXT, "The folder."),
     Field("keys", NUMBER, "Keys that were written."),
     Field("links", NUMBER, "Links that were written."),
-    Field("lids", maybe(NUMBER), "LIDs that were written. Null: without --guid2lid."),
+    Field("lids", or_null(NUMBER), "LIDs that were written. Null: without --guid2lid."),
 )
 KEYSTORE_EXPORT: Final = Document(
     "keystore-export",
@@ -176,11 +180,11 @@ KEYSTORE_EXPORT: Final = Document(
         *_EXPORTED,
         Field(
             "opensm_conf",
-            maybe(
+            or_null(
                 object_of(
                     Field("file", TEXT, "The opensm.conf."),
                     Field("written", FLAG, "Whether it was written."),
-                    Field("problems", listed(TEXT), "Why the keys would be lost with it."),
+                    Field("problems", list_of(TEXT), "Why the keys would be lost with it."),
                 )
             ),
             "The opensm.conf that was checked. Null: none.",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from operator import itemgetter
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, JsonRow, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, JsonRow, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import ERRORS, M_KEY_STATE, PORT, UNREACHED, changed_ports
 from ibkeys.cli.screen.colour import Painted
 from ibkeys.keys.mkey import PROTECTION_TEXT
@@ -57,10 +57,10 @@ M_KEY_VALUES: Final = (
         text=_key_in_words,
         brief=_key,
     ),
-    Field("m_key", maybe(TEXT), "The M_Key, 0x and 16 digits. Null: without -K, or the port did not show it."),
+    Field("m_key", or_null(TEXT), "The M_Key, 0x and 16 digits. Null: without -K, or the port did not show it."),
     Field(
         _PROTECT_BITS,
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyProtectBits, the level, 0 to 3. Null: not read.",
         title="ProtectBits",
         text=_protection,
@@ -68,7 +68,7 @@ M_KEY_VALUES: Final = (
     ),
     Field(
         _LEASE_PERIOD,
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyLeasePeriod in seconds; 0: the lease never expires. Null: not read.",
         title="LeasePeriod",
         text=_lease,
@@ -77,7 +77,7 @@ M_KEY_VALUES: Final = (
     ),
     Field(
         "m_key_violations",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyViolations: how many SMPs with a wrong M_Key the port has counted, up to 65535. Null: not read.",
         title="Violations",
     ),
@@ -87,7 +87,7 @@ MKEY_SHOW: Final = Document(
     "mkey-show",
     2,
     (
-        Field("ports", listed(object_of(*PORT, *M_KEY_VALUES)), "The ports that were asked for."),
+        Field("ports", list_of(object_of(*PORT, *M_KEY_VALUES)), "The ports that were asked for."),
         ERRORS,
         UNREACHED,
     ),

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, JsonType, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, Document, Field, JsonType, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import ERRORS, GUID, PORT, TIME, UNREACHED
 
 _ON_HOST: Final = (
-    Field("host", maybe(TEXT), "The host on which its OpenSM runs; empty for this one. Null: not known."),
-    Field("pid", maybe(NUMBER), "The process there. Null: not known."),
+    Field("host", or_null(TEXT), "The host on which its OpenSM runs; empty for this one. Null: not known."),
+    Field("pid", or_null(NUMBER), "The process there. Null: not known."),
 )
 
 _MANAGER: Final = object_of(
     *PORT,
     Field("sm_guid", GUID, "The port GUID of the subnet manager."),
-    Field("state", maybe(TEXT), "SMState: master, standby, discovering or not active. Null: no answer to SMInfo."),
-    Field("priority", maybe(NUMBER), "Its priority, 0 to 15. Null: no answer."),
-    Field("act_count", maybe(NUMBER), "ActCount, which increases while it works. Null: no answer."),
+    Field("state", or_null(TEXT), "SMState: master, standby, discovering or not active. Null: no answer to SMInfo."),
+    Field("priority", or_null(NUMBER), "Its priority, 0 to 15. Null: no answer."),
+    Field("act_count", or_null(NUMBER), "ActCount, which increases while it works. Null: no answer."),
     *_ON_HOST,
 )
 
@@ -27,28 +27,28 @@ _SOURCE: Final = Field(
 )
 _FILE: Final = object_of(
     Field("role", TEXT, "What it is: options, policy, log, output, dumps, cache or keys."),
-    Field("path", maybe(TEXT), "As that OpenSM names it, absolute. Null: it has none, or not known."),
-    Field("place", maybe(TEXT), "Where it is outside the root directory of that OpenSM. Null: as for `path`."),
+    Field("path", or_null(TEXT), "As that OpenSM names it, absolute. Null: it has none, or not known."),
+    Field("place", or_null(TEXT), "Where it is outside the root directory of that OpenSM. Null: as for `path`."),
     _SOURCE,
     _CERTAIN,
-    Field("doubt", maybe(TEXT), "What speaks against it. Null: nothing, or an options file that changed."),
-    Field("there", maybe(FLAG), "Whether it is there. Null: not known."),
-    Field("mode", maybe(TEXT), "Its mode, octal. Null: not read."),
-    Field("uid", maybe(NUMBER), "Its owner. Null: not read."),
-    Field("written", maybe(TIME), "When it was last written. Null: not read."),
-    Field("others_can_read", maybe(FLAG), "Whether others than its owner and root can read it. Null: not read."),
-    Field("others_can_write", maybe(FLAG), "Whether others can write it. Null: not read."),
-    Field("digest", maybe(TEXT), "The SHA-256 of a policy. Null: another file, or not read."),
+    Field("doubt", or_null(TEXT), "What speaks against it. Null: nothing, or an options file that changed."),
+    Field("there", or_null(FLAG), "Whether it is there. Null: not known."),
+    Field("mode", or_null(TEXT), "Its mode, octal. Null: not read."),
+    Field("uid", or_null(NUMBER), "Its owner. Null: not read."),
+    Field("written", or_null(TIME), "When it was last written. Null: not read."),
+    Field("others_can_read", or_null(FLAG), "Whether others than its owner and root can read it. Null: not read."),
+    Field("others_can_write", or_null(FLAG), "Whether others can write it. Null: not read."),
+    Field("digest", or_null(TEXT), "The SHA-256 of a policy. Null: another file, or not read."),
     Field(
         "reading",
         TEXT,
         "Whether OpenSM has read it as it is now: as-at-start, may-have-been-read, not-read, changed, unknown, absent, "
         "absent-since-start or not-judged.",
     ),
-    Field("problem", maybe(TEXT), "Why it was not read. Null: it was."),
+    Field("problem", or_null(TEXT), "Why it was not read. Null: it was."),
 )
 _OPTION: Final = object_of(
-    Field("name", maybe(TEXT), "Its name in the options file."),
+    Field("name", or_null(TEXT), "Its name in the options file."),
     Field(
         "value",
         JsonType(("boolean", "integer", "string", "null")),
@@ -61,34 +61,34 @@ _OPTION: Final = object_of(
 _VARIABLES: Final = ("OSM_TMP_DIR", "OSM_CACHE_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
 _INSTANCE: Final = object_of(
     Field("pid", NUMBER, "Its process."),
-    Field("unit", maybe(TEXT), "Its systemd unit. Null: none."),
+    Field("unit", or_null(TEXT), "Its systemd unit. Null: none."),
     Field("program_known", FLAG, "Whether its program could be examined, and is OpenSM."),
-    Field("started", maybe(TIME), "When it started. Null: not known."),
-    Field("state", maybe(TEXT), "What its SMInfo says, as for managers. Null: not known."),
+    Field("started", or_null(TIME), "When it started. Null: not known."),
+    Field("state", or_null(TEXT), "What its SMInfo says, as for managers. Null: not known."),
     Field("port_guid", GUID, "Its port. Null: not known."),
-    Field("arguments", listed(TEXT), "The options of its command line. A key is masked."),
+    Field("arguments", list_of(TEXT), "The options of its command line. A key is masked."),
     Field("not_understood", NUMBER, "How many arguments ibkeys does not know."),
-    Field("cwd", maybe(TEXT), "Its working directory. Null: not readable by this user."),
+    Field("cwd", or_null(TEXT), "Its working directory. Null: not readable by this user."),
     Field(
         "environment",
-        maybe(object_of(*(Field(each, TEXT, "The variable.", optional=True) for each in _VARIABLES))),
+        or_null(object_of(*(Field(each, TEXT, "The variable.", optional=True) for each in _VARIABLES))),
         "Of its variables those that say where its files are. Null: not readable by this user.",
     ),
-    Field("umask", maybe(TEXT), "Its umask, octal. Null: not read."),
-    Field("last_sweep", maybe(TIME), "When its last heavy sweep without errors ended. Null: not known."),
-    Field("files", listed(_FILE), "Its files and directories."),
+    Field("umask", or_null(TEXT), "Its umask, octal. Null: not read."),
+    Field("last_sweep", or_null(TIME), "When its last heavy sweep without errors ended. Null: not known."),
+    Field("files", list_of(_FILE), "Its files and directories."),
     Field(
         "options",
-        listed(_OPTION),
+        list_of(_OPTION),
         "Its options that matter for keys and partitions, or that a file or the command line sets.",
     ),
 )
 _HOST: Final = object_of(
-    Field("host", maybe(TEXT), "Its name; empty for this host."),
-    Field("error", maybe(TEXT), "Why it could not be examined. Null: it was."),
+    Field("host", or_null(TEXT), "Its name; empty for this host."),
+    Field("error", or_null(TEXT), "Why it could not be examined. Null: it was."),
     Field(
         "ports",
-        listed(
+        list_of(
             object_of(
                 Field("device", TEXT, "The RDMA device."),
                 Field("port", NUMBER, "The number of the port."),
@@ -98,14 +98,14 @@ _HOST: Final = object_of(
         ),
         "Its InfiniBand ports.",
     ),
-    Field("instances", listed(_INSTANCE), "The OpenSMs that run there."),
+    Field("instances", list_of(_INSTANCE), "The OpenSMs that run there."),
 )
 _DANGER: Final = object_of(
     Field("danger", TEXT, "Its name."),
     Field("subject", TEXT, "Whose it is, in words."),
     Field("seen", TEXT, "What was seen."),
     Field("means", TEXT, "What follows from it."),
-    Field("remedy", maybe(TEXT), "What to do."),
+    Field("remedy", or_null(TEXT), "What to do."),
     *_ON_HOST,
 )
 
@@ -115,13 +115,13 @@ SM_SHOW: Final = Document(
     (
         Field(
             "managers",
-            maybe(listed(_MANAGER)),
+            or_null(list_of(_MANAGER)),
             "Every port with the IsSM bit: the master first, then standbys, then those that did not answer. Null: the "
             "fabric was not read.",
         ),
-        Field("hosts", listed(_HOST), "The hosts that were examined."),
-        Field("dangers", listed(_DANGER), "The dangerous settings."),
+        Field("hosts", list_of(_HOST), "The hosts that were examined."),
+        Field("dangers", list_of(_DANGER), "The dangerous settings."),
         ERRORS,
-        UNREACHED._replace(kind=maybe(NUMBER), about=f"{UNREACHED.about} Null: the fabric was not read."),
+        UNREACHED._replace(kind=or_null(NUMBER), about=f"{UNREACHED.about} Null: the fabric was not read."),
     ),
 )

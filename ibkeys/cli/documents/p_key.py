@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.field import NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import ERRORS, P_KEY_ENTRY, P_KEYS, PORT, UNREACHED, changed_ports
 
-_CAPACITY: Final = Field("capacity", maybe(NUMBER), "How many entries the table can have. Null: not read.")
-_VIRTUAL_PORTS: Final = maybe(
+_CAPACITY: Final = Field("capacity", or_null(NUMBER), "How many entries the table can have. Null: not read.")
+_VIRTUAL_PORTS: Final = or_null(
     object_of(
         Field("state", TEXT, "Whether they are on: on, off or unknown."),
-        Field("possible", maybe(NUMBER), "VPortCap: how many virtual ports the port can have. Null unless on."),
-        Field("top_index", maybe(NUMBER), "VPortIndexTop: the highest index of a virtual port. Null unless on."),
+        Field("possible", or_null(NUMBER), "VPortCap: how many virtual ports the port can have. Null unless on."),
+        Field("top_index", or_null(NUMBER), "VPortIndexTop: the highest index of a virtual port. Null unless on."),
     )
 )
 _VALUES: Final = (
@@ -30,7 +30,7 @@ PKEY_SHOW: Final = Document(
     "pkey-show",
     1,
     (
-        Field("ports", listed(object_of(*PORT, *_VALUES)), "The ports that were asked for."),
+        Field("ports", list_of(object_of(*PORT, *_VALUES)), "The ports that were asked for."),
         ERRORS,
         UNREACHED,
         Field("source", TEXT, "sysfs: the table is what the driver has, not read from the port.", optional=True),

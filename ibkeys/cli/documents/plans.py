@@ -12,10 +12,10 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     by_name,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
 )
 from ibkeys.cli.documents.shared import (
     APPLIED,
@@ -39,21 +39,21 @@ _POLICY: Final = object_of(
     Field("file", TEXT, "Its name."),
     Field("digest", TEXT, "Its SHA-256; of the live policy empty where there was no file."),
     Field("encoding", one_of("utf-8", "base64", None), "How `text` has its bytes. Null: there is no text."),
-    Field("text", maybe(TEXT), "Its content. Null: it has none, or a plan of version 1."),
+    Field("text", or_null(TEXT), "Its content. Null: it has none, or a plan of version 1."),
 )
 _PEER: Final = object_of(Field("node_guid", GUID), Field("port", PORT_NUMBER))
 _BOTH_BITS: Final = by_name(FLAG)
 _P_KEYS: Final = by_name(P_KEY)
 _TABLE: Final = object_of(
     *PORT,
-    Field("capacity", maybe(NUMBER), "How many entries its table has. Null: not read."),
-    Field("peer", maybe(_PEER), "The other end of its link. Null: none, or not known."),
+    Field("capacity", or_null(NUMBER), "How many entries its table has. Null: not read."),
+    Field("peer", or_null(_PEER), "The other end of its link. Null: none, or not known."),
     Field("before", _P_KEYS, "Its P_Keys by index, as they were read."),
     Field("after", _P_KEYS, "Its P_Keys by index, as they should be."),
 )
 _ENFORCEMENT: Final = object_of(
     *PORT,
-    Field("peer", maybe(_PEER), "The other end of its link. Null: none, or not known."),
+    Field("peer", or_null(_PEER), "The other end of its link. Null: none, or not known."),
     Field("before", _BOTH_BITS, "`inbound` and `outbound`, as they were read."),
     Field("after", _BOTH_BITS, "`inbound` and `outbound`, as they should be."),
 )
@@ -67,7 +67,7 @@ _OPTIONS: Final = object_of(
     Field("enforce", TEXT, "What leaf switch ports enforce: both, in, out or off."),
     Field("allow_both_pkeys", FLAG, "Whether a port may have both P_Keys of a partition."),
     Field("disconnect_unconfigured", FLAG, "Whether ports in no other partition lose the default P_Key."),
-    Field("allow_index_moves", listed(P_KEY), "The partitions whose P_Keys may move to another index."),
+    Field("allow_index_moves", list_of(P_KEY), "The partitions whose P_Keys may move to another index."),
 )
 _SM_OPTIONS: Final = object_of(
     Field("allow_both_pkeys", FLAG, "allow_both_pkeys."),
@@ -89,14 +89,14 @@ PLAN: Final = Document(
                     "The digest of the values that were read and that the plan changes.",
                 ),
                 Field("sm_guid", GUID, "The port GUID of the master. Null: not known."),
-                Field("sm_evidence", maybe(TEXT), "What is known of the master, in words. Null: nothing."),
+                Field("sm_evidence", or_null(TEXT), "What is known of the master, in words. Null: nothing."),
             ),
             "What the plan was made from.",
         ),
         Field("policy", _POLICY, "The policy that is planned."),
         Field(
             "live_policy",
-            maybe(_POLICY),
+            or_null(_POLICY),
             "The policy file of the master's OpenSM. Null: it was not seen. Plans of earlier versions lack it.",
             optional=True,
         ),
@@ -108,14 +108,14 @@ PLAN: Final = Document(
         ),
         Field("digest", TEXT, "The digest of the plan."),
         Field("options", _OPTIONS, "The options with which it was planned."),
-        Field("sm_options", maybe(_SM_OPTIONS), "The options of OpenSM that lead to these tables. Null: version 1."),
-        Field("tables", listed(_TABLE), "The P_Key tables that change; with --full all."),
-        Field("enforcement", listed(_ENFORCEMENT), "The switch ports whose enforcement changes; with --full all."),
-        Field("index_moves", listed(_MOVE), "The P_Keys that move to another index."),
-        Field("breaks", listed(BREAK), "Pairs that no order of writing keeps connected."),
+        Field("sm_options", or_null(_SM_OPTIONS), "The options of OpenSM that lead to these tables. Null: version 1."),
+        Field("tables", list_of(_TABLE), "The P_Key tables that change; with --full all."),
+        Field("enforcement", list_of(_ENFORCEMENT), "The switch ports whose enforcement changes; with --full all."),
+        Field("index_moves", list_of(_MOVE), "The P_Keys that move to another index."),
+        Field("breaks", list_of(BREAK), "Pairs that no order of writing keeps connected."),
         Field(
             "problems",
-            listed(
+            list_of(
                 object_of(
                     *PORT, Field("kind", TEXT, "Its name, as under PROBLEMS."), Field("message", TEXT, "In words.")
                 )
@@ -125,8 +125,8 @@ PLAN: Final = Document(
         Field(
             "partitions",
             object_of(
-                Field("born", listed(P_KEY), "Those that no port has yet."),
-                Field("dying", listed(P_KEY), "Those that no port will have."),
+                Field("born", list_of(P_KEY), "Those that no port has yet."),
+                Field("dying", list_of(P_KEY), "Those that no port will have."),
             ),
             "Partitions that come and go.",
         ),
@@ -152,15 +152,15 @@ _MADE: Final = (
     Field("complete", FLAG, "Whether nothing is left to do."),
     Field("gone_back", FLAG, "Whether the change was rolled back because it was not confirmed."),
     OPERATION,
-    Field("digest", maybe(TEXT), "The digest of the plan. Null: it follows none."),
+    Field("digest", or_null(TEXT), "The digest of the plan. Null: it follows none."),
     Field("carrier", TEXT, "The method: direct, opensm or ufm."),
-    Field("phases", listed(PHASE), "What is done, in this order."),
+    Field("phases", list_of(PHASE), "What is done, in this order."),
     Field("left_for_later", NUMBER, "Steps that are left for ibkeys-resume(1)."),
     Field("removals", NUMBER, "P_Keys that are removed, full to limited included."),
-    Field("breaks", listed(TEXT), "Temporary losses of connectivity, in words."),
+    Field("breaks", list_of(TEXT), "Temporary losses of connectivity, in words."),
     NOTES,
     INTERLOCKS,
-    Field("errors", listed(ERROR), "The ports that failed; the port is null where it was none. Exit status 3."),
+    Field("errors", list_of(ERROR), "The ports that failed; the port is null where it was none. Exit status 3."),
 )
 _PHASES: Final = CsvRows("phase", PHASE.fields)
 APPLY: Final = Document("apply", 1, _MADE, _PHASES)

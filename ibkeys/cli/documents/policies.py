@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import (
     AFTER,
     BEFORE,
@@ -46,21 +46,21 @@ POLICY_CHECK: Final = Document(
     (
         _FILE,
         _DIGEST,
-        Field("accepted", maybe(FLAG), "Whether OpenSM takes it. Null: not known (--dialect nvidia)."),
+        Field("accepted", or_null(FLAG), "Whether OpenSM takes it. Null: not known (--dialect nvidia)."),
         Field(
-            "problems", listed(object_of(*_PROBLEM)), "What OpenSM would refuse or misread, in the order of the file."
+            "problems", list_of(object_of(*_PROBLEM)), "What OpenSM would refuse or misread, in the order of the file."
         ),
         Field(
             "partitions",
-            listed(
+            list_of(
                 object_of(
                     PARTITION,
-                    Field("name", maybe(TEXT), "Its name. Null: it has none."),
+                    Field("name", or_null(TEXT), "Its name. Null: it has none."),
                     Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
                     Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
                     Field("ipoib", FLAG, "Whether it is marked ipoib."),
-                    Field("members", listed(_MEMBER), "Its members, as the policy names them."),
-                    Field("groups", listed(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
+                    Field("members", list_of(_MEMBER), "Its members, as the policy names them."),
+                    Field("groups", list_of(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
                 )
             ),
             "The partitions, in the order of the file.",
@@ -78,7 +78,7 @@ _BEFORE: Final = BEFORE._replace(about="The membership by A: full, limited or bo
 _AFTER: Final = AFTER._replace(about="The membership by B: full, limited or both. Null: no member.")
 _CHANGED: Final = (
     PARTITION,
-    Field("name", maybe(TEXT), "Its name. Null: it has none.", "Name"),
+    Field("name", or_null(TEXT), "Its name. Null: it has none.", "Name"),
     _WHAT._replace(about="joins, leaves, membership, index-0, name, or group and the MGID of one."),
     BEFORE,
     AFTER,
@@ -92,21 +92,21 @@ POLICY_DIFF: Final = Document(
         Field("b", _POLICY, "The second policy."),
         Field(
             "partitions",
-            listed(
+            list_of(
                 object_of(
                     PARTITION,
-                    Field("name_a", maybe(TEXT), "Its name by A. Null: no members, or no name."),
-                    Field("name_b", maybe(TEXT), "Its name by B. Null: no members, or no name."),
-                    Field("members", listed(object_of(*PORT, _WHAT, _BEFORE, _AFTER)), "The ports that change."),
-                    Field("groups_a", listed(MULTICAST_GROUP), "Its multicast groups by A."),
-                    Field("groups_b", listed(MULTICAST_GROUP), "Its multicast groups by B."),
+                    Field("name_a", or_null(TEXT), "Its name by A. Null: no members, or no name."),
+                    Field("name_b", or_null(TEXT), "Its name by B. Null: no members, or no name."),
+                    Field("members", list_of(object_of(*PORT, _WHAT, _BEFORE, _AFTER)), "The ports that change."),
+                    Field("groups_a", list_of(MULTICAST_GROUP), "Its multicast groups by A."),
+                    Field("groups_b", list_of(MULTICAST_GROUP), "Its multicast groups by B."),
                 )
             ),
             "The partitions that differ.",
         ),
         Field(
             "index_0",
-            listed(
+            list_of(
                 object_of(
                     *PORT,
                     BEFORE._replace(about="The P_Key there by A. Null: the default P_Key."),
@@ -126,8 +126,8 @@ POLICY_DIFF: Final = Document(
         Field(
             "not_found",
             object_of(
-                Field("a", listed(GUID), "GUIDs of A."),
-                Field("b", listed(GUID), "GUIDs of B."),
+                Field("a", list_of(GUID), "GUIDs of A."),
+                Field("b", list_of(GUID), "GUIDs of B."),
             ),
             "The GUIDs of the policies that are not on the fabric.",
         ),
@@ -156,7 +156,7 @@ POLICY_FROM: Final = Document(
         ),
         Field(
             "unsaid",
-            listed(object_of(_KIND, MESSAGE, Field("ports", listed(PORT_IDENTITY), "The ports."))),
+            list_of(object_of(_KIND, MESSAGE, Field("ports", list_of(PORT_IDENTITY), "The ports."))),
             "What the policy does not say of the fabric.",
         ),
         ERRORS,
@@ -173,8 +173,8 @@ _EDITED: Final = (
     Field("written", FLAG, "Whether it was written."),
     Field("digest_before", TEXT, "The SHA-256 of the policy before."),
     Field("digest_after", TEXT, "The SHA-256 of the policy after."),
-    Field("changes", listed(CHANGED_MEMBER), "The members that change."),
-    Field("unchanged", listed(PORT_IDENTITY), "The ports that are already as requested."),
+    Field("changes", list_of(CHANGED_MEMBER), "The members that change."),
+    Field("unchanged", list_of(PORT_IDENTITY), "The ports that are already as requested."),
     Field("diff", TEXT, "The change of the file, as a unified diff."),
 )
 _MEMBERS: Final = CsvRows("member that changes", CHANGED_MEMBER.fields)

@@ -15,9 +15,9 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonRow,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
     parts_of,
 )
 from ibkeys.cli.documents.shared import ERRORS, FAR_END, PORT, UNREACHED, changed_ports
@@ -68,7 +68,7 @@ _NO_SWITCH: Final = "Null: not a switch, or not read."
 ENFORCEMENT: Final = (
     Field(
         INBOUND,
-        maybe(FLAG),
+        or_null(FLAG),
         "PartitionEnforcementInbound: whether packets that enter the switch are checked. Null: not read, or no port "
         "that enforces partitions.",
         title="Inbound",
@@ -76,7 +76,7 @@ ENFORCEMENT: Final = (
     ),
     Field(
         _OUTBOUND,
-        maybe(FLAG),
+        or_null(FLAG),
         "PartitionEnforcementOutbound: whether packets that leave the switch are checked. Null: not read, or no port "
         "that enforces partitions.",
         title="Outbound",
@@ -94,7 +94,7 @@ ENFORCEMENT: Final = (
 CAPS: Final = (
     Field(
         "partition_cap",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "PartitionCap of the node: how many entries the P_Key table of a CA or router port, or of port 0 of a switch, "
         "can have. Null: not read.",
         title="PartitionCap",
@@ -103,7 +103,7 @@ CAPS: Final = (
     ),
     Field(
         _ENFORCEMENT_CAP,
-        maybe(NUMBER),
+        or_null(NUMBER),
         f"PartitionEnforcementCap: how many entries the P_Key table of an external port can have. {_NO_SWITCH}",
         title="PartitionEnforcementCap",
         text=_of_switch(_ENFORCEMENT_CAP),
@@ -111,7 +111,7 @@ CAPS: Final = (
     ),
     Field(
         _INBOUND_CAP,
-        maybe(FLAG),
+        or_null(FLAG),
         f"InboundEnforcementCap: whether the switch can check packets that enter it. {_NO_SWITCH}",
         title="InboundEnforcementCap",
         text=_of_switch(_INBOUND_CAP),
@@ -119,7 +119,7 @@ CAPS: Final = (
     ),
     Field(
         _OUTBOUND_CAP,
-        maybe(FLAG),
+        or_null(FLAG),
         f"OutboundEnforcementCap: whether the switch can check packets that leave it. {_NO_SWITCH}",
         title="OutboundEnforcementCap",
         text=_of_switch(_OUTBOUND_CAP),
@@ -127,14 +127,14 @@ CAPS: Final = (
     ),
     Field(
         "is_m_key_nvram",
-        maybe(FLAG),
+        or_null(FLAG),
         "IsM_KeyNVRAM: whether the M_Key survives a reset. Null: not read.",
         title="IsM_KeyNVRAM",
         short="M_Key NVRAM",
     ),
     Field(
         "is_p_key_nvram",
-        maybe(FLAG),
+        or_null(FLAG),
         "IsP_KeyNVRAM: whether the P_Key table survives a reset. Null: not read.",
         title="IsP_KeyNVRAM",
         short="P_Key NVRAM",
@@ -144,28 +144,28 @@ SUPPRESSION: Final = "multicast_p_key_trap_suppression_enabled"
 COUNTERS: Final = (
     Field(
         "m_key_violations",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "M_KeyViolations: how many SMPs with a wrong M_Key the port has counted, up to 65535. Null: not read.",
         title="M_KeyViolations",
         short="M_KeyViol",
     ),
     Field(
         "p_key_violations",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "P_KeyViolations: how many packets with a wrong P_Key the port has counted, up to 65535. Null: not read.",
         title="P_KeyViolations",
         short="P_KeyViol",
     ),
     Field(
         "q_key_violations",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "Q_KeyViolations: how many packets with a wrong Q_Key the port has counted, up to 65535. Null: not read.",
         title="Q_KeyViolations",
         short="Q_KeyViol",
     ),
     Field(
         "xmit_constraint_errors",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "PortXmitConstraintErrors: how many outgoing packets the port has dropped, most by partition enforcement, up "
         "to 255. Null: no switch port that enforces, or not read.",
         title="PortXmitConstraintErrors",
@@ -173,14 +173,14 @@ COUNTERS: Final = (
     ),
     Field(
         "rcv_constraint_errors",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "PortRcvConstraintErrors: the same of incoming packets.",
         title="PortRcvConstraintErrors",
         short="RcvConstr",
     ),
     Field(
         SUPPRESSION,
-        maybe(NUMBER),
+        or_null(NUMBER),
         "MulticastPKeyTrapSuppressionEnabled: which traps about a bad P_Key of multicast packets the port holds back; "
         "0: none. Null: the port has no such setting, it is an external port of a switch, or it was not read.",
         title="MulticastPKeyTrapSuppressionEnabled",
@@ -196,7 +196,7 @@ PORT_SHOW: Final = Document(
     (
         Field(
             "ports",
-            listed(object_of(*PORT, *(each._replace(optional=True) for each in _VALUES))),
+            list_of(object_of(*PORT, *(each._replace(optional=True) for each in _VALUES))),
             "The ports that were asked for. With --enforcement, --caps or --counters only these values are there.",
         ),
         ERRORS,

@@ -12,10 +12,10 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     JsonType,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
     parts_of,
 )
 from ibkeys.cli.documents.shared import (
@@ -44,8 +44,8 @@ _STOP: Final = (
     Field("direction", TEXT, "inbound: packets that enter the switch; outbound: those that leave it."),
     Field("pkey", P_KEY, "The P_Key of the packets."),
 )
-_UNREAD: Final = Field("unread", listed(PORT_IDENTITY), "The ports whose P_Key table or enforcement was not read.")
-_NOT_ACTIVE: Final = Field("not_active", listed(NOT_ACTIVE), "The ends of end ports' links that are not Active.")
+_UNREAD: Final = Field("unread", list_of(PORT_IDENTITY), "The ports whose P_Key table or enforcement was not read.")
+_NOT_ACTIVE: Final = Field("not_active", list_of(NOT_ACTIVE), "The ends of end ports' links that are not Active.")
 
 
 # --- matrix -----------------------------------------------------------------------------------------------------------
@@ -53,7 +53,7 @@ _NOT_ACTIVE: Final = Field("not_active", listed(NOT_ACTIVE), "The ends of end po
 
 def _pairs(name: str, about: str) -> Field:
     """Return a field about pairs of ports: their number, or with --pairs each of them."""
-    pair = object_of(_A, _B, Field("by", listed(object_of(*_KEYS)), "The P_Keys by which they do."))
+    pair = object_of(_A, _B, Field("by", list_of(object_of(*_KEYS)), "The P_Keys by which they do."))
     return Field(name, JsonType(("array", "integer"), items=pair), f"{about} Their number; with --pairs each of them.")
 
 
@@ -62,7 +62,7 @@ def _name_columns(side: Field) -> list[Field]:
     return [each for each in parts_of(side) if each.name.endswith(("port_guid", "node_desc"))]
 
 
-_NAME: Final = Field("name", maybe(TEXT), "Its name in the policy. Null: it has none, or without --policy.")
+_NAME: Final = Field("name", or_null(TEXT), "Its name in the policy. Null: it has none, or without --policy.")
 
 MATRIX: Final = Document(
     "matrix",
@@ -71,13 +71,15 @@ MATRIX: Final = Document(
         LOOKED_AT,
         Field(
             "partitions",
-            listed(
+            list_of(
                 object_of(
                     PARTITION,
                     _NAME,
-                    Field("full", listed(PORT_IDENTITY), "Its full members; a port with both P_Keys is in both lists."),
-                    Field("limited", listed(PORT_IDENTITY), "Its limited members."),
-                    Field("stopped", listed(object_of(*_STOP)), "The switch ports that block its packets."),
+                    Field(
+                        "full", list_of(PORT_IDENTITY), "Its full members; a port with both P_Keys is in both lists."
+                    ),
+                    Field("limited", list_of(PORT_IDENTITY), "Its limited members."),
+                    Field("stopped", list_of(object_of(*_STOP)), "The switch ports that block its packets."),
                 )
             ),
             "The partitions; not with --pairs.",
@@ -94,10 +96,10 @@ MATRIX: Final = Document(
             optional=True,
         ),
         Field(
-            "may_be_stopped_by", listed(object_of(*_STOP)), "The ports on links between switches that block a P_Key."
+            "may_be_stopped_by", list_of(object_of(*_STOP)), "The ports on links between switches that block a P_Key."
         ),
         _UNREAD,
-        Field("virtualized", listed(PORT_IDENTITY), "The ports with virtual ports, whose P_Keys cannot be read."),
+        Field("virtualized", list_of(PORT_IDENTITY), "The ports with virtual ports, whose P_Keys cannot be read."),
         _NOT_ACTIVE,
         ERRORS,
         UNREACHED,
@@ -119,17 +121,17 @@ MATRIX: Final = Document(
 _CAN_TALK: Final = (
     Field(
         "can_talk",
-        maybe(FLAG),
+        or_null(FLAG),
         "Whether the two can talk. Null: the route decides, or a value was not read.",
     ),
-    Field("a_to_b", maybe(FLAG), "Whether packets from A get to B. Null: not known."),
-    Field("b_to_a", maybe(FLAG), "Whether packets from B get to A. Null: not known."),
+    Field("a_to_b", or_null(FLAG), "Whether packets from A get to B. Null: not known."),
+    Field("b_to_a", or_null(FLAG), "Whether packets from B get to A. Null: not known."),
 )
 _MATCH: Final = (
     *_KEYS,
-    Field("stopped", maybe(FLAG), "Whether switch ports keep the two from talking with these. Null: not known."),
-    Field("a_to_b", maybe(FLAG), "Whether packets from A get to B with these. Null: not known."),
-    Field("b_to_a", maybe(FLAG), "Whether packets from B get to A with these. Null: not known."),
+    Field("stopped", or_null(FLAG), "Whether switch ports keep the two from talking with these. Null: not known."),
+    Field("a_to_b", or_null(FLAG), "Whether packets from A get to B with these. Null: not known."),
+    Field("b_to_a", or_null(FLAG), "Whether packets from B get to A with these. Null: not known."),
 )
 _OF_PACKETS: Final = Field("way", one_of("a_to_b", "b_to_a"), "Of packets in this direction.")
 _ON_SOME_ROUTES: Final = Field(
@@ -140,13 +142,13 @@ _NUM_PORTS: Final = Field("num_ports", NUMBER, "How many ports its node has.")
 _CHECK: Final = object_of(
     *_STOP,
     _OF_PACKETS,
-    Field("index", maybe(NUMBER), "The entry of its P_Key table that lets them pass. Null: it drops them."),
-    Field("entry", maybe(P_KEY), "The P_Key of that entry."),
+    Field("index", or_null(NUMBER), "The entry of its P_Key table that lets them pass. Null: it drops them."),
+    Field("entry", or_null(P_KEY), "The P_Key of that entry."),
     _ON_SOME_ROUTES,
-    Field("peer", maybe(object_of(*PORT, _NUM_PORTS)), "The port at the other end of its link. Null: not known."),
+    Field("peer", or_null(object_of(*PORT, _NUM_PORTS)), "The port at the other end of its link. Null: not known."),
 )
 _END: Final = object_of(
-    *PORT, _NUM_PORTS, Field("pkeys", maybe(listed(P_KEY)), "Its P_Keys, by their indexes. Null: not read.")
+    *PORT, _NUM_PORTS, Field("pkeys", or_null(list_of(P_KEY)), "Its P_Keys, by their indexes. Null: not read.")
 )
 
 WHY: Final = Document(
@@ -158,15 +160,15 @@ WHY: Final = Document(
         *_CAN_TALK,
         Field(
             "by",
-            listed(object_of(*_MATCH, Field("checks", listed(_CHECK), "The switch ports that check these packets."))),
+            list_of(object_of(*_MATCH, Field("checks", list_of(_CHECK), "The switch ports that check these packets."))),
             "The P_Keys of the two that match.",
         ),
-        Field("stopped_by", listed(_STOP_ON_THE_WAY), "The switch ports that drop packets."),
-        Field("may_be_stopped_by", listed(_STOP_ON_THE_WAY), "Those between switches that drop them on some routes."),
+        Field("stopped_by", list_of(_STOP_ON_THE_WAY), "The switch ports that drop packets."),
+        Field("may_be_stopped_by", list_of(_STOP_ON_THE_WAY), "Those between switches that drop them on some routes."),
         _UNREAD,
         Field(
             "virtualized",
-            listed(PORT_IDENTITY),
+            list_of(PORT_IDENTITY),
             "Those of the two that have virtual ports: their P_Keys cannot be read, so `can_talk` is never false for "
             "them, except by a link that is not Active.",
         ),
@@ -178,12 +180,12 @@ WHY: Final = Document(
             "traffic",
             object_of(
                 Field("smps", FLAG, "Whether SMPs (QP0) pass the links of the two."),
-                Field("gmps", maybe(FLAG), "Whether GMPs (QP1) pass, as `can_talk`."),
-                Field("raw_a_to_b", maybe(FLAG), "Whether raw packets from A get to B. Null: not known."),
-                Field("raw_b_to_a", maybe(FLAG), "Whether raw packets from B get to A. Null: not known."),
+                Field("gmps", or_null(FLAG), "Whether GMPs (QP1) pass, as `can_talk`."),
+                Field("raw_a_to_b", or_null(FLAG), "Whether raw packets from A get to B. Null: not known."),
+                Field("raw_b_to_a", or_null(FLAG), "Whether raw packets from B get to A. Null: not known."),
                 Field(
                     "raw_dropped_by",
-                    listed(
+                    list_of(
                         object_of(
                             *PORT,
                             Field("field", TEXT, "The field of PortInfo: FilterRawInbound or FilterRawOutbound."),
@@ -193,7 +195,7 @@ WHY: Final = Document(
                     ),
                     "The switch ports that drop raw packets.",
                 ),
-                Field("reliable_datagram", maybe(FLAG), "Whether reliable datagrams pass, as `can_talk`."),
+                Field("reliable_datagram", or_null(FLAG), "Whether reliable datagrams pass, as `can_talk`."),
             ),
             "What holds for packets of other kinds.",
         ),

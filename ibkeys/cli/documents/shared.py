@@ -14,10 +14,10 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     either,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
     shared,
 )
 
@@ -39,11 +39,11 @@ TIME: Final = shared(
     "UTC time",
 )
 NODE_DESC: Final = shared(
-    "node_desc", "The name of the node, from its NodeDescription or the node name map. Null: not read.", maybe(TEXT)
+    "node_desc", "The name of the node, from its NodeDescription or the node name map. Null: not read.", or_null(TEXT)
 )
 NODE_TYPE: Final = shared("node_type", "Null: not read.", one_of("ca", "switch", "router", None))
-PORT_NUMBER: Final = shared("port", "The number of the port; 0 is the management port of a switch.", maybe(NUMBER))
-LID: Final = shared("lid", "The LID of the port; for an external switch port that of port 0.", maybe(NUMBER))
+PORT_NUMBER: Final = shared("port", "The number of the port; 0 is the management port of a switch.", or_null(NUMBER))
+LID: Final = shared("lid", "The LID of the port; for an external switch port that of port 0.", or_null(NUMBER))
 M_KEY_STATE: Final = shared("m_key_state", "Null: not read.", one_of("zero", "set", "hidden", "unreadable", None))
 MEMBERSHIP: Final = shared(
     "membership",
@@ -52,7 +52,7 @@ MEMBERSHIP: Final = shared(
 )
 PARTITION: Final = Field("partition", P_KEY, "The partition, without its membership bit.")
 MESSAGE: Final = Field("message", TEXT, "The same in words.")
-OPERATION: Final = Field("operation", maybe(NUMBER), "The operation in the journal. Null: none was begun.")
+OPERATION: Final = Field("operation", or_null(NUMBER), "The operation in the journal. Null: none was begun.")
 VALUE: Final = JsonType(("boolean", "integer", "string", "null"))
 """A value before or after a change: a number; true or false for enforcement; text for P_Keys and states."""
 
@@ -71,12 +71,12 @@ PORT_IDENTITY: Final = shared("port_identity", "A port: by what it is found, in 
 NOT_ACTIVE: Final = shared(
     "not_active",
     "An end of a link that is not Active, with its PortState.",
-    object_of(*PORT, Field("state", maybe(NUMBER), "PortState, as the number in PortInfo. Null: not read.")),
+    object_of(*PORT, Field("state", or_null(NUMBER), "PortState, as the number in PortInfo. Null: not read.")),
 )
 FAR_END: Final = shared(
     "far_end",
     "The other end of the link: `node_guid`, `node_desc`, `node_type` and `port`. Null: none, or not known.",
-    maybe(object_of(*(each for each in PORT if each.name not in ("port_guid", "lid")))),
+    or_null(object_of(*(each for each in PORT if each.name not in ("port_guid", "lid")))),
     "object or null",
 )
 ERROR: Final = shared(
@@ -84,7 +84,7 @@ ERROR: Final = shared(
     "What should have been read and was not: the port, and why.",
     object_of(*PORT, Field("error", TEXT, "Why it was not read.")),
 )
-ERRORS: Final = Field("errors", listed(ERROR), "What should have been read and was not. The exit status is then 3.")
+ERRORS: Final = Field("errors", list_of(ERROR), "What should have been read and was not. The exit status is then 3.")
 UNREACHED: Final = Field(
     "unreached", NUMBER, "How many CA and router ports were not read because they have no link to this subnet."
 )
@@ -93,7 +93,7 @@ LOOKED_AT: Final = Field(
     shared(
         "looked_at",
         "How many of the ports were examined. Null: all.",
-        maybe(
+        or_null(
             object_of(
                 Field("ports", NUMBER, "Ports that the filters select."), Field("of", NUMBER, "Ports that there are.")
             )
@@ -111,7 +111,7 @@ P_KEY_ENTRY: Final = shared(
     ),
 )
 P_KEYS: Final = Field(
-    "pkeys", maybe(listed(P_KEY_ENTRY)), "The entries that are not empty. Null: the table was not read."
+    "pkeys", or_null(list_of(P_KEY_ENTRY)), "The entries that are not empty. Null: the table was not read."
 )
 
 # --- changes ----------------------------------------------------------------------------------------------------------
@@ -120,14 +120,14 @@ BEFORE: Final = Field("before", VALUE, "The value before. Null: there is none.")
 AFTER: Final = Field("after", VALUE, "The value after. Null: there will be none.")
 CHANGE: Final = (
     Field("kind", TEXT, "Which value: p_key, or the name of the field, as m_key_lease_period."),
-    Field("index", maybe(NUMBER), "The index of a P_Key. Null: the value has none."),
+    Field("index", or_null(NUMBER), "The index of a P_Key. Null: the value has none."),
     BEFORE,
     AFTER,
 )
 CHANGED_VALUE: Final = shared(
     "changed_value", "A value that changes. Null: there is or will be nothing.", object_of(*CHANGE)
 )
-CHANGES: Final = Field("changes", listed(CHANGED_VALUE), "The values that change there. A key is never shown.")
+CHANGES: Final = Field("changes", list_of(CHANGED_VALUE), "The values that change there. A key is never shown.")
 CHANGED_PORT: Final = shared("changed_port", "A port, and the values that change there.", object_of(*PORT, CHANGES))
 CHANGED_MEMBER: Final = shared(
     "changed_member",
@@ -135,7 +135,7 @@ CHANGED_MEMBER: Final = shared(
     object_of(
         *PORT,
         PARTITION,
-        Field("name", maybe(TEXT), "The name of the partition in the policy. Null: it has none."),
+        Field("name", or_null(TEXT), "The name of the partition in the policy. Null: it has none."),
         Field("who", TEXT, "The member as the policy names it."),
         BEFORE,
         AFTER,
@@ -143,8 +143,8 @@ CHANGED_MEMBER: Final = shared(
 )
 DRY_RUN: Final = Field("dry_run", FLAG, "Whether --dry-run was given.")
 APPLIED: Final = Field("applied", FLAG, "Whether the change was made. False: dry run, or nothing to change.")
-NOTES: Final = Field("notes", listed(TEXT), "What the user should know of the change.")
-INTERLOCKS: Final = Field("interlocks", listed(TEXT), "The names of the interlocks that the change triggers.")
+NOTES: Final = Field("notes", list_of(TEXT), "What the user should know of the change.")
+INTERLOCKS: Final = Field("interlocks", list_of(TEXT), "The names of the interlocks that the change triggers.")
 
 
 def changed_ports(name: str, number: int, *more: Field) -> Document:
@@ -152,7 +152,7 @@ def changed_ports(name: str, number: int, *more: Field) -> Document:
     fields = (
         DRY_RUN,
         APPLIED,
-        Field("ports", listed(CHANGED_PORT), "The ports where something changes, or would."),
+        Field("ports", list_of(CHANGED_PORT), "The ports where something changes, or would."),
         NOTES,
         INTERLOCKS,
         *more,
@@ -177,7 +177,7 @@ RUN_SUMMARY: Final = shared(
         Field("replies_lost", NUMBER, "Sets that took effect although no reply came."),
         Field("sets_lost", NUMBER, "Sets that never arrived and were sent again."),
         Field("violations", NUMBER, "The most M_Key violations that probing after lost replies can have added."),
-        Field("stopped", maybe(TEXT), "Why the run stopped before its end. Null: it did not."),
+        Field("stopped", or_null(TEXT), "Why the run stopped before its end. Null: it did not."),
         Field("gone_back", FLAG, "Whether the run was not confirmed and its level was lowered."),
     ),
 )
@@ -195,8 +195,8 @@ BREAK: Final = shared(
     "Pairs of ports that cannot talk for a time while a change is made.",
     object_of(
         Field("partition", P_KEY, "The partition that they share."),
-        Field("ports", listed(PORT_IDENTITY), "no-room: the ports whose tables are full; circle: those that move."),
-        Field("pairs", listed(listed(GUID)), "The port GUIDs of each pair."),
+        Field("ports", list_of(PORT_IDENTITY), "no-room: the ports whose tables are full; circle: those that move."),
+        Field("pairs", list_of(list_of(GUID)), "The port GUIDs of each pair."),
         MESSAGE,
         Field("kind", TEXT, "Why: no-room (a table is full) or circle (ports wait for each other)."),
     ),
@@ -226,9 +226,9 @@ MOVED: Final = shared(
         Field("kind", TEXT, "What happened: cable-moved, swapped, hca-replaced or renamed."),
         Field("before", _PLACE, "The switch port before; of hca-replaced the port that went, of renamed the name."),
         Field("after", _PLACE, "The switch port after; of hca-replaced the port that came, of renamed the name."),
-        Field("same_name", maybe(FLAG), "Whether both HCAs have one name. Null: not read, or not of hca-replaced."),
-        Field("places", maybe(listed(PORT_IDENTITY)), "The switch ports of a replaced HCA. Null: of other kinds."),
-        Field("with", maybe(PORT_IDENTITY), "The port with which it was swapped. Null: of other kinds."),
+        Field("same_name", or_null(FLAG), "Whether both HCAs have one name. Null: not read, or not of hca-replaced."),
+        Field("places", or_null(list_of(PORT_IDENTITY)), "The switch ports of a replaced HCA. Null: of other kinds."),
+        Field("with", or_null(PORT_IDENTITY), "The port with which it was swapped. Null: of other kinds."),
     ),
 )
 RULE_RESULT: Final = shared(
@@ -241,25 +241,25 @@ RULE_RESULT: Final = shared(
             "severity", TEXT, "critical, high, medium, low or info: the worst of those that fail, else the rule's own."
         ),
         Field("result", TEXT, "pass, fail, unknown, n/a or waived."),
-        Field("note", maybe(TEXT), "Why the result is unknown or n/a. Null: another result."),
+        Field("note", or_null(TEXT), "Why the result is unknown or n/a. Null: another result."),
         Field("passed", NUMBER, "Ports or files that pass; 0 in an audit of a part of the fabric."),
         Field(
             "subjects",
-            listed(
+            list_of(
                 object_of(
                     *PORT,
                     Field("result", TEXT, "What the rule says of this one: fail, unknown or waived."),
                     Field("evidence", OBJECT, "What was read: for each attribute its fields. M_Keys are fingerprints."),
                     MESSAGE,
                     Field("time", TIME, "When it was read."),
-                    Field("m_key_used", maybe(FLAG), "Whether an M_Key was sent. Null: a file, not a port."),
-                    Field("waiver", maybe(TEXT), "Why it is waived, and until when. Null: it is not."),
-                    Field("severity", maybe(TEXT), "Its severity, where it is not the rule's own; else null."),
+                    Field("m_key_used", or_null(FLAG), "Whether an M_Key was sent. Null: a file, not a port."),
+                    Field("waiver", or_null(TEXT), "Why it is waived, and until when. Null: it is not."),
+                    Field("severity", or_null(TEXT), "Its severity, where it is not the rule's own; else null."),
                 )
             ),
             "The ports and files that fail, are unknown or are waived. The port is null for a file.",
         ),
-        Field("remedy", maybe(TEXT), "What to do. Null: --no-remedy."),
+        Field("remedy", or_null(TEXT), "What to do. Null: --no-remedy."),
     ),
 )
 RULE_COUNTS: Final = shared(
@@ -278,7 +278,7 @@ COVERAGE: Final = shared(
         Field("silent", NUMBER, "Ports behind which nothing answered."),
         Field(
             "troubles",
-            listed(
+            list_of(
                 object_of(
                     *PORT,
                     Field("attribute", TEXT, "The attribute that was not read."),

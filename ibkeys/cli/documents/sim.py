@@ -12,14 +12,14 @@ from ibkeys.cli.documents.field import (
     Document,
     Field,
     by_name,
-    listed,
-    maybe,
+    list_of,
     object_of,
+    or_null,
 )
 
 _ASSUMED: Final = (
     Field("what", TEXT, "What the files do not say."),
-    Field("count", maybe(NUMBER), "Of how many ports or nodes. Null: of all, because no file of this kind says it."),
+    Field("count", or_null(NUMBER), "Of how many ports or nodes. Null: of all, because no file of this kind says it."),
     Field("unit", TEXT, "What is counted: port or node."),
     Field("assumed", TEXT, "What the simulated subnet has in its place."),
 )
@@ -27,7 +27,7 @@ SIM_SERVE: Final = Document(
     "sim-serve",
     1,
     (
-        Field("files", listed(TEXT), "The files that the subnet was made of; empty for the demo fabric."),
+        Field("files", list_of(TEXT), "The files that the subnet was made of; empty for the demo fabric."),
         Field("nodes", NUMBER, "Nodes in it."),
         Field("end_ports", NUMBER, "End ports in it: those of HCAs and routers, and port 0 of switches."),
         Field(
@@ -36,8 +36,8 @@ SIM_SERVE: Final = Document(
             "The node that programs attach to if SIM_HOST names no other.",
         ),
         Field("environment", by_name(TEXT), "The variables with which programs attach, by name."),
-        Field("m_keys", maybe(NUMBER), "How many M_Keys were written (--export-keys). Null: without that option."),
-        Field("assumed", listed(object_of(*_ASSUMED)), "What the files do not say."),
+        Field("m_keys", or_null(NUMBER), "How many M_Keys were written (--export-keys). Null: without that option."),
+        Field("assumed", list_of(object_of(*_ASSUMED)), "What the files do not say."),
     ),
     CsvRows("assumption", _ASSUMED),
     about="What `ibkeys sim serve -f json` writes when it is ready",
@@ -62,8 +62,8 @@ SIM_LS: Final = Document(
     (
         Field(
             "servers",
-            listed(
-                object_of(*_SERVER, Field("processes", listed(object_of(*_PROCESS)), "The processes on its hosts."))
+            list_of(
+                object_of(*_SERVER, Field("processes", list_of(object_of(*_PROCESS)), "The processes on its hosts."))
             ),
             "The servers that let this user in.",
         ),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, listed, maybe, object_of
+from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import ERRORS, TIME, UNREACHED
 
 _FILE: Final = Field("file", TEXT, "The snapshot.")
@@ -24,7 +24,7 @@ _TAKEN: Final = (
     Field("port_counters_unread", NUMBER, "Switch ports that enforce partitions and whose PortCounters were not read."),
     Field(
         "class_keys",
-        maybe(NUMBER),
+        or_null(NUMBER),
         "Keys of other classes about which a port said something. Null: without --class-keys.",
     ),
     _PKEYS,
@@ -34,7 +34,7 @@ SNAPSHOT: Final = Document(
     2,
     (
         *_TAKEN,
-        Field("removed", listed(TEXT), "The files that were removed for their age (--keep)."),
+        Field("removed", list_of(TEXT), "The files that were removed for their age (--keep)."),
         ERRORS,
         UNREACHED,
     ),
@@ -58,7 +58,7 @@ IMPORT: Final = Document(
         *_IMPORTED,
         Field(
             "files",
-            listed(
+            list_of(
                 object_of(
                     Field("file", TEXT, "The file."),
                     Field("kind", TEXT, "Its kind, as in the list above."),
@@ -74,7 +74,7 @@ IMPORT: Final = Document(
             ),
             "The files that were read.",
         ),
-        Field("notes", listed(TEXT), "What the user should know of the snapshot."),
+        Field("notes", list_of(TEXT), "What the user should know of the snapshot."),
     ),
     CsvRows("snapshot", _IMPORTED),
 )

@@ -121,17 +121,17 @@ class PortFilter:
             and (self._also is None or self._also(port))
         )
 
-    def chosen_ports(self, found: Topology) -> list[Port]:
-        """Return the ports of *found* that pass the filters; all ports without filters."""
+    def chosen_ports(self, topology: Topology) -> list[Port]:
+        """Return the ports of *topology* that pass the filters; all ports without filters."""
         if not self.is_given and self._nodes is None:
-            return list(found.ports())
-        return [port for port in found.ports() if self.keeps(port)]
+            return list(topology.ports())
+        return [port for port in topology.ports() if self.keeps(port)]
 
-    def counts_of(self, found: Topology) -> LookedAt | None:
-        """Return how many ports of *found* pass the filters, and how many ports it has; None without filters."""
+    def counts_of(self, topology: Topology) -> LookedAt | None:
+        """Return how many ports of *topology* pass the filters, and how many ports it has; None without filters."""
         if not self.is_given:
             return None
-        passes = [self.keeps(port) for port in found.ports()]
+        passes = [self.keeps(port) for port in topology.ports()]
         return LookedAt(sum(passes), len(passes))
 
     def _has_p_key(self, port: Port) -> bool:
@@ -144,15 +144,15 @@ def _find(directories: Sequence[Directory], word: str) -> list[Port]:
     """Return the ports that *word* names in any of *directories*. Raises AddressError if it is in none."""
     from ibkeys.topology.directory import NotFound
 
-    found, missing = [], None
+    ports, not_found = [], None
     for directory in directories:
         try:
-            found += directory.find(word)
+            ports += directory.find(word)
         except NotFound as error:
-            missing = error
-    if missing is not None and not found:
-        raise missing
-    return found
+            not_found = error
+    if not_found is not None and not ports:
+        raise not_found
+    return ports
 
 
 def _refuse_absent(numbers: Collection[int], ports: Iterable[Port]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
-from ibkeys.cli.addresses import GivenPort
+from ibkeys.cli.addresses import PortArguments
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import PortListing
@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.ports import KernelPort
 
 
-def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> PortListing:
-    """Return the rows of `pkey-show` for the local port *given*, read from sysfs, and write a note about it.
+def table_of_kernel(where: Where, named_port: PortArguments, error: TransportError) -> PortListing:
+    """Return the rows of `pkey-show` for the local port *named_port*, read from sysfs, and write a note about it.
 
     *error*: why the port itself could not be read. It is raised again on a simulated subnet, if it is PortDown, if
-    *given* is not a local port, and if sysfs does not show the port.
+    *named_port* is not a local port, and if sysfs does not show the port.
     """
-    port = None if is_simulated(where) or isinstance(error, PortDown) else _local_port(where, given)
+    port = None if is_simulated(where) or isinstance(error, PortDown) else _local_port(where, named_port)
     if port is None:
         raise error
     exits.note(f"{error}; so the P_Key table is read from sysfs, as the driver of {port} has it")
@@ -35,13 +35,13 @@ def table_of_kernel(where: Where, given: GivenPort, error: TransportError) -> Po
     return port_listing
 
 
-def _local_port(where: Where, given: GivenPort) -> KernelPort | None:
+def _local_port(where: Where, named_port: PortArguments) -> KernelPort | None:
     from ibkeys.client.address import DirectedAddress, GuidAddress, LidAddress
     from ibkeys.host.kernel.ports import choose_port, read_ports
     from ibkeys.host.kernel.sysfs import Sysfs
 
     ports = [port for port in read_ports(Sysfs()) if port.is_infiniband]
-    match given.address:
+    match named_port.address:
         case None | DirectedAddress(()):
             chosen = choose_port(ports, where.ca, where.port)
             candidates = [chosen] if chosen is not None else []
@@ -51,4 +51,4 @@ def _local_port(where: Where, given: GivenPort) -> KernelPort | None:
             candidates = [port for port in ports if guid in (port.id.port_guid, port.id.node_guid)]
         case _:
             candidates = []
-    return next((port for port in candidates if given.portnum in (None, port.num)), None)
+    return next((port for port in candidates if named_port.portnum in (None, port.num)), None)

@@ -86,10 +86,10 @@ def _no_port(view: HostView, ca: str | None, port: int | None) -> NoDevice:
             "the kernel shows no RDMA device: check that there is an HCA and its driver is loaded (ibkeys doctor); in "
             "a container, check that the device belongs to its network namespace (rdma system show)"
         )
-    wanted = (ca or "any device") + (f" port {port}" if port is not None else "")
+    named_port = (ca or "any device") + (f" port {port}" if port is not None else "")
     devices = dict.fromkeys(each.device for each in view.ports)
     hint = did_you_mean(ca, devices) if ca is not None and ca not in devices else ""
-    return NoDevice(f"no {wanted}: there is {', '.join(map(str, view.ports))}{hint}")
+    return NoDevice(f"no {named_port}: there is {', '.join(map(str, view.ports))}{hint}")
 
 
 def _say_unread(view: HostView, format: str) -> bool:

@@ -10,7 +10,7 @@ from ibkeys.cli import options
 from ibkeys.cli.documents.class_key import CLASS_KEY_VALUES, CLASSKEY_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
-from ibkeys.cli.options import ShownPorts
+from ibkeys.cli.options import ShowPortsOptions
 from ibkeys.cli.showing import read_port_listing, show, values_of
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
@@ -36,8 +36,10 @@ _CLASSES: Final = options.option(
 @command("classkey-show")
 @_CLASSES
 @ASK_UNKEYED
-@options.shown_ports(options.pkey_idx)
-def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool, pkey_idx: int | None) -> int:
+@options.show_ports_options(options.pkey_idx)
+def classkey_show(
+    command_options: ShowPortsOptions, classes: tuple[str, ...], ask_unkeyed: bool, pkey_idx: int | None
+) -> int:
     """Show CC_Key, VS_Key, N2N manager key and B_Key of ports.
 
     The state tells a port without the class from a hidden key and from a port that does not answer. A known key (from
@@ -45,22 +47,22 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
     because the cost of such a query is not known in the other classes; --ask-unkeyed queries them once, without
     retries.
     """
-    if ask_unkeyed and asked.where.snapshot is not None:
+    if ask_unkeyed and command_options.where.snapshot is not None:
         raise UsageError("--ask-unkeyed cannot be used with --from, which sends no queries")
-    wanted = _classes_named(classes)
+    classes_to_query = _classes_named(classes)
     readings_of: dict[Port, list[ClassKeyReading]] = {}
-    shows_keys = asked.where.show_keys
+    shows_keys = command_options.where.show_keys
 
     def ask(source: Source, ports: Sequence[Port]) -> None:
         nonlocal shows_keys
-        shows_keys = asked.where.show_keys and source.holds_m_keys
-        chosen = ports if asked.every_port or len(ports) != 1 else [_end_port(ports[0])]
-        questions = source.class_key_questions(chosen, wanted, ask_unkeyed=ask_unkeyed)
+        shows_keys = command_options.where.show_keys and source.holds_m_keys
+        chosen = ports if command_options.every_port or len(ports) != 1 else [_end_port(ports[0])]
+        questions = source.class_key_questions(chosen, classes_to_query, ask_unkeyed=ask_unkeyed)
         say_cost(questions)
         readings_of.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
 
     port_listing = read_port_listing(
-        asked, _read, lambda port: {_ROWS: readings_of.get(port, [])}, p_keys=True, read_more=ask
+        command_options, _read, lambda port: {_ROWS: readings_of.get(port, [])}, p_keys=True, read_more=ask
     )
     readings = [(row, reading) for row in port_listing.ports for reading in row.pop(_ROWS)]
     port_listing.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]
@@ -68,8 +70,8 @@ def classkey_show(asked: ShownPorts, classes: tuple[str, ...], ask_unkeyed: bool
     say_not_asked(reading for _, reading in readings)
     # Several classes of one port are shown as a table too, like several ports.
     port_listing.is_sweep = brief = port_listing.is_sweep or len(readings) > 1
-    fields = CLASS_KEY_VALUES[:-1] if brief and asked.format == "table" else CLASS_KEY_VALUES
-    return show(CLASSKEY_SHOW, port_listing, fields, asked)
+    fields = CLASS_KEY_VALUES[:-1] if brief and command_options.format == "table" else CLASS_KEY_VALUES
+    return show(CLASSKEY_SHOW, port_listing, fields, command_options)
 
 
 _ROWS: Final = "class_keys"

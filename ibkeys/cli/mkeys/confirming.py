@@ -10,7 +10,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.guarding import command_for_child, wait_for_enter
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import stores_of
-from ibkeys.cli.sm.asked import AskedOfHosts
+from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -21,7 +21,10 @@ if TYPE_CHECKING:
 
 @contextmanager
 def awaiting_confirmation(
-    asked: AskedOfHosts, opensm: OpensmOptions, seconds: int | None, through: Callable[[], ViaOpensm]
+    command_options: ChangeWithHostsOptions,
+    opensm: OpensmOptions,
+    seconds: int | None,
+    through: Callable[[], ViaOpensm],
 ) -> Iterator[Awaiting | None]:
     """Start a child process that lowers the level if this process dies. This comes before the fabric is opened.
 
@@ -31,14 +34,16 @@ def awaiting_confirmation(
     """
     from ibkeys.mkeys.confirming import Awaiting, rollback_arguments, start_guardian
 
-    if seconds is None or asked.consent.dry_run:
+    if seconds is None or command_options.consent.dry_run:
         yield None
         return
-    where = asked.where
+    where = command_options.where
     stores = stores_of(where)
     if stores.keystore is None or stores.journal is None:
         raise UsageError("--confirm-within requires --via opensm, and a simulated subnet has no OpenSM on any host")
-    child = command_for_child(rollback_arguments(opensm.sm_wait, opensm.standby_wait), where, stores, asked.sm_hosts)
+    child = command_for_child(
+        rollback_arguments(opensm.sm_wait, opensm.standby_wait), where, stores, command_options.sm_hosts
+    )
     guardian = start_guardian(stores.journal, child, seconds)
     try:
         yield Awaiting(guardian, seconds, through, wait_for_enter, exits.note, say_unproven)

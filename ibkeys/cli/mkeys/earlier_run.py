@@ -61,7 +61,7 @@ def lower_level(request: RunRequest, operation: int) -> int:
     """
     from ibkeys.mkeys.confirming import lower_unconfirmed
 
-    if request.asked.consent.dry_run:
+    if request.command_options.consent.dry_run:
         raise UsageError("--unconfirmed has no dry run: omit --dry-run")
     with request.open_writer() as writer:
         lowering = lower_unconfirmed(writer, request.through(), operation)
@@ -86,11 +86,11 @@ def end_record(request: RunRequest) -> int:
     with request.open_writer() as writer:
         close = partial(_close, request, writer)
         if is_without_keys(writer):
-            store = request.asked.where.keystore or "in use"
+            store = request.command_options.where.keystore or "in use"
             exits.warn(f"the key store ({store}) does not have its keys: it was lost, or is another one", "note")
-            return end_record_of(request.asked.consent, close)
+            return end_record_of(request.command_options.consent, close)
         return end_overtaken(
-            request.asked.consent,
+            request.command_options.consent,
             _why_it_may_end(request, writer),
             close,
             "the last run: `ibkeys resume` finishes it, `ibkeys undo` rolls it back",
@@ -122,5 +122,5 @@ def _close(request: RunRequest, writer: ChangeWriter) -> str:
 
     name = close_overtaken(writer)
     if request.is_through_opensm:
-        remove_left_locks(request.asked.where, writer.command, hosts_of_last_run(writer))
+        remove_left_locks(request.command_options.where, writer.command, hosts_of_last_run(writer))
     return name

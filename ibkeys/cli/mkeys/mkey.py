@@ -6,12 +6,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import options
-from ibkeys.cli.addresses import given_port
+from ibkeys.cli.addresses import port_arguments
 from ibkeys.cli.changing import change_port
 from ibkeys.cli.documents.m_key import M_KEY_VALUES, MKEY_SET, MKEY_SHOW
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
-from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
+from ibkeys.cli.options import AddressKinds, ChangeOptions, ShowPortsOptions
 from ibkeys.cli.showing import read_port_listing, show, values_of
 from ibkeys.errors import UsageError
 
@@ -20,8 +20,10 @@ if TYPE_CHECKING:
 
 
 @command("mkey-show")
-@options.shown_ports(options.flag("--zero", help="Only ports with M_Key 0; without ADDR among all, as with --all."))
-def mkey_show(asked: ShownPorts, zero: bool) -> int:
+@options.show_ports_options(
+    options.flag("--zero", help="Only ports with M_Key 0; without ADDR among all, as with --all.")
+)
+def mkey_show(command_options: ShowPortsOptions, zero: bool) -> int:
     """Show M_Key state, ProtectBits, lease and violations.
 
     The M_Key is 'zero', 'set', 'hidden' (the port shows it only to requests with the key) or 'unreadable'; -K
@@ -30,15 +32,15 @@ def mkey_show(asked: ShownPorts, zero: bool) -> int:
     """
 
     def values(port: Port) -> dict[str, Any]:
-        return _values(port, asked.where.show_keys)
+        return _values(port, command_options.where.show_keys)
 
-    if zero and not asked.words:
-        asked = replace(asked, every_port=True)
+    if zero and not command_options.words:
+        command_options = replace(command_options, every_port=True)
     keeps = _has_no_key if zero else None
-    port_listing = read_port_listing(asked, lambda handle: handle.read_port_info(), values, keeps=keeps)
-    if port_listing.is_sweep and not (asked.listing.each and asked.format != "table"):
+    port_listing = read_port_listing(command_options, lambda handle: handle.read_port_info(), values, keeps=keeps)
+    if port_listing.is_sweep and not (command_options.listing.each and command_options.format != "table"):
         port_listing.ports = [row for row in port_listing.ports if row["node_type"] != "switch" or row["port"] == 0]
-    return show(MKEY_SHOW, port_listing, M_KEY_VALUES, asked)
+    return show(MKEY_SHOW, port_listing, M_KEY_VALUES, command_options)
 
 
 def _has_no_key(port: Port) -> bool:
@@ -63,7 +65,7 @@ def _values(port: Port, show_keys: bool) -> dict[str, Any]:
 @key_options.lease("M_KeyLeasePeriod; 0: the lease never expires.")
 @options.change
 def mkey_set(
-    asked: AskedChange,
+    command_options: ChangeOptions,
     kind: AddressKinds,
     words: tuple[str, ...],
     new_m_key: str | None,
@@ -79,6 +81,8 @@ def mkey_set(
 
     if new_m_key is None and protect is None and lease is None:
         raise UsageError("nothing to set: give --new-m-key, --protect or --lease")
-    given = given_port(words, kind)
+    named_port = port_arguments(words, kind)
     key = key_options.read_new_m_key(new_m_key)
-    return change_port(MKEY_SET, asked, given, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease))
+    return change_port(
+        MKEY_SET, command_options, named_port, lambda writer, port: plan_mkey_set(writer, port, key, protect, lease)
+    )

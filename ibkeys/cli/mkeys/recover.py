@@ -15,7 +15,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.mkeys.rollout_output import ResultRows
 from ibkeys.cli.opening import load, open_fabric
-from ibkeys.cli.options import AskedChange, Where
+from ibkeys.cli.options import ChangeOptions, Where
 from ibkeys.cli.render import UNREADABLE, heading_of, write_document
 from ibkeys.cli.screen.progress import ProgressLine
 from ibkeys.cli.secrets import read_m_keys
@@ -35,7 +35,7 @@ _HOW_TO_CONTINUE = "leases that were started keep running: run the same command 
 
 
 @dataclass(frozen=True, slots=True)
-class _RecoverOptions(AskedChange):
+class _RecoverOptions(ChangeOptions):
     """The options of `mkey-recover`: the keys to try, the time to wait, and the values to set on recovered ports."""
 
     topology: str | None = options.field(
@@ -57,8 +57,8 @@ class _RecoverOptions(AskedChange):
 
 
 @command(_COMMAND)
-@options.group("asked", _RecoverOptions, options.changing, options.format, options.fabric)
-def mkey_recover(asked: _RecoverOptions) -> int:
+@options.group("command_options", _RecoverOptions, options.changing, options.format, options.fabric)
+def mkey_recover(command_options: _RecoverOptions) -> int:
     """Recover ports whose M_Key is lost: try keys, or wait.
 
     Reads the whole fabric. Shows which ports do not answer or hide an unknown key, and what probing them would cost.
@@ -71,15 +71,22 @@ def mkey_recover(asked: _RecoverOptions) -> int:
     from ibkeys.mkeys.recovery.recover import plan_recovery
     from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 
-    where, consent, format = asked.where, asked.consent, asked.format
-    if asked.set_new and asked.new_m_key is not None:
+    where, consent, format = command_options.where, command_options.consent, command_options.format
+    if command_options.set_new and command_options.new_m_key is not None:
         raise UsageError("--set-new generates a key for each port, --new-m-key gives one for all: choose one")
-    keys_to_try = tuple(key for file in asked.try_keys for key in read_m_keys(Path(file), "--try-keys"))
-    key = key_options.read_new_m_key(asked.new_m_key)
+    keys_to_try = tuple(key for file in command_options.try_keys for key in read_m_keys(Path(file), "--try-keys"))
+    key = key_options.read_new_m_key(command_options.new_m_key)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:
-        links, names = _topology(fabric, asked.topology)
+        links, names = _topology(fabric, command_options.topology)
         recovery_options = RecoveryOptions(
-            asked.set_new, key, asked.protect, asked.lease, keys_to_try, asked.tries, asked.wait, names
+            command_options.set_new,
+            key,
+            command_options.protect,
+            command_options.lease,
+            keys_to_try,
+            command_options.tries,
+            command_options.wait,
+            names,
         )
         recovery = plan_recovery(writer, links, recovery_options)
         outlook = recovery.outlook()

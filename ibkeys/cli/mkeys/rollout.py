@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.key_options import read_new_m_key
-from ibkeys.cli.mkeys.rollout_options import AskedRun, KeyOptions, refuse_options_of_other_method
+from ibkeys.cli.mkeys.rollout_options import KeyOptions, KeyRunOptions, refuse_options_of_other_method
 from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 @command("mkey-deploy")
 @rollout_options.keys
-@rollout_options.asked_run()
-def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
+@rollout_options.key_run_options()
+def mkey_deploy(command_options: KeyRunOptions, keys: KeyOptions) -> int:
     """Give every port of the fabric its first M_Key.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports that have a key are left
@@ -29,13 +29,13 @@ def mkey_deploy(asked: AskedRun, keys: KeyOptions) -> int:
     together with the key; values that are not given stay as they are. If an OpenSM is master, the run goes through
     it: OpenSM gets one key and sets it on all ports.
     """
-    return _give_keys("mkey-deploy", asked, keys)
+    return _give_keys("mkey-deploy", command_options, keys)
 
 
 @command("mkey-rotate")
 @rollout_options.keys
-@rollout_options.asked_run()
-def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
+@rollout_options.key_run_options()
+def mkey_rotate(command_options: KeyRunOptions, keys: KeyOptions) -> int:
     """Replace the M_Key of every port that has one.
 
     Choose whether all ports get one key (--same) or each its own (--per-port). Ports without a key are left alone,
@@ -43,34 +43,34 @@ def mkey_rotate(asked: AskedRun, keys: KeyOptions) -> int:
     sent; the old one stays there. Level and lease are set together with the key; values that are not given stay as
     they are. If an OpenSM is master, the run goes through it: OpenSM gets one key and sets it on all ports.
     """
-    return _give_keys("mkey-rotate", asked, keys)
+    return _give_keys("mkey-rotate", command_options, keys)
 
 
 @command("mkey-remove")
-@rollout_options.asked_run(rollout_options.leave_open)
-def mkey_remove(asked: AskedRun, leave_open: bool) -> int:
+@rollout_options.key_run_options(rollout_options.leave_open)
+def mkey_remove(command_options: KeyRunOptions, leave_open: bool) -> int:
     """Remove the M_Key of every port of the fabric.
 
     M_Key, level and lease become 0, in one Set that carries the present key of the port. Afterwards every host of
     the fabric can change the ports. A port whose key is not known is left alone and named. Every former key stays
     in the key store, and `ibkeys undo ID` restores it. If an OpenSM is master, the run goes through it.
     """
-    if asked.confirm_within is not None:
+    if command_options.confirm_within is not None:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
             "A key is never rolled back automatically; `ibkeys undo ID` restores the keys."
         )
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.removal import plan_removal
 
-    limits = asked.at_once, asked.first, asked.max_failures, asked.order
-    return _request("mkey-remove", asked).carry_out(
+    limits = command_options.at_once, command_options.first, command_options.max_failures, command_options.order
+    return _request("mkey-remove", command_options).carry_out(
         lambda writer, progress: plan_removal(writer, *limits, progress, leaves_open=leave_open),
         partial(planned.plan_removal, leaves_open=leave_open),
     )
 
 
-def _give_keys(command: KeyCommand, asked: AskedRun, keys: KeyOptions) -> int:
-    request = _request(command, asked, keys.check)
+def _give_keys(command: KeyCommand, command_options: KeyRunOptions, keys: KeyOptions) -> int:
+    request = _request(command, command_options, keys.check)
     key = read_new_m_key(keys.new_m_key)
     if keys.opensm_conf is not None:
         from ibkeys.managers.opensm.m_key_lines import read_conf
@@ -81,19 +81,21 @@ def _give_keys(command: KeyCommand, asked: AskedRun, keys: KeyOptions) -> int:
     from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.store.journal.runs import RunOptions
 
-    limits = asked.at_once, asked.first, asked.max_failures
+    limits = command_options.at_once, command_options.first, command_options.max_failures
     run_options = RunOptions(keys.same, keys.protect, keys.lease, *limits)
     with_one_key = replace(run_options, same=True)
     key_file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
     return request.carry_out(
         lambda writer, progress: plan_run(
-            writer, command, run_options, key, asked.order, key_file, progress, keys.opensm_conf
+            writer, command, run_options, key, command_options.order, key_file, progress, keys.opensm_conf
         ),
         lambda writer, through, progress: plan_keys(writer, command, with_one_key, through, key, progress),
     )
 
 
-def _request(command: str, asked: AskedRun, check_keys: Callable[[bool], None] = lambda method: None) -> RunRequest:
+def _request(
+    command: str, command_options: KeyRunOptions, check_keys: Callable[[bool], None] = lambda method: None
+) -> RunRequest:
     """Return the request for a new run. *check_keys*: as `KeyOptions.check`.
 
     Raises UsageError for options that the method does not have. If the method is not chosen yet, the request raises
@@ -101,9 +103,16 @@ def _request(command: str, asked: AskedRun, check_keys: Callable[[bool], None] =
     """
 
     def check(is_through_opensm: bool) -> None:
-        refuse_options_of_other_method(is_through_opensm, is_chosen=asked.is_opensm is None)
+        refuse_options_of_other_method(is_through_opensm, is_chosen=command_options.is_opensm is None)
         check_keys(is_through_opensm)
 
-    if asked.is_opensm is not None:
-        check(asked.is_opensm)
-    return RunRequest(command, asked, asked.is_opensm, asked.opensm, asked.confirm_within, check=check)
+    if command_options.is_opensm is not None:
+        check(command_options.is_opensm)
+    return RunRequest(
+        command,
+        command_options,
+        command_options.is_opensm,
+        command_options.opensm,
+        command_options.confirm_within,
+        check=check,
+    )

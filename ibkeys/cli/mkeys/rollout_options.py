@@ -18,7 +18,7 @@ from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.opening import is_simulated
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.options.through_managers import SM_WAIT
-from ibkeys.cli.sm.asked import AskedOfHosts
+from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.cli.types import NumberType
 from ibkeys.errors import UsageError
 
@@ -92,7 +92,7 @@ opensm: Final = options.group("opensm", OpensmOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedRun(AskedOfHosts):
+class KeyRunOptions(ChangeWithHostsOptions):
     """The options that mkey-deploy, mkey-rotate and mkey-remove share: limits, order and method of a run.
 
     ``confirm_within``: the seconds within which the run must be confirmed; None if it needs no confirmation.
@@ -137,14 +137,14 @@ class AskedRun(AskedOfHosts):
         return self.via == "opensm"
 
 
-def asked_run(*others: Callable[..., Any]) -> Callable[[F], F]:
+def key_run_options(*others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command that begins a run.
 
     *others*: decorators of the command's own options, which its help lists after ``--via``.
     """
     return options.group(
-        "asked",
-        AskedRun,
+        "command_options",
+        KeyRunOptions,
         *others,
         options.sm_hosts,
         options.changing,

@@ -126,8 +126,8 @@ class ShownRun(ShownChange):
             put(line)
 
     def _folded_names(self) -> FoldedNames:
-        found = self.run.found
-        return FoldedNames((port.identity() for port in found.ports()), found)
+        topology = self.run.found
+        return FoldedNames((port.identity() for port in topology.ports()), topology)
 
     def _key_name(self) -> str:
         takes_away = all(job.wanted.key.is_zero for job in self.run.jobs)

@@ -15,7 +15,7 @@ from ibkeys.cli.mkeys.rollout_output import run_listener
 from ibkeys.cli.mkeys.rollout_shown import ShownRun
 from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.showing import progress_bar
-from ibkeys.cli.sm.asked import AskedOfHosts
+from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.errors import Refused
 
@@ -44,7 +44,7 @@ class RunRequest:
     """
 
     command: str
-    asked: AskedOfHosts
+    command_options: ChangeWithHostsOptions
     is_through_opensm: bool | None
     opensm: OpensmOptions
     confirm_within: int | None = None
@@ -53,7 +53,7 @@ class RunRequest:
 
     def hosts(self) -> list[SmHost]:
         """Return the hosts that may have an OpenSM, this one first; none for a simulated subnet."""
-        return hosts_of(self.asked.where, self.asked.sm_hosts)
+        return hosts_of(self.command_options.where, self.command_options.sm_hosts)
 
     def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM.
@@ -75,19 +75,21 @@ class RunRequest:
         interlock, without confirmation, and if no method fits; UsageError for options that the method does not have;
         and the errors of planning and of the run.
         """
-        asked = self.asked
-        awaited = awaiting_confirmation(asked, self.opensm, self.confirm_within, self.through)
+        command_options = self.command_options
+        awaited = awaiting_confirmation(command_options, self.opensm, self.confirm_within, self.through)
         with awaited as awaits, self.open_writer() as writer:
             if awaits is not None:
-                hand_over(awaits.guardian, asked.where, writer.fabric)
-            with progress_bar(asked.where) as progress:
+                hand_over(awaits.guardian, command_options.where, writer.fabric)
+            with progress_bar(command_options.where) as progress:
                 choice = self._choose(writer, progress)
                 if self.is_through_opensm or (choice is not None and choice.method == "opensm"):
                     run = plan_through_opensm(writer, self.through(awaits), progress)
                 else:
                     run = plan_direct(writer, progress)
                 run.choice = choice
-            return ShownRun(writer, run.plan, asked.consent, asked.format, run, asked.where, awaits).carry_out()
+            return ShownRun(
+                writer, run.plan, command_options.consent, command_options.format, run, command_options.where, awaits
+            ).carry_out()
 
     def _choose(self, writer: ChangeWriter, progress: OnFound | None) -> MethodChoice | None:
         """Return the choice of the method of a new run; None if the method is known already.
@@ -102,7 +104,7 @@ class RunRequest:
         choice = choose_for_keys(writer, self.hosts(), progress)
         assert choice is not None  # the method of a simulated subnet is known
         self.check(choice.require() == "opensm")
-        require_typed_method(self.asked.consent, choice)
+        require_typed_method(self.command_options.consent, choice)
         return choice
 
     @contextmanager
@@ -114,7 +116,7 @@ class RunRequest:
         from ibkeys.store.journal import Journal
         from ibkeys.store.journal.runs import Runs
 
-        where, consent = self.asked.where, self.asked.consent
+        where, consent = self.command_options.where, self.command_options.consent
         with (
             open_fabric(where, changing=True) as fabric,
             writer_of(fabric, self.command, consent, self.earlier) as writer,

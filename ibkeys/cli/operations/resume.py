@@ -13,7 +13,7 @@ from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
 from ibkeys.cli.opening import journal_of
-from ibkeys.cli.operations.asked import (
+from ibkeys.cli.operations.requested import (
     AT_ONCE_OPTION,
     FORWARD_OPTIONS,
     KEY_RUN_OPTIONS,
@@ -24,8 +24,8 @@ from ibkeys.cli.operations.asked import (
     find_operation,
 )
 from ibkeys.cli.options import ViaOptions
-from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
-from ibkeys.cli.sm.asked import ended_error
+from ibkeys.cli.partitions.many_ports import ManyPortsOptions, many_ports_options
+from ibkeys.cli.sm.files_request import ended_error
 from ibkeys.cli.types import NumberType
 
 if TYPE_CHECKING:
@@ -62,8 +62,8 @@ class _ResumeOptions:
 
 @command("resume")
 @options.operation
-@asked_of_many_ports(_ResumeOptions)
-def resume(asked: AskedOfManyPorts, choices: _ResumeOptions, operation: int | None) -> int:
+@many_ports_options(_ResumeOptions)
+def resume(command_options: ManyPortsOptions, choices: _ResumeOptions, operation: int | None) -> int:
     """Finish an operation that was interrupted or stopped.
 
     An operation is open too where ports failed, or wait after --first. ID is the number that `ibkeys journal` shows;
@@ -73,7 +73,7 @@ def resume(asked: AskedOfManyPorts, choices: _ResumeOptions, operation: int | No
     """
     from ibkeys.change.open_operations import find_to_end, find_to_resume, is_finished_by_undo
 
-    requested = find_operation(asked, operation, find_to_end if choices.overtaken else find_to_resume)
+    requested = find_operation(command_options, operation, find_to_end if choices.overtaken else find_to_resume)
     if choices.overtaken:
         requested.refuse(
             (*PERMISSION_OPTIONS, *FORWARD_OPTIONS, *AT_ONCE_OPTION),
@@ -121,12 +121,12 @@ def _end_earlier(requested: RequestedOperation) -> int:
     _refuse_ended(record)
 
     def close() -> str:
-        with Journal(journal_of(requested.asked.where)) as journal:
+        with Journal(journal_of(requested.command_options.where)) as journal:
             journal.end_undos(record.id)
             journal.set_state(record.id, "undone")
         return f"operation {record.id} ({record.command})"
 
-    return changing.end_record(requested.asked.consent, close)
+    return changing.end_record(requested.command_options.consent, close)
 
 
 def _resume_partitions(requested: RequestedOperation, choices: _ResumeOptions) -> int:
@@ -135,15 +135,15 @@ def _resume_partitions(requested: RequestedOperation, choices: _ResumeOptions) -
     from ibkeys.cli.partitions.apply import ApplyRequest, carry_out, end_record
 
     requested.refuse((*KEY_RUN_OPTIONS, *AT_ONCE_OPTION))
-    record, asked = requested.target.record, requested.asked
+    record, command_options = requested.target.record, requested.command_options
     if choices.overtaken and requested.target.kind == "other":
         raise not_resumed(record)
     if not choices.overtaken and is_finished_by_undo(requested.target):
         requested.refuse(("--allow-removals", *FORWARD_OPTIONS), "is being undone: omit {}")
         return requested.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
     request = ApplyRequest(
-        asked,
-        gives_each(asked.folding, asked.format),
+        command_options,
+        gives_each(command_options.folding, command_options.format),
         Permissions(choices.allow_removals, choices.allow_break, choices.first),
         ViaOptions(None, choices.opensm.sm_wait),
         operation=record.id,

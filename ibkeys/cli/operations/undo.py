@@ -8,7 +8,7 @@ from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import rollout_options
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions
-from ibkeys.cli.operations.asked import (
+from ibkeys.cli.operations.requested import (
     AT_ONCE_OPTION,
     KEY_RUN_OPTIONS,
     NOT_FOR_FILES,
@@ -17,7 +17,7 @@ from ibkeys.cli.operations.asked import (
     RequestedOperation,
     find_operation,
 )
-from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, asked_of_many_ports
+from ibkeys.cli.partitions.many_ports import ManyPortsOptions, many_ports_options
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class _UndoOptions:
 
 @command("undo")
 @options.operation
-@asked_of_many_ports(_UndoOptions)
-def undo(asked: AskedOfManyPorts, choices: _UndoOptions, operation: int | None) -> int:
+@many_ports_options(_UndoOptions)
+def undo(command_options: ManyPortsOptions, choices: _UndoOptions, operation: int | None) -> int:
     """Take back a change.
 
     Restores what an operation overwrote. ID is the number that `ibkeys journal` shows; without it, the only open
@@ -58,7 +58,7 @@ def undo(asked: AskedOfManyPorts, choices: _UndoOptions, operation: int | None) 
     """
     from ibkeys.change.open_operations import find_to_undo
 
-    requested = find_operation(asked, operation, find_to_undo)
+    requested = find_operation(command_options, operation, find_to_undo)
     kind, sm_wait = requested.target.kind, choices.opensm.sm_wait
     if kind == "keys":
         return _undo_keys(requested, choices)

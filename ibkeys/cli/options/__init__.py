@@ -3,10 +3,6 @@
 Commands use them from here: ``options.fabric``, ``options.Where``.
 """
 
-from ibkeys.cli.options.asked import AskedChange as AskedChange
-from ibkeys.cli.options.asked import ShownPorts as ShownPorts
-from ibkeys.cli.options.asked import change as change
-from ibkeys.cli.options.asked import shown_ports as shown_ports
 from ibkeys.cli.options.asking_sa import AskSa as AskSa
 from ibkeys.cli.options.asking_sa import pkey_idx as pkey_idx
 from ibkeys.cli.options.asking_sa import probe_sa as probe_sa
@@ -20,6 +16,10 @@ from ibkeys.cli.options.changes import changing as changing
 from ibkeys.cli.options.changes import confirm_within as confirm_within
 from ibkeys.cli.options.changes import operation as operation
 from ibkeys.cli.options.changes import override as override
+from ibkeys.cli.options.commands import ChangeOptions as ChangeOptions
+from ibkeys.cli.options.commands import ShowPortsOptions as ShowPortsOptions
+from ibkeys.cli.options.commands import change as change
+from ibkeys.cli.options.commands import show_ports_options as show_ports_options
 from ibkeys.cli.options.declaring import absent as absent
 from ibkeys.cli.options.declaring import field as field
 from ibkeys.cli.options.declaring import field_of as field_of

@@ -18,7 +18,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import ViaOptions
-from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, Bar, ManyPortsChange, asked_of_many_ports
+from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, ManyPortsOptions, many_ports_options
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
 from ibkeys.errors import UsageError
@@ -55,8 +55,8 @@ class _ApplyOptions:
 @options.removed_option("--resume", "resume", is_flag=True)
 @options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
 @options.removed_option("--confirm", "confirm")
-@asked_of_many_ports(_ApplyOptions)
-def apply(asked: AskedOfManyPorts, choices: _ApplyOptions, plan: Path | None) -> int:
+@many_ports_options(_ApplyOptions)
+def apply(command_options: ManyPortsOptions, choices: _ApplyOptions, plan: Path | None) -> int:
     """Apply a plan to the fabric.
 
     PLAN is the file that `ibkeys plan --out` wrote. If an OpenSM is master, the change goes through it: the plan's
@@ -72,9 +72,9 @@ def apply(asked: AskedOfManyPorts, choices: _ApplyOptions, plan: Path | None) ->
             "nothing to apply: give a PLAN that `ibkeys plan --out PLAN` wrote; `ibkeys resume` finishes an earlier "
             "apply"
         )
-    each = gives_each(asked.folding, asked.format)
+    each = gives_each(command_options.folding, command_options.format)
     permissions = Permissions(choices.allow_removals, choices.allow_break, choices.first)
-    request = ApplyRequest(asked, each, permissions, choices.through, plan, choices.rewrite)
+    request = ApplyRequest(command_options, each, permissions, choices.through, plan, choices.rewrite)
     return carry_out(request, choices.confirm_within)
 
 
@@ -87,7 +87,7 @@ class ApplyRequest:
     table.
     """
 
-    asked: AskedOfManyPorts
+    command_options: ManyPortsOptions
     each: bool
     permissions: Permissions
     through: ViaOptions
@@ -102,9 +102,11 @@ class ApplyRequest:
         from ibkeys.managers.ufm.access import is_ufm
 
         settings = CarrierSettings(self.through.sm_wait, self.permissions.breaks, self.rewrite)
-        hosts, name = hosts_of(self.asked.where, self.asked.sm_hosts), self.through.via
+        hosts, name = hosts_of(self.command_options.where, self.command_options.sm_hosts), self.through.via
         name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
-        return CarrierChoice(name, settings, hosts, self.command(), url, partial(open_ufm, ufm_options=self.asked.ufm))
+        return CarrierChoice(
+            name, settings, hosts, self.command(), url, partial(open_ufm, ufm_options=self.command_options.ufm)
+        )
 
     def command(self) -> str:
         """Return the command line to repeat this request: the plan or operation, and the permissions."""
@@ -129,12 +131,12 @@ def end_record(request: ApplyRequest) -> int:
     from ibkeys.apply.closing import Ending
 
     with (
-        open_fabric(request.asked.where, changing=True) as fabric,
-        writer_of(fabric, "apply", request.asked.consent, request.operation) as writer,
+        open_fabric(request.command_options.where, changing=True) as fabric,
+        writer_of(fabric, "apply", request.command_options.consent, request.operation) as writer,
     ):
         ending = Ending(writer, request.via(), operation=request.operation, say=exits.note)
         return end_overtaken(
-            request.asked.consent,
+            request.command_options.consent,
             ending.why_it_may_end(),
             ending.close,
             f"operation {request.operation}, and ports that are there are left: `ibkeys journal` says what goes on",
@@ -152,8 +154,8 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     from ibkeys.apply.confirm import add_confirmation
     from ibkeys.change.interrupts import Interrupts
 
-    asked = request.asked
-    where, consent = asked.where, asked.consent
+    command_options = request.command_options
+    where, consent = command_options.where, command_options.consent
     partition_plan = _read(request.path) if request.path is not None else None
     awaits_confirmation = confirm_within is not None and not consent.dry_run
     guardian = _guardian(request, confirm_within) if confirm_within is not None and awaits_confirmation else None
@@ -167,7 +169,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
                 add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
             with writer_of(fabric, "apply", consent, request.operation) as writer:
                 plan = _plan(request, writer, partition_plan, hooks)
-                shown = ManyPortsChange(writer, plan, consent, asked.format, request.each, interrupts, bar)
+                shown = ManyPortsChange(writer, plan, consent, command_options.format, request.each, interrupts, bar)
                 return shown.carry_out()
     finally:
         if guardian is not None and guardian.close():
@@ -186,7 +188,7 @@ def _plan(
     carrier = carrier_for(writer, request.via(), partition_plan)
     if request.rewrite and carrier.name != "opensm":
         raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
-    require_typed_method(request.asked.consent, carrier.choice)
+    require_typed_method(request.command_options.consent, carrier.choice)
     return plan_apply(writer, partition_plan, request.permissions, hooks, carrier)
 
 
@@ -198,10 +200,10 @@ def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:
     """
     from ibkeys.apply.confirm import rollback_arguments, start_guardian
 
-    asked = request.asked
-    stores = stores_of(asked.where)
+    command_options = request.command_options
+    stores = stores_of(command_options.where)
     if stores.journal is None:
         return None
     words = rollback_arguments(request.through.sm_wait)
-    command = command_for_child(words, asked.where, stores, asked.sm_hosts, asked.ufm)
+    command = command_for_child(words, command_options.where, stores, command_options.sm_hosts, command_options.ufm)
     return start_guardian(stores.journal, command, seconds)

@@ -57,7 +57,7 @@ class _CompareOptions:
 
 
 @command("compare")
-@options.group("asked", _CompareOptions)
+@options.group("command_options", _CompareOptions)
 @options.listing_as_is
 @options.format
 @options.sa
@@ -65,7 +65,13 @@ class _CompareOptions:
 @ufm_options
 @options.reading
 def compare(
-    where: Where, ufm: UfmOptions, sm_hosts: SmHosts, sa: AskSa, asked: _CompareOptions, listing: Listing, format: str
+    where: Where,
+    ufm: UfmOptions,
+    sm_hosts: SmHosts,
+    sa: AskSa,
+    command_options: _CompareOptions,
+    listing: Listing,
+    format: str,
 ) -> int:
     """Compare policy, SM's file, SA and nodes for every port.
 
@@ -77,41 +83,43 @@ def compare(
     from ibkeys.agreement.looking import SourcesToRead, wait_for_agreement
     from ibkeys.change.clock import REAL_TIME
 
-    if asked.ipoib:
-        return _compare_ipoib(where, ufm, sa, asked, listing, format)
+    if command_options.ipoib:
+        return _compare_ipoib(where, ufm, sa, command_options, listing, format)
     refuse_given(["--members"], "{} goes with --ipoib")
     folded, chosen = is_folded(listing, format), PortFilter(listing)
-    wanted = read_accepted(asked.policy, ufm) if asked.policy is not None else None
+    policy = read_accepted(command_options.policy, ufm) if command_options.policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # raises UsageError for --sm-host, which does not go with a snapshot
-        agreement = _of_chosen_ports(_recorded(where, asked, wanted), chosen)
+        agreement = _of_chosen_ports(_recorded(where, command_options, policy), chosen)
     else:
         hosts = hosts_of(where, sm_hosts)
         with open_fabric(where) as fabric, progress_bar(where) as progress:
-            client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(asked.policy)
-            sources = SourcesToRead(fabric, client, hosts, wanted, asked.allow_both_pkeys, needs_sm_file=needs_sm_file)
-            if asked.wait is None:
+            client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(command_options.policy)
+            sources = SourcesToRead(
+                fabric, client, hosts, policy, command_options.allow_both_pkeys, needs_sm_file=needs_sm_file
+            )
+            if command_options.wait is None:
                 agreement = _of_chosen_ports(sources.once(progress), chosen)
             else:
                 agreement = wait_for_agreement(
-                    lambda: _of_chosen_ports(sources.once(progress), chosen), asked.wait, REAL_TIME
+                    lambda: _of_chosen_ports(sources.once(progress), chosen), command_options.wait, REAL_TIME
                 )
-    return _show(agreement, asked.full, folded, format, chosen)
+    return _show(agreement, command_options.full, folded, format, chosen)
 
 
 def _compare_ipoib(
-    where: Where, ufm: UfmOptions, sa: AskSa, asked: _CompareOptions, listing: Listing, format: str
+    where: Where, ufm: UfmOptions, sa: AskSa, command_options: _CompareOptions, listing: Listing, format: str
 ) -> int:
     from ibkeys.cli.partitions.ipoib import compare_groups_of_ipoib
 
-    if asked.policy is None:
+    if command_options.policy is None:
         raise UsageError("--ipoib needs the policy: --policy FILE, opensm or ufm:URL")
     if where.snapshot is not None:
         raise UsageError("a snapshot has no multicast groups: --ipoib and --from exclude each other")
     if PortFilter(listing).is_given:
         raise UsageError("--ipoib compares groups, not ports: omit the filters")
     refuse_given(_PORT_OPTIONS, "--ipoib and {} exclude each other")
-    return compare_groups_of_ipoib(where, ufm, sa, asked.policy, asked.members, format)
+    return compare_groups_of_ipoib(where, ufm, sa, command_options.policy, command_options.members, format)
 
 
 def _of_chosen_ports(agreement: Agreement, chosen: PortFilter) -> Agreement:
@@ -125,19 +133,19 @@ def _of_chosen_ports(agreement: Agreement, chosen: PortFilter) -> Agreement:
     return replace(agreement, values=tuple(value for value in agreement.values if chosen.keeps(value.port)))
 
 
-def _recorded(where: Where, asked: _CompareOptions, policy: Policy | None) -> Agreement:
+def _recorded(where: Where, command_options: _CompareOptions, policy: Policy | None) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
     from ibkeys.discovery.wanted import Wanted
 
-    refuse_with_a_file(asked.policy, "wait")
+    refuse_with_a_file(command_options.policy, "wait")
     recorded = open_recorded(where)
-    found = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
-    recorded.read_alias_guids(found, policy.named_guids if policy is not None else ())
+    topology = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
+    recorded.read_alias_guids(topology, policy.named_guids if policy is not None else ())
     view = recorded.snapshot.sa_view
     if view is None:
         exits.note(_WITHOUT_SA)
     why_no_file = "a snapshot does not contain the SM's own file"
-    return agreement_of(Inputs(found, view, policy, asked.allow_both_pkeys, None, why_no_file))
+    return agreement_of(Inputs(topology, view, policy, command_options.allow_both_pkeys, None, why_no_file))
 
 
 # --- output -----------------------------------------------------------------------------------------------------------
@@ -146,15 +154,15 @@ def _recorded(where: Where, asked: _CompareOptions, policy: Policy | None) -> Ag
 def _show(agreement: Agreement, full: bool, folded: bool, format: str, chosen: PortFilter) -> int:
     from ibkeys.agreement.document import to_json, to_row
 
-    found = agreement.inputs.found
-    say_notes(found)
+    topology = agreement.inputs.found
+    say_notes(topology)
     listed = [value for value in agreement.values if full or value.verdict.state != "agree"]
-    errors = errors_of(found, chosen.concerns)
-    counts = chosen.counts_of(found)
+    errors = errors_of(topology, chosen.concerns)
+    counts = chosen.counts_of(topology)
 
     def document() -> dict[str, Any]:
         part = counts.to_json() if counts is not None else None
-        return {"looked_at": part, **to_json(agreement, listed), "errors": errors, "unreached": found.unreached}
+        return {"looked_at": part, **to_json(agreement, listed), "errors": errors, "unreached": topology.unreached}
 
     if not write_document(format, COMPARE, document, map(to_row, listed)):
         if counts is not None:
@@ -169,8 +177,8 @@ def _write_words(agreement: Agreement, listed: Sequence[AgreementValue], folded:
 
     rows = [_row(value) for value in listed]
     if rows:
-        found = agreement.inputs.found
-        write_ports(COMPARED, rows, FoldedNames((port.identity() for port in found.ports()), found), folded)
+        topology = agreement.inputs.found
+        write_ports(COMPARED, rows, FoldedNames((port.identity() for port in topology.ports()), topology), folded)
     counts = agreement.counts()
     write(f"{len(agreement.values)} values compared: " + ", ".join(_counted(state, counts[state]) for state in _STATES))
     for cause, count in agreement.causes().items():

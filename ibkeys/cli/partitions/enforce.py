@@ -5,11 +5,11 @@ from __future__ import annotations
 import click
 
 from ibkeys.cli import options
-from ibkeys.cli.addresses import given_port
+from ibkeys.cli.addresses import port_arguments
 from ibkeys.cli.changing import change_port
 from ibkeys.cli.documents.port import ENFORCE_SET
 from ibkeys.cli.help.command import command
-from ibkeys.cli.options import AddressKinds, AskedChange
+from ibkeys.cli.options import AddressKinds, ChangeOptions
 from ibkeys.errors import UsageError
 
 _ON_OR_OFF = click.Choice(["on", "off"])
@@ -21,7 +21,11 @@ _ON_OR_OFF = click.Choice(["on", "off"])
 @click.option("--outbound", type=_ON_OR_OFF, help="Packets that leave the switch to the attached node.")
 @options.change
 def enforce_set(
-    asked: AskedChange, kind: AddressKinds, words: tuple[str, ...], inbound: str | None, outbound: str | None
+    command_options: ChangeOptions,
+    kind: AddressKinds,
+    words: tuple[str, ...],
+    inbound: str | None,
+    outbound: str | None,
 ) -> int:
     """Switch enforcement of a switch port on or off.
 
@@ -32,11 +36,13 @@ def enforce_set(
 
     if inbound is None and outbound is None:
         raise UsageError("nothing to set: give --inbound on|off or --outbound on|off")
-    given = given_port(words, kind)
-    if given.portnum is None:
+    named_port = port_arguments(words, kind)
+    if named_port.portnum is None:
         raise UsageError("PORTNUM is missing: enforcement belongs to one external port of a switch")
     directions = _is_on(inbound), _is_on(outbound)
-    return change_port(ENFORCE_SET, asked, given, lambda writer, port: plan_enforce(writer, port, *directions))
+    return change_port(
+        ENFORCE_SET, command_options, named_port, lambda writer, port: plan_enforce(writer, port, *directions)
+    )
 
 
 def _is_on(word: str | None) -> bool | None:

@@ -16,7 +16,7 @@ from ibkeys.cli.options.declaring import F
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_json, write_rows
 from ibkeys.cli.screen.progress import ProgressLine
-from ibkeys.cli.sm.asked import AskedOfHosts
+from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import IbkeysError, Refused
 from ibkeys.printable import counted
@@ -27,18 +27,18 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfManyPorts(AskedOfHosts):
+class ManyPortsOptions(ChangeWithHostsOptions):
     """The options of a command that changes many ports: method, hosts, UFM, and whether each port gets a row."""
 
     ufm: UfmOptions
     folding: Folding
 
 
-def asked_of_many_ports(choices: type[Any]) -> Callable[[F], F]:
+def many_ports_options(choices: type[Any]) -> Callable[[F], F]:
     """Return the decorator for a command that changes many ports. *choices*: the class of the command's own options."""
     return options.group(
-        "asked",
-        AskedOfManyPorts,
+        "command_options",
+        ManyPortsOptions,
         options.group("choices", choices),
         options.sm_hosts,
         ufm_options,

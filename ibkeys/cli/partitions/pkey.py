@@ -8,16 +8,16 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import options
-from ibkeys.cli.addresses import GivenPort, given_port, parse_address, parse_portnum
+from ibkeys.cli.addresses import PortArguments, parse_address, parse_portnum, port_arguments
 from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET, PKEY_SHOW
 from ibkeys.cli.documents.shared import P_KEY_ENTRY
 from ibkeys.cli.exits import clean, write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import fold_rows, indented, is_folded, width_of_output
-from ibkeys.cli.options import AddressKinds, AskedChange, ShownPorts
+from ibkeys.cli.options import AddressKinds, ChangeOptions, ShowPortsOptions
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
-from ibkeys.cli.screen.lines import folded
+from ibkeys.cli.screen.lines import fold_text
 from ibkeys.cli.showing import NAME_TITLES, PortListing, finish, name_cells, read_port_listing, write_unreached
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, TransportError, UsageError
@@ -36,8 +36,8 @@ _PORTNUM_IN_HEX: Final = re.compile("0[xX][0-9a-fA-F]{1,2}")
 
 
 @command("pkey-show")
-@options.shown_ports()
-def pkey_show(asked: ShownPorts) -> int:
+@options.show_ports_options()
+def pkey_show(command_options: ShowPortsOptions) -> int:
     """Show P_Key tables.
 
     Lists the entries that are not empty, with index, partition and membership. ADDR is a LID unless -D, -G or -N is
@@ -45,21 +45,21 @@ def pkey_show(asked: ShownPorts) -> int:
     port that ADDR reaches. Without the right to send SMPs, the table of a local port is read from sysfs instead, and
     a message says so.
     """
-    format, folded = asked.format, is_folded(asked.listing, asked.format)
+    format, folded = command_options.format, is_folded(command_options.listing, command_options.format)
     source = {}
     try:
-        port_listing = read_port_listing(asked, _read, _values, p_keys=True)
+        port_listing = read_port_listing(command_options, _read, _values, p_keys=True)
     except TransportError as error:
-        if asked.every_port:
+        if command_options.every_port:
             raise
         from ibkeys.cli.local.fallback import table_of_kernel
 
-        given = given_port(asked.words, asked.kind)
-        port_listing, source = table_of_kernel(asked.where, given, error), {"source": "sysfs"}
+        named_port = port_arguments(command_options.words, command_options.kind)
+        port_listing, source = table_of_kernel(command_options.where, named_port, error), {"source": "sysfs"}
     if not write_document(format, PKEY_SHOW, lambda: {**port_listing.document(), **source}, _entries(port_listing)):
         _write_tables(port_listing, folded)
         _write_virtual_ports(port_listing)
-    return finish(port_listing.errors, format, each=asked.listing.each)
+    return finish(port_listing.errors, format, each=command_options.listing.each)
 
 
 def _write_tables(port_listing: PortListing, folded: bool) -> None:
@@ -153,14 +153,14 @@ def _write_folded(port_listing: PortListing) -> None:
         first = rows[0]
         keys = " ".join(_indexed(first)) if first["pkeys"] is not None else UNREADABLE
         heading = f"{counted(len(rows), 'port')}, {_used(first)} P_Keys used (index:P_Key): {keys or 'none'}"
-        write(folded(heading, width))
+        write(fold_text(heading, width))
         write_each(indented(names, rows))
 
 
 @command("pkey-set")
 @options.address("[ADDR] [PORTNUM] INDEX=PKEY...", required=True)
 @options.change
-def pkey_set(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> int:
+def pkey_set(command_options: ChangeOptions, kind: AddressKinds, words: tuple[str, ...]) -> int:
     """Write entries of a P_Key table by index.
 
     3=0x8010 writes entry 3, 3= clears it. Reads first, writes only the blocks that differ, saves what it overwrites
@@ -170,15 +170,15 @@ def pkey_set(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> 
     from ibkeys.cli.changing import change_port
 
     missing = "nothing to write: INDEX=PKEY is missing after ADDR and PORTNUM (as in 3=0x8010)"
-    given, rest = split_words(words, kind, lambda word: "=" in word, missing)
+    named_port, rest = split_words(words, kind, lambda word: "=" in word, missing)
     entries = parse_entries(rest)
-    return change_port(PKEY_SET, asked, given, lambda writer, port: plan_set(writer, port, entries))
+    return change_port(PKEY_SET, command_options, named_port, lambda writer, port: plan_set(writer, port, entries))
 
 
 @command("pkey-add")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.change
-def pkey_add(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> int:
+def pkey_add(command_options: ChangeOptions, kind: AddressKinds, words: tuple[str, ...]) -> int:
     """Add P_Keys to a port's table, at free indexes.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. A word that begins with 0x is a P_Key, so write a LID in decimal, or
@@ -188,14 +188,14 @@ def pkey_add(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> 
     from ibkeys.change.pkeys import plan_add
     from ibkeys.cli.changing import change_port
 
-    given, keys = _port_and_keys(words, kind, "add")
-    return change_port(PKEY_ADD, asked, given, lambda writer, port: plan_add(writer, port, keys))
+    named_port, keys = _port_and_keys(words, kind, "add")
+    return change_port(PKEY_ADD, command_options, named_port, lambda writer, port: plan_add(writer, port, keys))
 
 
 @command("pkey-remove")
 @options.address("[ADDR] [PORTNUM] PKEY...", required=True)
 @options.change
-def pkey_remove(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) -> int:
+def pkey_remove(command_options: ChangeOptions, kind: AddressKinds, words: tuple[str, ...]) -> int:
     """Remove P_Keys from a port's table, by value.
 
     PKEY is 0x8001, 0x1:full or 0x1:limited. Only that P_Key is removed: a partition's full and limited P_Keys are
@@ -205,33 +205,33 @@ def pkey_remove(asked: AskedChange, kind: AddressKinds, words: tuple[str, ...]) 
     from ibkeys.change.pkeys import plan_remove
     from ibkeys.cli.changing import change_port
 
-    given, keys = _port_and_keys(words, kind, "remove")
-    return change_port(PKEY_REMOVE, asked, given, lambda writer, port: plan_remove(writer, port, keys))
+    named_port, keys = _port_and_keys(words, kind, "remove")
+    return change_port(PKEY_REMOVE, command_options, named_port, lambda writer, port: plan_remove(writer, port, keys))
 
 
-def _port_and_keys(words: Sequence[str], kind: AddressKinds, verb: str) -> tuple[GivenPort, list[PKey]]:
+def _port_and_keys(words: Sequence[str], kind: AddressKinds, verb: str) -> tuple[PortArguments, list[PKey]]:
     missing = f"nothing to {verb}: a P_Key is missing after ADDR and PORTNUM (it begins with 0x)"
-    given, rest = split_words(words, kind, _looks_like_p_key, missing)
+    named_port, rest = split_words(words, kind, _looks_like_p_key, missing)
     keys = [parse_p_key(word) for word in rest]  # before the next check: its message repeats only valid P_Keys
-    _refuse_ambiguous(given, rest)
-    return given, keys
+    _refuse_ambiguous(named_port, rest)
+    return named_port, keys
 
 
-def _refuse_ambiguous(given: GivenPort, keys: Sequence[str]) -> None:
+def _refuse_ambiguous(named_port: PortArguments, keys: Sequence[str]) -> None:
     """Raise UsageError if the first of several *keys* could also be meant as ADDR or PORTNUM.
 
-    *given*: the port that was named before the keys. A single key is accepted, because one is required.
+    *named_port*: the port that was named before the keys. A single key is accepted, because one is required.
     """
     if len(keys) < 2:
         return
     first, *others = keys
     rest = " ".join(others)
-    if given.address is None:
+    if named_port.address is None:
         raise UsageError(
             f"{first} may be a LID or a P_Key: for LID {first} write -L {first} {rest}, for P_Keys of the local port "
             f"-D 0 {first} {rest}"
         )
-    if given.portnum is None and _PORTNUM_IN_HEX.fullmatch(first):
+    if named_port.portnum is None and _PORTNUM_IN_HEX.fullmatch(first):
         number = int(first, 16)
         raise UsageError(
             f"{first} may be PORTNUM or a P_Key: for port {number} write {number}, for the P_Key {first}:limited"
@@ -244,7 +244,7 @@ def _looks_like_p_key(word: str) -> bool:
 
 def split_words(
     words: Sequence[str], kind: AddressKinds, is_value: Callable[[str], bool], missing: str
-) -> tuple[GivenPort, list[str]]:
+) -> tuple[PortArguments, list[str]]:
     """Return the port and the values of the words ``[ADDR] [PORTNUM] VALUE...``.
 
     With an option for the kind of address the first word is ADDR. Without one, the words up to the first for which
@@ -255,10 +255,10 @@ def split_words(
     has_kind = kind.lid or kind.direct or kind.guid or kind.name
     address = rest.pop(0) if rest and (has_kind or not is_value(rest[0])) else None
     portnum = rest.pop(0) if address is not None and rest and not is_value(rest[0]) else None
-    given = GivenPort(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
+    named_port = PortArguments(parse_address(address, kind), parse_portnum(portnum) if portnum is not None else None)
     if not rest:
         raise UsageError(missing)
-    return given, rest
+    return named_port, rest
 
 
 def parse_entries(words: Sequence[str]) -> dict[int, PKey]:

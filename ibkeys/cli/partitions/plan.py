@@ -24,7 +24,7 @@ from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, p
 from ibkeys.cli.site import fixed_method
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
-from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
+from ibkeys.cli.sm.ufm import PolicyOptions, policy_options
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class _PlanCommandOptions(AskedOfPolicies):
+class _PlanCommandOptions(PolicyOptions):
     """The options of `plan`: the policy, how it is planned, and the file for the plan."""
 
     policy_file: str | None = options.field(
@@ -93,10 +93,10 @@ class _ScriptOptions:
 
 
 @command("plan")
-@asked_of_policies(
+@policy_options(
     _PlanCommandOptions, options.policy_argument, options.group("script_options", _ScriptOptions), options.sm_hosts
 )
-def plan(asked: _PlanCommandOptions, script_options: _ScriptOptions, sm_hosts: SmHosts) -> int:
+def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, sm_hosts: SmHosts) -> int:
     """Show what a partition policy would change.
 
     FILE is the partition policy, a partitions.conf. It may be the word opensm: the policy of the master on this host;
@@ -110,27 +110,32 @@ def plan(asked: _PlanCommandOptions, script_options: _ScriptOptions, sm_hosts: S
     from ibkeys.plan.model import PlanOptions
     from ibkeys.reach.reach import Reach
 
-    where, format, each = asked.where, asked.format, asked.folding.each
-    folded = is_folded(asked.folding, format)
-    if asked.policy_file is None:
+    where, format, each = command_options.where, command_options.format, command_options.folding.each
+    folded = is_folded(command_options.folding, format)
+    if command_options.policy_file is None:
         raise UsageError("Missing argument FILE: the partition policy, such as /etc/opensm/partitions.conf")
     _check_options(script_options, format)
     copy = _present_policy(script_options.present)
-    policy = read_accepted(asked.policy_file, asked.ufm)  # before the fabric is opened
-    if asked.out is not None:
-        check_place(Path(asked.out))
+    policy = read_accepted(command_options.policy_file, command_options.ufm)  # before the fabric is opened
+    if command_options.out is not None:
+        check_place(Path(command_options.out))
     if policy is not None and policy.says is None:
         _warn_of_policy(policy)
     with open_source(where) as source, progress_bar(where) as progress:
         if policy is None:
             master = master_policy(source)
-            policy, asked = master.policy, _with_options_of(asked, master)
+            policy, command_options = master.policy, _with_options_of(command_options, master)
             _warn_of_policy(policy)
-        moves = _movable_partitions(policy, asked.allow_index_moves)
+        moves = _movable_partitions(policy, command_options.allow_index_moves)
         topology, live = sweep_for_plan(source, policy, progress)
         choice = _method(source, topology, hosts_of(where, sm_hosts))
     is_of_ufm = policy.says is not None or script_options.script == "ufm"  # UFM does not report enforcement
-    plan_options = PlanOptions(asked.enforce, asked.allow_both_pkeys, asked.disconnect_unconfigured, moves)  # type: ignore[arg-type]
+    plan_options = PlanOptions(
+        command_options.enforce,  # type: ignore[arg-type]
+        command_options.allow_both_pkeys,
+        command_options.disconnect_unconfigured,
+        moves,
+    )
     say_notes(topology)
     partition_plan = plan_of_sweep(
         policy,
@@ -138,13 +143,13 @@ def plan(asked: _PlanCommandOptions, script_options: _ScriptOptions, sm_hosts: S
         live,
         plan_options,
         as_is=is_of_ufm and not is_typed("enforce"),
-        sm_guid=asked.sm_guid,
-        full=asked.full or script_options.script is not None,
-        force=asked.force,
+        sm_guid=command_options.sm_guid,
+        full=command_options.full or script_options.script is not None,
+        force=command_options.force,
     )
     partition_plan = replace(partition_plan, method=choice.method if choice is not None else None)
-    if asked.out is not None:
-        write_plan(partition_plan, Path(asked.out))
+    if command_options.out is not None:
+        write_plan(partition_plan, Path(command_options.out))
     if script_options.script is not None:
         _write_script(partition_plan, script_options, copy, partition_plan.fabric.sm_guid)
     else:
@@ -179,10 +184,14 @@ def _check_options(script_options: _ScriptOptions, format: str) -> None:
         raise UsageError(f"--script writes steps for a person, and -f {format} is for programs")
 
 
-def _with_options_of(asked: _PlanCommandOptions, master: MasterPolicy) -> _PlanCommandOptions:
-    """Return *asked* with the options of *master*, whose policy is planned. Typed options stay as they are."""
-    enforce = asked.enforce if is_typed("enforce") else master.part_enforce or asked.enforce
-    return replace(asked, enforce=enforce, allow_both_pkeys=asked.allow_both_pkeys or bool(master.allow_both_pkeys))
+def _with_options_of(command_options: _PlanCommandOptions, master: MasterPolicy) -> _PlanCommandOptions:
+    """Return *command_options* with the options of *master*, whose policy is planned. Typed options stay unchanged."""
+    enforce = command_options.enforce if is_typed("enforce") else master.part_enforce or command_options.enforce
+    return replace(
+        command_options,
+        enforce=enforce,
+        allow_both_pkeys=command_options.allow_both_pkeys or bool(master.allow_both_pkeys),
+    )
 
 
 def _write(

@@ -19,7 +19,7 @@ from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.screen.colour import Painted, paint, role_of_change
 from ibkeys.cli.showing import NAME_TITLES, errors_of, finish, name_cells, sweep
-from ibkeys.cli.sm.ufm import AskedOfPolicies, asked_of_policies
+from ibkeys.cli.sm.ufm import PolicyOptions, policy_options
 from ibkeys.grouping import grouped
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -35,7 +35,7 @@ _ROLES: Final = {"joins": "added", "leaves": "removed"}
 
 
 @dataclass(frozen=True, slots=True)
-class _DiffOptions(AskedOfPolicies):
+class _DiffOptions(PolicyOptions):
     """The options of `policy-diff`: the assumptions about the subnet manager."""
 
     allow_both_pkeys: bool = options.field_of(options.allow_both_pkeys, default=False)
@@ -45,8 +45,8 @@ class _DiffOptions(AskedOfPolicies):
 @command("policy-diff")
 @click.argument("a", metavar="A")
 @click.argument("b", metavar="B")
-@asked_of_policies(_DiffOptions)
-def policy_diff(asked: _DiffOptions, a: str, b: str) -> int:
+@policy_options(_DiffOptions)
+def policy_diff(command_options: _DiffOptions, a: str, b: str) -> int:
     """Compare what two policies mean for the fabric.
 
     A and B are partitions.conf files; opensm is the policy of the master on this host, ufm:URL the partitions of UFM.
@@ -58,15 +58,15 @@ def policy_diff(asked: _DiffOptions, a: str, b: str) -> int:
     from ibkeys.plan.policies.compare import compare_policies
     from ibkeys.topology.subnet_manager import shown_subnet_manager
 
-    where, format = asked.where, asked.format
-    folded = is_folded(asked.folding, format)
-    policies = [read_accepted(name, asked.ufm) for name in (a, b)]  # before the fabric is opened
+    where, format = command_options.where, command_options.format
+    folded = is_folded(command_options.folding, format)
+    policies = [read_accepted(name, command_options.ufm) for name in (a, b)]  # before the fabric is opened
     with open_source(where) as source:
         before, after = (policy if policy is not None else master_policy(source).policy for policy in policies)
         topology = sweep(source, where, wanted=Wanted(sm_info=True))
         source.read_alias_guids(topology, before.named_guids | after.named_guids)
-    guid = shown_subnet_manager(topology).port_guid if asked.sm_guid is None else asked.sm_guid
-    comparison = compare_policies(before, after, topology, guid, asked.allow_both_pkeys)
+    guid = shown_subnet_manager(topology).port_guid if command_options.sm_guid is None else command_options.sm_guid
+    comparison = compare_policies(before, after, topology, guid, command_options.allow_both_pkeys)
     _note_unmatched(comparison, before, after, topology)
     rows = _rows(comparison)
     if not write_document(format, POLICY_DIFF, lambda: _document(comparison, before, after, topology), rows):

@@ -135,9 +135,11 @@ def _note_selected_ports(ports: dict[str, list[Port]], names: FoldedNames) -> No
         hosts = grouped(listed, lambda port: (port.node.description or "").split(" ")[0])
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
         if several and not (word.lower().startswith("0x") or is_spelled_as_guid(word)):
-            shown = ", ".join(names.words(several))
-            exits.note(f"{word}: hosts with several ports; all their ports are selected: {shown}")
+            listed_names = ", ".join(names.words(several))
+            exits.note(f"{word}: hosts with several ports; all their ports are selected: {listed_names}")
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
-        shown = ", ".join(names.words(switches.values()))
-        exits.note(f"{len(switches)} of the selected ports {'are' if len(switches) > 1 else 'is'} of a switch: {shown}")
+        listed_names = ", ".join(names.words(switches.values()))
+        exits.note(
+            f"{len(switches)} of the selected ports {'are' if len(switches) > 1 else 'is'} of a switch: {listed_names}"
+        )

@@ -91,5 +91,5 @@ def _wanted_by_environment() -> bool | None:
 
 def _is_wanted(stream: TextIO) -> bool:
     context = click.get_current_context(silent=True)
-    wanted = context.color if context is not None else None
-    return stream.isatty() if wanted is None else wanted
+    color = context.color if context is not None else None
+    return stream.isatty() if color is None else color

@@ -69,7 +69,7 @@ def _columns_of(char: str) -> int:
     return 2 if unicodedata.east_asian_width(char) in "WF" else 1
 
 
-def folded(text: str, width: int | None, hang: int | None = None) -> str:
+def fold_text(text: str, width: int | None, hang: int | None = None) -> str:
     """Return *text* with its lines folded to *width* columns; unchanged if *width* is None.
 
     *hang*: how many blanks each continuation begins with. None: it begins where the last column of the line begins, if

@@ -12,7 +12,7 @@ from itertools import repeat, zip_longest
 from typing import Final, NamedTuple
 
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.screen.lines import columns, folded, pieces
+from ibkeys.cli.screen.lines import columns, fold_text, pieces
 
 JOINED: Final = ", "
 """The text between the parts of a line of a cell."""
@@ -49,7 +49,7 @@ def _fold_cell(cell: Cell, width: int) -> Cell:
         CellLine(each, role)
         for line in cell
         for text, role in line.parts or ((line.text, line.role),)
-        for each in folded(text, width, 0).split("\n")
+        for each in fold_text(text, width, 0).split("\n")
     )
 
 
@@ -88,7 +88,7 @@ def table_layout(
         constant = _constant_columns(rows)
         if constant:
             values = "; ".join(f"{titles[at]} {_cell_in_words(rows[0][at])}" for at in constant)
-            yield from folded(f"the same in every row: {values}", width).split("\n")
+            yield from fold_text(f"the same in every row: {values}", width).split("\n")
         tiers = _layout_that_fits(table, [each for each in natural if each[0] not in constant], width)
     yield from _lines_of_row(title_cells, tiers, numeric)
     for row, further in zip(rows, repeat(()) if below is None else below, strict=False):

@@ -17,7 +17,7 @@ from ibkeys.cli.exits import clean, say, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.opening import is_simulated, keystore_path, open_fabric
-from ibkeys.cli.options import AskedChange, Where
+from ibkeys.cli.options import ChangeOptions, Where
 from ibkeys.cli.render import write_columns, write_document
 from ibkeys.cli.showing import progress_bar
 from ibkeys.errors import UsageError
@@ -47,7 +47,7 @@ _CACHE_VARIABLE: Final = "OSM_CACHE_DIR"
 )
 @options.opensm_conf("The opensm.conf that it will start with.  [default: those found on this host]")
 @options.change
-def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | None) -> int:
+def sm_repair(command_options: ChangeOptions, cache_dir: Path | None, opensm_conf: Path | None) -> int:
     """Rebuild OpenSM's key files after a crash during a change.
 
     Run it on the host of the SM, while no OpenSM runs. First shows how many violations this may add. Then queries each
@@ -61,7 +61,7 @@ def sm_repair(asked: AskedChange, cache_dir: Path | None, opensm_conf: Path | No
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.runs import Runs
 
-    where, consent, format = asked.where, asked.consent, asked.format
+    where, consent, format = command_options.where, command_options.consent, command_options.format
     _check_options(where, cache_dir)
     directory = cache_dir or Path(os.environ.get(_CACHE_VARIABLE) or OPENSM_CACHE)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, _COMMAND, consent) as writer:

@@ -13,7 +13,7 @@ from ibkeys.cli.changing import ShownChange, confirm, end_overtaken, end_record
 from ibkeys.cli.documents.sm_keys import SMKEY_ROTATE
 from ibkeys.cli.exits import write
 from ibkeys.cli.render import write_json, write_rows
-from ibkeys.cli.sm.asked import FilesRequest, ended_error
+from ibkeys.cli.sm.files_request import FilesRequest, ended_error
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ibkeys.cli import options
 from ibkeys.cli.help.command import command
 from ibkeys.cli.secrets import read_key
-from ibkeys.cli.sm.asked import asked_of_managers
+from ibkeys.cli.sm.files_request import files_change_options
 from ibkeys.cli.sm.smkey_change import COMMAND, SmKeyRequest
 from ibkeys.keys.smkey import SMKey
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @options.removed_option("--overtaken", "resume --overtaken", is_flag=True)
 @options.absent("--first", "is not for SM keys: an OpenSM with another sm_key becomes a second master")
 @options.absent("--confirm-within", "is not for SM keys: former ones never return, for others may know them")
-@asked_of_managers("request", SmKeyRequest)
+@files_change_options("request", SmKeyRequest)
 def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str | None) -> int:
     """Set new sm_key and sa_key for all OpenSMs of the subnet.
 
@@ -36,9 +36,9 @@ def smkey_rotate(request: SmKeyRequest, new_sm_key: str | None, new_sa_key: str 
     after which a standby would take over. At the end it verifies that the SA answers to the new key, that it answers to
     no former key, and that there is one master. `ibkeys resume` finishes an interrupted change.
     """
-    given: dict[SmKeyKind, SMKey] = {}
+    new_keys: dict[SmKeyKind, SMKey] = {}
     if new_sm_key is not None:
-        given["sm_key"] = read_key(SMKey, new_sm_key, "--new-sm-key", is_new=True)
+        new_keys["sm_key"] = read_key(SMKey, new_sm_key, "--new-sm-key", is_new=True)
     if new_sa_key is not None:
-        given["sa_key"] = read_key(SMKey, new_sa_key, "--new-sa-key", is_new=True)
-    return request.begin(given)
+        new_keys["sa_key"] = read_key(SMKey, new_sa_key, "--new-sa-key", is_new=True)
+    return request.begin(new_keys)

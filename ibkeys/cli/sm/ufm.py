@@ -60,7 +60,7 @@ ufm_options: Final = options.group("ufm", UfmOptions)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfPolicies:
+class PolicyOptions:
     """The options of a command about the meaning of policies: the fabric, a UFM, and the output."""
 
     where: Where
@@ -69,13 +69,15 @@ class AskedOfPolicies:
     format: str
 
 
-def asked_of_policies(kind: type[AskedOfPolicies], *others: Callable[..., Any]) -> Callable[[F], F]:
+def policy_options(kind: type[PolicyOptions], *others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command about the meaning of policies.
 
-    The command gets the options as one object of *kind*, as its argument ``asked``. *others*: decorators of the
-    command's own options.
+    The command gets the options as one object of *kind*, as its argument ``command_options``. *others*: decorators of
+    the command's own options.
     """
-    return options.group("asked", kind, *others, ufm_options, options.folding, options.format, options.reading)
+    return options.group(
+        "command_options", kind, *others, ufm_options, options.folding, options.format, options.reading
+    )
 
 
 def open_ufm(name: str, ufm_options: UfmOptions) -> Ufm:

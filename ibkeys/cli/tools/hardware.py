@@ -14,7 +14,7 @@ from ibkeys.cli import exits, options, typed
 from ibkeys.cli.changing import confirm, writer_of
 from ibkeys.cli.exits import write
 from ibkeys.cli.opening import open_fabric, sm_key_of
-from ibkeys.cli.options import AskedChange, Changing, Where
+from ibkeys.cli.options import ChangeOptions, Changing, Where
 from ibkeys.cli.screen.lines import columns, width_of
 from ibkeys.errors import IbkeysError, Refused, UsageError
 
@@ -38,7 +38,7 @@ _WRITES_IN_WORDS: Final = "a P_Key, an M_Key at level 0, and a reset of violatio
 
 
 @dataclass(frozen=True, slots=True)
-class ReportOptions(AskedChange):
+class ReportOptions(ChangeOptions):
     """The options of `doctor`: the report to make, and the user's consent to its writes."""
 
     report: str | None = options.field(

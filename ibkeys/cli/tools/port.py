@@ -18,7 +18,7 @@ from ibkeys.cli.documents.port import (
     is_external,
 )
 from ibkeys.cli.help.command import command
-from ibkeys.cli.options import ShownPorts
+from ibkeys.cli.options import ShowPortsOptions
 from ibkeys.cli.showing import PortListing, peer_document, read_port_listing, show, values_of
 from ibkeys.printable import counted
 
@@ -42,12 +42,12 @@ _CONSTRAINT_ERRORS: Final = {"xmit_constraint_errors": "transmitted", "rcv_const
 
 
 @command("port-show")
-@options.shown_ports(
+@options.show_ports_options(
     options.flag("--enforcement", help="Only partition enforcement, and the far end of the link."),
     options.flag("--caps", help="Only P_Key capacities and enforcement capabilities."),
     options.flag("--counters", help="Only violation counters and constraint errors."),
 )
-def port_show(asked: ShownPorts, **groups: bool) -> int:
+def port_show(command_options: ShowPortsOptions, **groups: bool) -> int:
     """Show enforcement, capacities and violations of ports.
 
     Without --enforcement, --caps or --counters, which can be combined, all values are shown; the table of many ports
@@ -76,13 +76,19 @@ def port_show(asked: ShownPorts, **groups: bool) -> int:
         all_values = _values(port, constraint_errors.get(port))
         return {field.name: all_values[field.name] for field in fields}
 
-    port_listing = read_port_listing(asked, read, values, read_more=read_dropped)
+    port_listing = read_port_listing(command_options, read, values, read_more=read_dropped)
     _note_unread(constraint_errors)
     if "enforcement" in chosen and not port_listing.is_sweep:  # only a sweep reads the neighbour of a port
         for row in port_listing.ports:
             row["peer"] = None
     table_fields = _in_table(fields, port_listing, is_all, constraint_errors)
-    return show(PORT_SHOW, port_listing, table_fields, asked, lambda row: any(_GROUPS[name][1](row) for name in chosen))
+    return show(
+        PORT_SHOW,
+        port_listing,
+        table_fields,
+        command_options,
+        lambda row: any(_GROUPS[name][1](row) for name in chosen),
+    )
 
 
 def _values(port: Port, errors: ConstraintErrors | None) -> dict[str, Any]:

@@ -76,11 +76,11 @@ class _WatchOptions:
 
 
 @command(COMMAND)
-@options.group("asked", _WatchOptions)
+@options.group("command_options", _WatchOptions)
 @options.sa
 @ufm_options
 @options.fabric
-def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _WatchOptions) -> int:
+def watch(where: Where, ufm: UfmOptions, sa: AskSa, command_options: _WatchOptions) -> int:
     """Show who tries a wrong key, and where, as it happens.
 
     Subscribes at the SA to the traps of refused M_Keys, P_Keys and Q_Keys, for which OpenSM requires its sa_key
@@ -93,23 +93,30 @@ def watch(where: Where, ufm: UfmOptions, sa: AskSa, asked: _WatchOptions) -> int
     from ibkeys.watch.systemd import Notifier
     from ibkeys.watch.watching import Watch, WatchSettings
 
-    words = split_command(asked.command) if asked.command is not None else None
+    words = split_command(command_options.command) if command_options.command is not None else None
     # The policy is read here so that a mistake in it is reported before anything is sent.
-    policy = read_accepted(asked.policy, ufm) if asked.policy is not None else None
+    policy = read_accepted(command_options.policy, ufm) if command_options.policy is not None else None
     sm_key = sm_key_of(where)
-    if asked.opensm_log is not None and (is_given("smkey") or asked.all_traps):
+    if command_options.opensm_log is not None and (is_given("smkey") or command_options.all_traps):
         raise UsageError("--opensm-log replaces Reports: omit --smkey and --all-traps")
     settings = WatchSettings(
-        float(asked.interval), float(asked.repeats), asked.count, asked.seconds and float(asked.seconds), sa.pkey_idx
+        float(command_options.interval),
+        float(command_options.repeats),
+        command_options.count,
+        command_options.seconds and float(command_options.seconds),
+        sa.pkey_idx,
     )
     notifier = Notifier(os.environ, time.monotonic)
-    with Interrupts() as interrupts, _follow_log(asked.opensm_log) as log:
+    with Interrupts() as interrupts, _follow_log(command_options.opensm_log) as log:
         commands = EventCommand(words, exits.warn) if words is not None else None
-        format = asked.format or ("table" if sys.stdout.isatty() else "json")
+        format = command_options.format or ("table" if sys.stdout.isatty() else "json")
         outlet = EventWriter(format, where.verbose > 0, commands, interrupts, notifier)
-        traps = _traps(asked.all_traps) if log is None else ()
-        with _open_and_subscribe(where, sa, sm_key, traps, notifier, bool(asked.interval)) as (fabric, subscriber):
-            partitions = _partitions(asked.policy, policy, fabric)
+        traps = _traps(command_options.all_traps) if log is None else ()
+        with _open_and_subscribe(where, sa, sm_key, traps, notifier, bool(command_options.interval)) as (
+            fabric,
+            subscriber,
+        ):
+            partitions = _partitions(command_options.policy, policy, fabric)
             watching = Watch(fabric, outlet, settings, subscriber, log, partitions)
             _run(watching, outlet, _sources_in_words(subscriber, log, settings))
     return exits.DONE

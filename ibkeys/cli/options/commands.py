@@ -14,7 +14,7 @@ from ibkeys.cli.options.where import Where, fabric, reading
 
 
 @dataclass(frozen=True, slots=True)
-class ShownPorts:
+class ShowPortsOptions:
     """The options of a command that shows values of ports: the fabric, the ports and the form of the output.
 
     ``words``: ADDR and PORTNUM as they were typed.
@@ -28,16 +28,16 @@ class ShownPorts:
     format: str
 
 
-def shown_ports(*others: Callable[..., Any]) -> Callable[[F], F]:
+def show_ports_options(*others: Callable[..., Any]) -> Callable[[F], F]:
     """Return the decorator for a command that shows values of ports.
 
     *others*: decorators of the command's own options, which its help lists before ``--format``.
     """
-    return group("asked", ShownPorts, every_port, address(), *others, format, listing, reading)
+    return group("command_options", ShowPortsOptions, every_port, address(), *others, format, listing, reading)
 
 
 @dataclass(frozen=True, slots=True)
-class AskedChange:
+class ChangeOptions:
     """The options of a changing command: the fabric, the user's consent, and the format."""
 
     where: Where
@@ -45,5 +45,5 @@ class AskedChange:
     format: str
 
 
-change: Final = group("asked", AskedChange, changing, format, fabric)
+change: Final = group("command_options", ChangeOptions, changing, format, fabric)
 """The decorator for commands that change a fabric."""

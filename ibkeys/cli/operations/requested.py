@@ -12,14 +12,14 @@ from ibkeys.cli.given import refuse_given
 from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.mkeys.rollout_options import OpensmOptions, refuse_options_of_other_method
 from ibkeys.cli.opening import open_fabric, stores_of
-from ibkeys.cli.partitions.many_ports import AskedOfManyPorts, Bar, ManyPortsChange
+from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, ManyPortsOptions
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
 
 if TYPE_CHECKING:
     from ibkeys.change.open_operations import OperationTarget
     from ibkeys.cli.mkeys.run_request import RunRequest
-    from ibkeys.cli.sm.asked import FilesRequest
+    from ibkeys.cli.sm.files_request import FilesRequest
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.runs import MKeyRun
 
@@ -44,11 +44,11 @@ FindTarget = Callable[["Journal", "int | None"], "OperationTarget"]
 class RequestedOperation:
     """The operation that a command resumes, undoes or closes.
 
-    ``asked``: the options of the command. ``target``: the operation. ``run``: the run of M_Keys, if the operation is
-    one; else None.
+    ``command_options``: the options of the command. ``target``: the operation. ``run``: the run of M_Keys, if the
+    operation is one; else None.
     """
 
-    asked: AskedOfManyPorts
+    command_options: ManyPortsOptions
     target: OperationTarget
     run: MKeyRun | None
 
@@ -74,7 +74,7 @@ class RequestedOperation:
         assert run is not None  # only for runs of M_Keys; the journal found it to be the last one
         is_through_opensm = run.via is not None
         refuse_options_of_other_method(is_through_opensm)
-        return RunRequest(run.command, self.asked, is_through_opensm, opensm, confirm_within, run.id)
+        return RunRequest(run.command, self.command_options, is_through_opensm, opensm, confirm_within, run.id)
 
     def files_request(self, sm_wait: int) -> FilesRequest:
         """Return the request to resume, undo or close a change of sm_key and sa_key, or of part_enforce."""
@@ -82,8 +82,15 @@ class RequestedOperation:
         from ibkeys.cli.sm.smkey_change import SmKeyRequest
 
         kind = SmKeyRequest if self.target.kind == "sm-keys" else EnforcementRequest
-        asked = self.asked
-        return kind(asked.where, asked.consent, asked.format, asked.sm_hosts, sm_wait, self.target.record)
+        command_options = self.command_options
+        return kind(
+            command_options.where,
+            command_options.consent,
+            command_options.format,
+            command_options.sm_hosts,
+            sm_wait,
+            self.target.record,
+        )
 
     def restore(self, sm_wait: int, *, allow_break: bool, at_once: bool = False, unconfirmed: bool = False) -> int:
         """Undo a change of partitions or of values of ports; return the exit code. M_Keys are not restored.
@@ -97,21 +104,26 @@ class RequestedOperation:
         from ibkeys.apply.undo import plan_undo
         from ibkeys.change.interrupts import Interrupts
 
-        asked = self.asked
-        where, consent = asked.where, asked.consent
-        each = gives_each(asked.folding, asked.format)
+        command_options = self.command_options
+        where, consent = command_options.where, command_options.consent
+        each = gives_each(command_options.folding, command_options.format)
         with open_fabric(where, changing=True) as fabric, writer_of(fabric, "undo", consent, self.target.id) as writer:
             interrupts, bar = Interrupts(), Bar(where.debug)
             settings = CarrierSettings(sm_wait, allow_break, at_once=at_once)
             via = CarrierChoice(
-                None, settings, hosts_of(where, asked.sm_hosts), open_ufm=partial(open_ufm, ufm_options=asked.ufm)
+                None,
+                settings,
+                hosts_of(where, command_options.sm_hosts),
+                open_ufm=partial(open_ufm, ufm_options=command_options.ufm),
             )
             hooks = ApplyHooks(interrupts.check, bar)
             plan = plan_undo(writer, self.target.id, hooks, via=via, breaks=allow_break, unconfirmed=unconfirmed)
-            return ManyPortsChange(writer, plan, consent, asked.format, each, interrupts, bar).carry_out()
+            return ManyPortsChange(writer, plan, consent, command_options.format, each, interrupts, bar).carry_out()
 
 
-def find_operation(asked: AskedOfManyPorts, operation: int | None, find_target_in: FindTarget) -> RequestedOperation:
+def find_operation(
+    command_options: ManyPortsOptions, operation: int | None, find_target_in: FindTarget
+) -> RequestedOperation:
     """Return the operation that a command resumes, undoes or closes.
 
     *operation*: its number; None if none was typed. *find_target_in*: the function of `ibkeys.change.open_operations`
@@ -121,5 +133,6 @@ def find_operation(asked: AskedOfManyPorts, operation: int | None, find_target_i
     from ibkeys.change.open_operations import find_target
 
     return RequestedOperation(
-        asked, *find_target(stores_of(asked.where), operation, find_target_in, asked.consent.dry_run)
+        command_options,
+        *find_target(stores_of(command_options.where), operation, find_target_in, command_options.consent.dry_run),
     )

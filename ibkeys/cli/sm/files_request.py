@@ -12,7 +12,7 @@ from ibkeys.cli import options
 from ibkeys.cli.changing import writer_of
 from ibkeys.cli.left_locks import remove_left_locks
 from ibkeys.cli.opening import open_fabric
-from ibkeys.cli.options import AskedChange, SmHosts
+from ibkeys.cli.options import ChangeOptions, SmHosts
 from ibkeys.cli.options.declaring import F
 from ibkeys.cli.sm.hosts import hosts_of_operation
 from ibkeys.errors import UsageError
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfHosts(AskedChange):
+class ChangeWithHostsOptions(ChangeOptions):
     """The options of a change that may go through OpenSMs, with the hosts of the OpenSMs."""
 
     sm_hosts: SmHosts
 
 
 @dataclass(frozen=True, slots=True)
-class AskedOfManagers(AskedOfHosts):
+class FilesChangeOptions(ChangeWithHostsOptions):
     """The options of a change of OpenSMs' files.
 
     ``sm_wait``: seconds without progress after which ibkeys gives an OpenSM up.
@@ -40,7 +40,7 @@ class AskedOfManagers(AskedOfHosts):
     sm_wait: int
 
 
-def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F]:
+def files_change_options(name: str, kind: type[FilesChangeOptions]) -> Callable[[F], F]:
     """Return the decorator for a command that changes OpenSMs' files.
 
     The command gets the options as one object of *kind*, as its argument *name*.
@@ -51,7 +51,7 @@ def asked_of_managers(name: str, kind: type[AskedOfManagers]) -> Callable[[F], F
 
 
 @dataclass(frozen=True, slots=True)
-class FilesRequest(AskedOfManagers, ABC):
+class FilesRequest(FilesChangeOptions, ABC):
     """The request for a change of OpenSMs' files.
 
     ``begun``: the operation to finish, undo or close; None for a new change.
