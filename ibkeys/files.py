@@ -224,9 +224,9 @@ _KINDS: Final = (
 def check_output(path: Path, follow: bool = False) -> Path:
     """Return the path at which a new file may replace the file *path*, or may be created.
 
-    *follow*: whether *path* may be a symbolic link. The path of its target is then returned. The target must be a
-    regular file that exists, and the link must not be of another user, else OSError is raised. Raises NoRegularFile if
-    *path* is anything but a regular file.
+    *follow*: whether *path* may be a symbolic link. The path of its target is then returned; raises OSError unless the
+    target is a regular file, and the link belongs to one of `trusted_users`. Raises NoRegularFile if *path* is anything
+    else than a regular file.
     """
     try:
         status = os.lstat(path)

@@ -85,14 +85,14 @@ def _exit_code(problems: Sequence[PolicyProblem]) -> int:
 def _write_conf(policy: Policy, problems: Sequence[PolicyProblem]) -> int:
     """Write the policy itself, and its problems to standard error. Return the exit code.
 
-    A policy with a line that OpenSM would cut is not written, because its meaning is not certain.
+    A policy with errors is not written, because its meaning is not certain; lines that are too long do not count.
     """
     from ibkeys.partitions.export import to_conf
 
     for problem in problems:
         if problem.severity != "note":
             exits.warn(problem.located(policy.path), "problem")
-    # ibkeys reads the whole of a line that is too long for OpenSM; a copy in short lines would have another meaning.
+    # A line that is too long for OpenSM is no obstacle: ibkeys reads the whole line, and the copy has short lines.
     if any(error.code != "long-line" for error in policy.errors):
         exits.warn(f"{policy.path}: {policy.verdict}; it cannot be written out", "error")
     else:
