@@ -39,7 +39,7 @@ _DESCRIPTOR: Final = re.compile(
 )
 """Paths that mean a file descriptor of the process that opens them."""
 _DEVICES: Final = Path("/dev")
-"""The folder of devices. A log that OpenSM discards goes to /dev/null, in which nobody can read a key."""
+"""The folder of devices. A log that OpenSM discards goes to /dev/null, from which no key can be read."""
 _SHARED_MEMORY: Final = Path("/dev/shm")
 """The folder in /dev for files of all users."""
 _NO_FILE: Final = frozenset({"stdout", "stderr", "-", "syslog"})

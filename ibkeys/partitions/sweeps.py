@@ -21,8 +21,8 @@ class Sweeps:
     ``ports``: all end ports. ``sm_port_guid``: the port of the OpenSM, None if not known. ``tables``: the present table
     of each port, by port GUID; ``capacity``: its number of entries. ``allow_both`` and ``keep_indexes``: OpenSM's
     allow_both_pkeys and keep_pkey_indexes. ``remembered``: by port GUID, the P_Keys by index that this OpenSM process
-    has placed or found at the port; they decide the index of a new P_Key. Empty for a newly started process; nobody
-    knows them for a process that runs already.
+    has placed or found at the port; they decide the index of a new P_Key. Empty for a newly started process; for a
+    process that runs already they are not known.
     """
 
     ports: Iterable[EndPort]

@@ -110,14 +110,14 @@ def test_a_terminal_that_is_gone_stops_nobody(clock: list[float]) -> None:
 FILL = """
 import os, sys
 from ibkeys.cli.screen.progress import ProgressLine
-from ibkeys.cli.streams import outliving
+from ibkeys.cli.streams import outlasting_readers
 os.set_blocking(2, False)
 try:
     while True:
         os.write(2, b"x" * 1024)
 except BlockingIOError:
     os.set_blocking(2, True)
-with outliving():
+with outlasting_readers():
     with ProgressLine() as line:
         line.show("ports", 1, 2)
         print(line.is_drawing)
