@@ -103,13 +103,13 @@ class ReportPort(WrappedPort):
     def recv(self, timeout: float) -> list[Incoming]:
         """Wait up to *timeout* seconds and return the MADs that came, without Reports. Raises DeviceGone,
         ClosedError."""
-        came = self.inner.recv(timeout)
-        if not any(_is_report(each) for each in came):
-            return came
-        others, answers = [], []
-        for each in came:
+        incoming = self.inner.recv(timeout)
+        if not any(_is_report(each) for each in incoming):
+            return incoming
+        other_mads, answers = [], []
+        for each in incoming:
             if not _is_report(each):
-                others.append(each)
+                other_mads.append(each)
             elif each.lid != self.sm_lid or self._path is None:
                 self.strangers += 1
             else:
@@ -118,17 +118,17 @@ class ReportPort(WrappedPort):
         if answers:
             # A refused answer is not an error: the SA sends the Report again.
             self.inner.send(answers)
-        return others
+        return other_mads
 
-    def _store(self, came: Incoming) -> None:
-        reported = ReportNotice(came.mad[SA_HEADER_SIZE:_LENGTH]).masked()
+    def _store(self, incoming: Incoming) -> None:
+        reported = ReportNotice(incoming.mad[SA_HEADER_SIZE:_LENGTH]).masked()
         now = self.inner.now()
-        if self._is_repeat((came.lid, came.mad[at.TRANSACTION_ID], reported.raw), now):
+        if self._is_repeat((incoming.lid, incoming.mad[at.TRANSACTION_ID], reported.raw), now):
             self.repeats += 1
         elif len(self._waiting) >= MOST_WAITING:
             self.lost += 1
         else:
-            self._waiting.append(TrapReport(reported.notice, reported.issuer_gid, came.lid, now))
+            self._waiting.append(TrapReport(reported.notice, reported.issuer_gid, incoming.lid, now))
 
     def _is_repeat(self, key: tuple[int, bytes, bytes], now: float) -> bool:
         seen = self.seen
@@ -149,10 +149,10 @@ def reports_taken_error(port: UmadPort, reason: int) -> AgentRefused:
     ).explained("The kernel gives Reports to one program only: another `ibkeys watch`, or a monitor.")
 
 
-def _is_report(came: Incoming) -> bool:
-    mad = came.mad
+def _is_report(incoming: Incoming) -> bool:
+    mad = incoming.mad
     return (
-        came.status == 0
+        incoming.status == 0
         and len(mad) >= _LENGTH
         and mad[at.MGMT_CLASS] == SUBN_ADM
         and mad[at.CLASS_VERSION] == SA_CLASS_VERSION

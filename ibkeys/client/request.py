@@ -198,19 +198,19 @@ class Request:
 class NodeState:
     """The scheduler's state of one node.
 
-    ``taken``: parts of its requests that are in flight or ready to be sent, at most ``limit``. ``queue``: requests with
-    further parts; None until there is one. ``alive_at``: the time of its last answer, -1 before the first. ``silent``:
-    it did not answer, and nothing more is sent to it. ``asked``: attempts that have ended; ``busy``: seconds during
-    which an attempt was in flight; ``until``: the end of the last attempt. ``reached_limit``: the limit that it has
-    reached, "" for none.
+    ``active``: parts of its requests that are in flight or ready to be sent, at most ``limit``. ``queue``: requests
+    with further parts; None until there is one. ``alive_at``: the time of its last answer, -1 before the first.
+    ``silent``: it did not answer, and nothing more is sent to it. ``ended``: attempts that have ended; ``busy``:
+    seconds during which an attempt was in flight; ``last_end``: the end of the last attempt. ``reached_limit``: the
+    limit that it has reached, "" for none.
     """
 
     queue: deque[Request] | None = None
-    taken: int = 0
+    active: int = 0
     limit: int = 1
     alive_at: float = -1.0
     silent: bool = False
-    asked: int = 0
+    ended: int = 0
     busy: float = 0.0
-    until: float = float("-inf")
+    last_end: float = float("-inf")
     reached_limit: str = ""

@@ -35,16 +35,16 @@ def describe_request(request: Request, part: int = 0, outcome: str = "") -> Port
     mad = Mad(request.mad_of(part))
     attribute, mgmt_class = mad.attribute_id, mad.mgmt_class
     name = attribute_name(attribute, mgmt_class) or f"attribute 0x{attribute:04x}"
-    where = f"LID {request.envelope.lid}"
+    destination = f"LID {request.envelope.lid}"
     if mgmt_class == MgmtClass.SUBN_DIRECTED_ROUTE:
-        where = "route " + ",".join(map(str, DirectedRouteSmp(mad.raw).initial_path))
+        destination = "route " + ",".join(map(str, DirectedRouteSmp(mad.raw).initial_path))
     modifier = f"modifier 0x{mad.attribute_modifier:x}"
     if mgmt_class == MgmtClass.PERF_MGMT:
         modifier = f"port {PortCounters.port_select.decode(mad.raw[DATA_OFFSET:])}"
     elif mgmt_class == MgmtClass.SUBN_ADM:
         modifier = f"ComponentMask 0x{SaHeader(mad.raw[:SA_HEADER_SIZE]).component_mask:x}"
     call = f"{_CLASS_WORDS.get(mgmt_class, '')}{method_name(mad.method)}({name}"
-    return PortText(f"{call}, {modifier}) to {where}{outcome}", f"{call}){outcome}")
+    return PortText(f"{call}, {modifier}) to {destination}{outcome}", f"{call}){outcome}")
 
 
 def status_error(request: Request, part: int, reply: bytes) -> MadStatusError:
@@ -72,12 +72,12 @@ def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
         return NoReply(describe_request(request, part, text), 0, request.envelope.timeout)
     timeout = request.envelope.timeout
     attempts = f"{counted(failure.attempts, 'attempt')} of {timeout * 1000:.0f} ms"
-    why, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
+    cause, more = "a wrong M_Key", "A port that refuses an M_Key does not answer, just like one that does not exist."
     if not request.envelope.is_smp:
         index = request.envelope.pkey_index
-        why, more = (
+        cause, more = (
             "no P_Key in common",
             f"A port drops requests whose P_Key it does not have: this port uses its P_Key index {index}.",
         )
-    text = f": no reply after {attempts} (no such node, a dead link, or {why})"
+    text = f": no reply after {attempts} (no such node, a dead link, or {cause})"
     return NoReply(describe_request(request, part, text), failure.attempts, timeout).explained(more)

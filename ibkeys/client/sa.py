@@ -112,8 +112,8 @@ class SaClient:
         and Unreachable when the local port cannot query the SA.
         """
         mask, data = query_of(record, components)
-        what = f"{record.name}{_components_text(components)}"
-        return _decode_one(record, self._ask(Method.GET, record.attribute_id, mask, data, what), what)
+        query = f"{record.name}{_components_text(components)}"
+        return _decode_one(record, self._ask(Method.GET, record.attribute_id, mask, data, query), query)
 
     def get_table(self, record: type[R], **components: Any) -> list[R]:
         """Get all records that match *components*, in the SA's order; [] if none match. Without components: all
@@ -122,8 +122,8 @@ class SaClient:
         OpenSM returns only records of ports that share a P_Key with the requester. Raises the errors of `get`.
         """
         mask, data = query_of(record, components)
-        what = f"{record.name}{_components_text(components)}"
-        return _split_table(record, self._ask(Method.GET_TABLE, record.attribute_id, mask, data, what), what)
+        query = f"{record.name}{_components_text(components)}"
+        return _split_table(record, self._ask(Method.GET_TABLE, record.attribute_id, mask, data, query), query)
 
     def groups(self) -> list[MCMemberRecord]:
         """Get the multicast groups, one record for each, without their members (`members`).
@@ -132,9 +132,9 @@ class SaClient:
         of a group without members. Whatever the SM_Key is, OpenSM returns only groups of partitions of which the
         requester's port has a P_Key, full or limited. Raises the errors of `get_table`.
         """
-        what = MCMemberRecord.name
-        answer = self._ask(Method.GET_TABLE, MCMemberRecord.attribute_id, 0, b"", what, NO_SM_KEY)
-        return _split_table(MCMemberRecord, answer, what)
+        query = MCMemberRecord.name
+        answer = self._ask(Method.GET_TABLE, MCMemberRecord.attribute_id, 0, b"", query, NO_SM_KEY)
+        return _split_table(MCMemberRecord, answer, query)
 
     def set_inform_info(self, info: InformInfo) -> InformInfo:
         """Subscribe to traps, or end a subscription; return the InformInfo in the SA's answer (IBA 13.4.11).
@@ -145,35 +145,35 @@ class SaClient:
         """
         verb = "subscribe to" if info.subscribe else "unsubscribe from"
         trap = "all traps" if info.trap_number == ALL_TRAPS else f"trap {info.trap_number}"
-        what = f"{InformInfo.name}: {verb} {trap}"
-        return _decode_one(InformInfo, self._ask(Method.SET, InformInfo.attribute_id, 0, info.raw, what), what)
+        query = f"{InformInfo.name}: {verb} {trap}"
+        return _decode_one(InformInfo, self._ask(Method.SET, InformInfo.attribute_id, 0, info.raw, query), query)
 
     # --- one query ----------------------------------------------------------------------------------------------------
 
     def _ask(
-        self, method: int, attribute_id: int, mask: int, data: bytes, what: str, sm_key: SMKey | None = None
+        self, method: int, attribute_id: int, mask: int, data: bytes, query: str, sm_key: SMKey | None = None
     ) -> _Answer:
         sm_key = sm_key or self.sm_key
         path, lid = self._path_and_lid()
-        what = f"SubnAdm{method_name(method)}({what}) to LID {lid}"
+        query = f"SubnAdm{method_name(method)}({query}) to LID {lid}"
         mad = build_sa(method, attribute_id, data=data, sm_key=sm_key.reveal(), component_mask=mask)
         own_tids: set[int] = set()  # A slow SA may answer an earlier attempt: that answer is valid too.
         for _ in range(self.timing.retries + 1):
-            deadline = self._send_request(mad, path, lid, own_tids, what)
-            for came in self._incoming(deadline, path):
-                tid = int.from_bytes(came.mad[at.TID])
-                if came.status == ETIMEDOUT and tid == self._tid:
+            deadline = self._send_request(mad, path, lid, own_tids, query)
+            for incoming in self._incoming(deadline, path):
+                tid = int.from_bytes(incoming.mad[at.TID])
+                if incoming.status == ETIMEDOUT and tid == self._tid:
                     break
-                if came.status not in (0, ETIMEDOUT) and tid in own_tids:
-                    raise SendRefused(f"{what}: this host did not send it (errno {came.status})", came.status)
-                is_answer = came.status == 0 and tid in own_tids and came.mad[at.METHOD] & at.RESPONSE
-                if is_answer and came.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]:
+                if incoming.status not in (0, ETIMEDOUT) and tid in own_tids:
+                    raise SendRefused(f"{query}: this host did not send it (errno {incoming.status})", incoming.status)
+                is_answer = incoming.status == 0 and tid in own_tids and incoming.mad[at.METHOD] & at.RESPONSE
+                if is_answer and incoming.mad[at.ATTRIBUTE_ID] == mad[at.ATTRIBUTE_ID]:
                     self.statistics.replies += 1
-                    return self._take_answer(came, path, what, _advice(sm_key))
+                    return self._take_answer(incoming, path, query, _advice(sm_key))
                 self.statistics.strays += 1
             self.statistics.timeouts += 1
         self._path_to_sa = None  # Another SM may be master by the next query.
-        raise self._no_reply_error(what, path, sm_key)
+        raise self._no_reply_error(query, path, sm_key)
 
     def _path_and_lid(self) -> tuple[GmpPath, int]:
         if self._path_to_sa is None:
@@ -189,7 +189,7 @@ class SaClient:
             self._path_to_sa = path, lid
         return self._path_to_sa
 
-    def _send_request(self, mad: bytes, path: GmpPath, lid: int, own_tids: set[int], what: str) -> float:
+    def _send_request(self, mad: bytes, path: GmpPath, lid: int, own_tids: set[int], query: str) -> float:
         """Send one attempt, add its TransactionID to *own_tids*, and return the time until which to wait for its
         answer. The kernel normally reports the timeout before. Raises SendRefused."""
         started = self._umad.now()
@@ -205,7 +205,7 @@ class SaClient:
             self.statistics.refused += 1
             errno = failures[0].errno
             if errno not in NO_ROOM or now - started > self.timing.timeout:
-                raise SendRefused(f"{what}: the kernel refused to send it (errno {errno})", errno)
+                raise SendRefused(f"{query}: the kernel refused to send it (errno {errno})", errno)
             for _ in self._incoming(now + NO_ROOM_PAUSE, path):
                 self.statistics.strays += 1
 
@@ -216,60 +216,60 @@ class SaClient:
             if not self._received:
                 self._received.extend(self._umad.recv(remaining))
                 continue
-            came = self._received.popleft()
-            if len(came.mad) < HEADER_SIZE or came.mad[at.MGMT_CLASS] != MgmtClass.SUBN_ADM:
+            incoming = self._received.popleft()
+            if len(incoming.mad) < HEADER_SIZE or incoming.mad[at.MGMT_CLASS] != MgmtClass.SUBN_ADM:
                 self.statistics.strays += 1
                 continue
-            finished = self._finished.get(int.from_bytes(came.mad[at.TID])) if came.status == 0 else None
+            finished = self._finished.get(int.from_bytes(incoming.mad[at.TID])) if incoming.status == 0 else None
             if finished is not None:
-                self._send_back(finished.take(came.mad), came, path)
+                self._send_back(finished.take(incoming.mad), incoming, path)
             else:
-                yield came
+                yield incoming
 
-    def _send_back(self, mad: bytes | None, came: Incoming, path: GmpPath) -> None:
+    def _send_back(self, mad: bytes | None, incoming: Incoming, path: GmpPath) -> None:
         if mad is not None:
             # A refusal is not an error: the sender repeats segments that were not acknowledged.
-            self.statistics.sent += not self._umad.send([path.outgoing(mad, came.lid, 0)])
+            self.statistics.sent += not self._umad.send([path.outgoing(mad, incoming.lid, 0)])
 
-    def _no_reply_error(self, what: str, path: GmpPath, sm_key: SMKey) -> NoReply:
+    def _no_reply_error(self, query: str, path: GmpPath, sm_key: SMKey) -> NoReply:
         attempts = self.timing.retries + 1
         tried = f"{counted(attempts, 'attempt')} of {self.timing.timeout * 1000:.0f} ms"
         why = f"no SA there, a dead link, or no common P_Key: this port uses its P_Key index {path.pkey_index}"
         if not sm_key.is_zero:
             why = f"a wrong SM_Key, {why}"
         more = "" if sm_key.is_zero else "OpenSM drops a request with a wrong SM_Key, its log has ERR 1A04."
-        return NoReply(f"{what}: no reply after {tried} ({why})", attempts, self.timing.timeout).explained(more)
+        return NoReply(f"{query}: no reply after {tried} ({why})", attempts, self.timing.timeout).explained(more)
 
     # --- one answer ------------------------------------------------------------------------------------------------
 
-    def _take_answer(self, came: Incoming, path: GmpPath, what: str, advices: Mapping[int, str]) -> _Answer:
-        mad = came.mad
+    def _take_answer(self, incoming: Incoming, path: GmpPath, query: str, advices: Mapping[int, str]) -> _Answer:
+        mad = incoming.mad
         if len(mad) < SA_HEADER_SIZE:
-            raise MalformedMad(f"{what}: an answer of {len(mad)} bytes; the header alone has {SA_HEADER_SIZE}")
+            raise MalformedMad(f"{query}: an answer of {len(mad)} bytes; the header alone has {SA_HEADER_SIZE}")
         header = SaHeader(mad[:SA_HEADER_SIZE])
         if header.status:
             advice = advices.get(header.status)
             words = describe_status(header.status, MgmtClass.SUBN_ADM)
-            raise MadStatusError(f"{what}: status {words}{': ' + advice if advice else ''}", header.status)
+            raise MadStatusError(f"{query}: status {words}{': ' + advice if advice else ''}", header.status)
         if not header.rmpp_flags & ACTIVE:
             return _Answer(header, mad[SA_HEADER_SIZE:])
         if header.rmpp_flags == ACTIVE and header.segment_number == 0:
-            return _Answer(header, _unsegmented_data(mad, what))
-        return _Answer(header, self._transfer(came, path, what))
+            return _Answer(header, _unsegmented_data(mad, query))
+        return _Answer(header, self._transfer(incoming, path, query))
 
-    def _transfer(self, came: Incoming, path: GmpPath, what: str) -> bytes:
+    def _transfer(self, incoming: Incoming, path: GmpPath, query: str) -> bytes:
         """Receive the transfer that begins with *came*, and return its data. Raises TransferFailed."""
-        tid = int.from_bytes(came.mad[at.TID])
+        tid = int.from_bytes(incoming.mad[at.TID])
         limits = self.limits
         receiver = RmppReceiver(
             max_segments=limits.sa_size * 1_000_000 // SA_DATA_SIZE, too_long=limits.describe_reached("sa_size")
         )
         end = self._umad.now() + limits.sa_time
-        self._send_back(receiver.take(came.mad), came, path)
+        self._send_back(receiver.take(incoming.mad), incoming, path)
         while receiver.failure is None and not receiver.is_complete:
             before, now = receiver.progress, self._umad.now()
             for more in self._incoming(min(now + PROGRESS_TIMEOUT, end), path):
-                if more.status or int.from_bytes(more.mad[at.TID]) != tid or more.lid != came.lid:
+                if more.status or int.from_bytes(more.mad[at.TID]) != tid or more.lid != incoming.lid:
                     self.statistics.strays += 1
                     continue
                 self.statistics.replies += 1
@@ -278,16 +278,16 @@ class SaClient:
                     break
             else:
                 why = limits.describe_reached("sa_time") if self._umad.now() >= end else ""
-                self._send_back(receiver.give_up(came.mad, why), came, path)
+                self._send_back(receiver.give_up(incoming.mad, why), incoming, path)
         if receiver.failure is not None:
-            raise TransferFailed(f"{what}: the answer is incomplete: {receiver.failure}", receiver.failure.rmpp_status)
+            raise TransferFailed(f"{query}: the answer is incomplete: {receiver.failure}", receiver.failure.rmpp_status)
         while len(self._finished) >= _FINISHED_KEPT:
             del self._finished[next(iter(self._finished))]
         self._finished[tid] = receiver
         return receiver.answer
 
 
-def _unsegmented_data(mad: bytes, what: str) -> bytes:
+def _unsegmented_data(mad: bytes, query: str) -> bytes:
     """Return the data of an answer that OpenSM sent through libumad2sim. Raises TransferFailed if it was cut off.
 
     OpenSM leaves RMPP to the kernel, and libumad2sim replaces the kernel without doing RMPP. So the RMPP header is as
@@ -297,7 +297,7 @@ def _unsegmented_data(mad: bytes, what: str) -> bytes:
     if len(mad) <= _LONGEST_ON_IBSIM:
         return mad[SA_HEADER_SIZE:]
     raise TransferFailed(
-        f"{what}: the answer is incomplete: its sender has no RMPP (ibsim's library carries at most "
+        f"{query}: the answer is incomplete: its sender has no RMPP (ibsim's library carries at most "
         f"{_LONGEST_ON_IBSIM} bytes of it)"
     )
 
@@ -305,13 +305,13 @@ def _unsegmented_data(mad: bytes, what: str) -> bytes:
 _L = TypeVar("_L", bound=Layout)
 
 
-def _decode_one(layout: type[_L], answer: _Answer, what: str) -> _L:
+def _decode_one(layout: type[_L], answer: _Answer, query: str) -> _L:
     if len(answer.data) < layout.size:
-        raise MalformedMad(f"{what}: the answer has {len(answer.data)} bytes of data, {layout.size} are needed")
+        raise MalformedMad(f"{query}: the answer has {len(answer.data)} bytes of data, {layout.size} are needed")
     return layout(answer.data[: layout.size])
 
 
-def _split_table(record: type[R], answer: _Answer, what: str) -> list[R]:
+def _split_table(record: type[R], answer: _Answer, query: str) -> list[R]:
     """Split the data into records and return them. Raises MalformedMad if they are not whole.
 
     The distance between two records is in the answer. It may be more than their size: OpenSM adds padding.
@@ -321,13 +321,13 @@ def _split_table(record: type[R], answer: _Answer, what: str) -> list[R]:
         # For an empty table OpenSM sends 8 zero bytes, or the 200 zero bytes of a MAD without RMPP.
         if len(data) > SA_DATA_SIZE or any(data):
             raise MalformedMad(
-                f"{what}: {len(data)} bytes of records with AttributeOffset 0: the size of a record is not known"
+                f"{query}: {len(data)} bytes of records with AttributeOffset 0: the size of a record is not known"
             )
         return []
     rest = len(data) % stride
     if stride < record.size or 0 < rest < record.size:
         raise MalformedMad(
-            f"{what}: {len(data)} bytes of records {stride} bytes apart, of which each has {record.size}: the answer "
+            f"{query}: {len(data)} bytes of records {stride} bytes apart, of which each has {record.size}: the answer "
             "is not a table of complete records"
         )
     return [record(data[start : start + record.size]) for start in range(0, len(data), stride)]

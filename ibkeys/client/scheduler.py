@@ -122,8 +122,8 @@ class Scheduler:
         request.state = node
         if node.silent or node.reached_limit or self.ended:
             self._fail_rest(request)
-        elif request.missing == 1 and node.taken < node.limit:  # The same as _serve, without a queue.
-            node.taken += 1
+        elif request.missing == 1 and node.active < node.limit:  # The same as _serve, without a queue.
+            node.active += 1
             request.begun = 1
             self._ready.append((request, 0, 0, _NEVER))
         else:
@@ -158,7 +158,7 @@ class Scheduler:
             request, part, attempts, first_sent = ready.popleft()
             node = request.state
             if node.silent or node.reached_limit:  # since the part was made ready
-                node.taken -= 1
+                node.active -= 1
                 self._fail(request, part, self._failure_unsent(node, attempts))
                 continue
             room -= 1
@@ -224,13 +224,13 @@ class Scheduler:
             node.alive_at = now
             node.limit = per_node
             node.silent = False
-            node.taken -= 1
+            node.active -= 1
             # The same as `_account`, without a call: this is done for every reply.
-            until = node.until
-            node.until = now
-            node.asked += 1
-            node.busy += now - (until if until > sent else sent)
-            if node.busy > node_time or node.asked >= node_smps:
+            last_end = node.last_end
+            node.last_end = now
+            node.ended += 1
+            node.busy += now - (last_end if last_end > sent else sent)
+            if node.busy > node_time or node.ended >= node_smps:
                 self._end_at_limit(node)
             if node.queue:
                 self._serve(node)
@@ -263,9 +263,9 @@ class Scheduler:
         if errno in NO_ROOM and now - first_sent <= request.envelope.timeout:
             self._not_before = now + NO_ROOM_PAUSE
             self.window.narrow()
-            self._ready.append((request, part, attempts - 1, first_sent))  # It still counts as taken at the node.
+            self._ready.append((request, part, attempts - 1, first_sent))  # It still counts as active at the node.
             return
-        request.state.taken -= 1
+        request.state.active -= 1
         self._serve(request.state)
         self._fail(request, part, Failure(attempts, errno=errno))
 
@@ -290,13 +290,13 @@ class Scheduler:
     def _serve(self, node: NodeState) -> None:
         """Make the next parts of the node's requests ready to be sent, as many as it may have in flight."""
         queue = node.queue
-        while queue and node.taken < node.limit:
+        while queue and node.active < node.limit:
             request = queue[0]
             part = request.begun
             request.begun = part + 1
             if request.begun == len(request.modifiers):
                 queue.popleft()
-            node.taken += 1
+            node.active += 1
             self._ready.append((request, part, 0, _NEVER))
 
     def _handle_loss(self, attempt: Attempt, now: float) -> None:
@@ -309,9 +309,9 @@ class Scheduler:
             self.window.narrow_for_loss(sent, now)
         self._account(node, sent, now)
         if attempts <= request.retries and not (node.silent or node.reached_limit or self.ended):
-            self._ready.append((request, part, attempts, first_sent))  # It still counts as taken at the node.
+            self._ready.append((request, part, attempts, first_sent))  # It still counts as active at the node.
             return
-        node.taken -= 1
+        node.active -= 1
         self._fail(request, part, Failure(attempts))
         if node.alive_at < first_sent and not node.silent and request.envelope.method != SET:
             node.silent = True
@@ -320,10 +320,10 @@ class Scheduler:
 
     def _account(self, node: NodeState, sent: float, now: float) -> None:
         """Count an attempt that was sent to *node* at *sent* and ended at *now* towards the limits of one node."""
-        node.asked += 1
-        node.busy += now - max(sent, node.until)
-        node.until = now
-        if node.busy > self._node_time or node.asked >= self._node_smps:
+        node.ended += 1
+        node.busy += now - max(sent, node.last_end)
+        node.last_end = now
+        if node.busy > self._node_time or node.ended >= self._node_smps:
             self._end_at_limit(node)
 
     def _end_at_limit(self, node: NodeState) -> None:
@@ -353,7 +353,7 @@ class Scheduler:
         """Fail all parts that are not in flight, because *limit* was reached."""
         self.ended = limit
         for request, part, attempts, _ in self._ready:
-            request.state.taken -= 1
+            request.state.active -= 1
             self._fail(request, part, self._failure_unsent(request.state, attempts))
         self._ready.clear()
         for node in self._nodes.values():

@@ -32,7 +32,7 @@ class Bounds:
         self._ports += 1
         return "ports" if self._ports > self.limits.ports else ""
 
-    def left_out(self, what: str, limit: str) -> str:
+    def describe_left_out(self, what: str, limit: str) -> str:
         """Return the message *what* (that something was not read) with the reason, that *limit* was reached.
 
         Calls with equal arguments return the same string object, because very many ports may hold it.

@@ -44,7 +44,7 @@ def run_sweep(sweep: Sweep) -> Topology:
             raise explain_own_error(error, ring, client.port.attributes().port_guid) from error
         sweep.query_unproven()
     if ring.neighbors:
-        sweep.found.notes += describe_moves(sweep.found, ring) + describe_swaps(sweep.found, ring)
-    sweep.found.put_in_order()
-    sweep.found.notes += limit_notes(sweep.found, client.limits)
-    return sweep.found
+        sweep.topology.notes += describe_moves(sweep.topology, ring) + describe_swaps(sweep.topology, ring)
+    sweep.topology.put_in_order()
+    sweep.topology.notes += limit_notes(sweep.topology, client.limits)
+    return sweep.topology

@@ -27,8 +27,8 @@ _ProvenLink = tuple[Port, LinkEnd, LinkProof]
 class FrugalSweep(Sweep):
     """One pass over the subnet with few queries.
 
-    ``answered``: port GUID → the key that the port answered to (at level 0 and 1 any key is answered). ``silent``: the
-    GUIDs of ports that answered to none of their keys.
+    ``answered_keys``: port GUID → the key that the port answered to (at level 0 and 1 any key is answered). ``silent``:
+    the GUIDs of ports that answered to none of their keys.
 
     ``kinds``: port GUID → each key of the port → the kind of the key, such as current or former. Two ports are compared
     only by keys of the same kind: many ports that have A as their current key are no evidence for a port whose former
@@ -39,7 +39,7 @@ class FrugalSweep(Sweep):
 
     kinds: Mapping[int, Mapping[MKey, str]]
     probe_retries: int | None = field(default=0, init=False)
-    answered: dict[int, MKey] = field(default_factory=dict, init=False)
+    answered_keys: dict[int, MKey] = field(default_factory=dict, init=False)
     silent: set[int] = field(default_factory=set, init=False)
     _kinds_answered: Counter[tuple[MKey, str]] = field(default_factory=Counter, init=False)
     _queued_links: dict[int, list[_ProvenLink]] = field(default_factory=dict, init=False)
@@ -52,8 +52,8 @@ class FrugalSweep(Sweep):
         the last attempt if none is answered.
         """
         keys = [key, *self.ring.others_for(guid, key)]
-        if guid in self.answered:
-            keys = [self.answered[guid]]
+        if guid in self.answered_keys:
+            keys = [self.answered_keys[guid]]
         last: IbkeysError = NoReply("")
         for candidate in sorted(keys, key=lambda each: -self._kinds_answered[self._kind(guid, each)]):
             try:
@@ -62,7 +62,7 @@ class FrugalSweep(Sweep):
                 last = error
                 continue
             if guid:
-                self.answered[guid] = candidate
+                self.answered_keys[guid] = candidate
             return info, candidate
         if guid:
             self.silent.add(guid)
@@ -77,7 +77,7 @@ class FrugalSweep(Sweep):
             return
         if guid in self.silent:
             text = f"what is behind it, port GUID 0x{guid:016x}, was queried over another link and did not answer"
-            self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            self.topology.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
             return
         self._queued_links[guid] = []
         yield from super()._ask_proven(near, far, proof)

@@ -30,11 +30,12 @@ _OF_A_CA: Final = (
 class FoundNodes:
     """The nodes that one sweep found, by their GUIDs.
 
-    ``found``: the topology that they are added to. ``proven``: GUIDs of the ports that answered at their known place.
+    ``topology``: the topology that they are added to. ``proven``: GUIDs of the ports that answered at their known
+    place.
     """
 
-    def __init__(self, found: Topology, ring: KeyRing) -> None:
-        self.found = found
+    def __init__(self, topology: Topology, ring: KeyRing) -> None:
+        self.topology = topology
         self.proven: set[int] = set()
         self._ring = ring
         self._by_guid: dict[int, list[Node]] = {}
@@ -51,7 +52,7 @@ class FoundNodes:
             for node in self.with_guid(arrival.node_guid)
         )
 
-    def known(self, info: bytes, num: int, near: Port | None) -> Node | None:
+    def find_node(self, info: bytes, num: int, near: Port | None) -> Node | None:
         """Return the node that sent the NodeInfo *info*, if it was found before, else None.
 
         *num*: the number of the port that answered; *near*: its neighbour, None if not known. It is another node with
@@ -76,13 +77,13 @@ class FoundNodes:
         twins = self._by_guid.setdefault(guid, [])
         node = Node(info, path, len(twins))
         if twins:
-            self.found.notes.append(
+            self.topology.notes.append(
                 f"node GUID 0x{guid:016x} is used by {len(twins) + 1} different nodes: route "
                 f"{','.join(map(str, (0, *twins[0].path)))} and route {','.join(map(str, (0, *path)))}"
             )
         twins.append(node)
         # The local node is always the first, even if it answers last.
-        self.found.nodes.insert(len(self.found.nodes) if path else 0, node)
+        self.topology.nodes.insert(len(self.topology.nodes) if path else 0, node)
         return node
 
     def doubt_of(self, arrival: NodeInfo, near: Port, far: LinkEnd | None, proof: LinkProof | None) -> str:
@@ -94,20 +95,20 @@ class FoundNodes:
         ring = self._ring
         guid = arrival.node_guid if arrival.node_type == NodeType.SWITCH else arrival.port_guid
         claimed = {arrival.port_guid, guid}
-        known = far or ring.expected_behind(near.link_end)
-        if known is not None and claimed == {known[0]}:
+        expected = far or ring.expected_behind(near.link_end)
+        if expected is not None and claimed == {expected[0]}:
             return ""
         if all(ring.by_guid.get(each, NO_MKEY).is_zero for each in claimed):
             return ""
-        rivals = [port for port in self._end_ports_with(claimed) if port not in self.found.doubtful]
+        rivals = [port for port in self._end_ports_with(claimed) if port not in self.topology.doubtful]
         if far is None and not rivals and not any(ring.is_placed(each) for each in claimed):
             return ""  # No place is known for the GUID, and no other node claims it.
         if arrival.node_type == NodeType.SWITCH and rivals and not self.proven & claimed:
             return ""  # Another link of a switch that was queried without a key before.
         for rival in rivals:
             if rival.guid not in self.proven:  # Then neither of the two ports is proven.
-                self.found.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
-        if proof is not None and proof.found is not None and proof.found[0] == guid and self.switch_named(proof):
+                self.topology.doubtful[rival] = f"GUID 0x{rival.guid:016x} is at {near} too, and neither is proven"
+        if proof is not None and proof.far_end is not None and proof.far_end[0] == guid and self.switch_named(proof):
             return ""  # The SM has the switch behind this port too, so this is another of its links.
         there = f"; GUID 0x{far[0]:016x} is known there, and its M_Key was answered" if far else ""
         return (
@@ -122,23 +123,23 @@ class FoundNodes:
 
         Another node could claim the GUID, but it would have another LID.
         """
-        if proof.found is None or not proof.lid or proof.found[0] not in self.proven:
+        if proof.far_end is None or not proof.lid or proof.far_end[0] not in self.proven:
             return None
-        for node in self.with_guid(proof.found[0]):
+        for node in self.with_guid(proof.far_end[0]):
             own = node.port(0)
-            if node.is_switch and own.lid == proof.lid and own not in self.found.doubtful:
+            if node.is_switch and own.lid == proof.lid and own not in self.topology.doubtful:
                 return node
         return None
 
     def _end_ports_with(self, guids: Collection[int]) -> Iterator[Port]:
-        for node in self.found.nodes:
+        for node in self.topology.nodes:
             for port in node.ports.values():
                 if port.is_end_port and (port.guid in guids or (node.is_switch and node.guid in guids)):
                     yield port
 
-    def _where_known(self, guid: int, found: Sequence[Port]) -> str:
-        """Return in words the route to the first of the ports *found*; if there are none, the known place of *guid*."""
-        for port in found:
+    def _where_known(self, guid: int, ports: Sequence[Port]) -> str:
+        """Return in words the route to the first of *ports*; if there are none, the known place of *guid*."""
+        for port in ports:
             route = ",".join(map(str, (0, *port.agent_path)))
             return f"which was found at route {route} ({port})"
         place = self._ring.place_of(guid)

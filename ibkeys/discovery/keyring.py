@@ -132,15 +132,15 @@ class KeyRing:
         nears = {near for (guid, _), near in self.neighbors.items() if guid == port_guid}
         return nears.pop() if len(nears) == 1 else None
 
-    def for_found(self, port: Port, found: Topology | None) -> MKey:
+    def for_found(self, port: Port, topology: Topology | None) -> MKey:
         """Return the key for a port of a sweep: the key that this run has installed at it, else the key that it
         answered to.
 
-        *found*: the result of the sweep. For a port whose GUID is not trusted there, it is always the key that the port
-        answered to.
+        *topology*: the result of the sweep. For a port whose GUID is not trusted there, it is always the key that the
+        port answered to.
         """
         own = port.end_port
-        is_doubtful = found is not None and own in found.doubtful
+        is_doubtful = topology is not None and own in topology.doubtful
         return own.m_key if is_doubtful else self.learned.get(own.guid, own.m_key)
 
     def others_for(self, port_guid: int, tried: MKey) -> Sequence[MKey]:

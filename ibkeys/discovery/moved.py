@@ -23,56 +23,56 @@ _MOST_PLACES: Final = 256
 
 @dataclass(frozen=True, slots=True)
 class _Place:
-    """A place behind ``near`` where the port ``known`` is expected, which was found nowhere. ``named``: the GUID that
-    the SM has at this place, None if it has none."""
+    """A place behind ``near`` where the port ``expected`` was not found; it was found nowhere else either. ``sm_guid``:
+    the GUID that the SM has at this place, None if it has none."""
 
     near: Port
-    known: LinkEnd
-    named: int | None
+    expected: LinkEnd
+    sm_guid: int | None
 
 
-def describe_moves(found: Topology, ring: KeyRing) -> list[str]:
+def describe_moves(topology: Topology, ring: KeyRing) -> list[str]:
     """Return a line for each link whose far end is another port than by the known links of *ring*."""
-    moved = list(_moved_links(found, ring))
+    moved = list(_moved_links(topology, ring))
     lines = []
     shown = moved if names_all() else moved[:_MOST_TOLD]
-    for port, known in shown:
+    for port, expected in shown:
         peer = port.peer
         assert peer is not None
         what = "switch" if peer.node.is_switch else "port"
         lines.append(
             f"{port} now leads to {peer} ({what} GUID 0x{peer.link_end[0]:016x}); before, GUID "
-            f"0x{known[0]:016x} port {known[1]} was there"
+            f"0x{expected[0]:016x} port {expected[1]} was there"
         )
     if len(moved) > len(shown):
         lines.append(f"and {counted(len(moved) - len(shown), 'more link')} elsewhere than known (all of them: -v)")
     return lines
 
 
-def _moved_links(found: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
+def _moved_links(topology: Topology, ring: KeyRing) -> Iterator[tuple[Port, LinkEnd]]:
     """Yield each port whose link leads elsewhere than the known link, and the far end of the known link.
 
     A link between a switch and an end port is yielded for the switch only.
     """
-    for port in found.ports():
-        known = ring.neighbors.get(port.link_end)
-        if known is None or port.peer is None or port.peer.link_end == known:
+    for port in topology.ports():
+        expected = ring.neighbors.get(port.link_end)
+        if expected is None or port.peer is None or port.peer.link_end == expected:
             continue
         if not port.node.is_switch and port.peer.node.is_switch:
             back = ring.neighbors.get(port.peer.link_end)
             if back is not None and back != port.link_end:
                 continue
-        yield port, known
+        yield port, expected
 
 
-def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
+def describe_swaps(topology: Topology, ring: KeyRing) -> list[str]:
     """Return a line for each pair of known ports that may have been swapped. Neither port was found anywhere.
 
     Two ports are a pair if the SA or a forwarding table has one of them at the other's place, and does not contradict
     the reverse. Without such evidence they are a pair only if no other port is missing. Returns [] if more than
     `_MOST_PLACES` ports are missing.
     """
-    places = _places(found, ring)
+    places = _places(topology, ring)
     if len(places) > _MOST_PLACES:
         return []
     lines: list[str] = []
@@ -82,33 +82,34 @@ def describe_swaps(found: Topology, ring: KeyRing) -> list[str]:
             paired |= {one.near, other.near}
             lines.append(_line(one, other, "were swapped according to the SM"))
     unpaired = [place for place in places if place.near not in paired]
-    if len(unpaired) == 2 and not any(place.named for place in unpaired):
+    if len(unpaired) == 2 and not any(place.sm_guid for place in unpaired):
         lines.append(_line(unpaired[0], unpaired[1], "may have been swapped"))
     return lines
 
 
-def _places(found: Topology, ring: KeyRing) -> list[_Place]:
-    found_guids = {port.link_end[0] for port in found.end_ports() if port not in found.doubtful}
-    named = {place.near: place.named for place in found.unasked}
+def _places(topology: Topology, ring: KeyRing) -> list[_Place]:
+    found_guids = {port.link_end[0] for port in topology.end_ports() if port not in topology.doubtful}
+    named = {place.near: place.named for place in topology.unasked}
     places: dict[Port, _Place] = {}
-    for trouble in found.troubles:
+    for trouble in topology.troubles:
         near = trouble.port
-        known = ring.expected_behind(near.link_end)
-        if trouble.is_behind and near.peer is None and known is not None and known[0] not in found_guids:
+        expected = ring.expected_behind(near.link_end)
+        if trouble.is_behind and near.peer is None and expected is not None and expected[0] not in found_guids:
             end = named.get(near)
-            places[near] = _Place(near, known, end[0] if end else None)
+            places[near] = _Place(near, expected, end[0] if end else None)
     return list(places.values())
 
 
 def _are_swapped(one: _Place, other: _Place) -> bool:
     """Return whether the SM has the known port of one place at the other place, and does not contradict the reverse."""
-    pairs = ((one.named, other.known[0]), (other.named, one.known[0]))
-    return any(named is not None for named, _ in pairs) and all(named in (None, known) for named, known in pairs)
+    pairs = ((one.sm_guid, other.expected[0]), (other.sm_guid, one.expected[0]))
+    has_evidence = any(sm_guid is not None for sm_guid, _ in pairs)
+    return has_evidence and all(sm_guid in (None, expected) for sm_guid, expected in pairs)
 
 
 def _line(one: _Place, other: _Place, what: str) -> str:
     return (
-        f"GUID 0x{one.known[0]:016x}, known behind {one.near}, and GUID 0x{other.known[0]:016x}, known behind "
+        f"GUID 0x{one.expected[0]:016x}, known behind {one.near}, and GUID 0x{other.expected[0]:016x}, known behind "
         f"{other.near}, {what}: put the two cables back, or let `ibkeys keystore list --settle` record where they "
         "are now"
     )

@@ -22,21 +22,21 @@ def _keys_advice() -> str:
     )
 
 
-def check_own_port(local: LocalPort, own: PortInfo) -> None:
-    """Raise MKeyNeeded if *own*, the PortInfo of the local port read without a key, shows that this subnet is
+def check_own_port(local: LocalPort, own_info: PortInfo) -> None:
+    """Raise MKeyNeeded if *own_info*, the PortInfo of the local port read without a key, shows that this subnet is
     protected.
 
     A port at level 0 with a lease and M_Key violations counts as protected: its lease may have run out because of
     queries without a key.
     """
-    if not own.m_key:
+    if not own_info.m_key:
         return
-    if own.m_key_protect_bits in (2, 3):
-        reason = f"it has an M_Key that is not known here, at level {own.m_key_protect_bits}"
-    elif own.m_key_protect_bits == 0 and own.m_key_lease_period and own.m_key_violations:
+    if own_info.m_key_protect_bits in (2, 3):
+        reason = f"it has an M_Key that is not known here, at level {own_info.m_key_protect_bits}"
+    elif own_info.m_key_protect_bits == 0 and own_info.m_key_lease_period and own_info.m_key_violations:
         reason = (
-            f"it has an M_Key that is not known here, a lease of {own.m_key_lease_period} s and "
-            f"{counted(own.m_key_violations, 'violation')} at level 0: its lease may have run out"
+            f"it has an M_Key that is not known here, a lease of {own_info.m_key_lease_period} s and "
+            f"{counted(own_info.m_key_violations, 'violation')} at level 0: its lease may have run out"
         )
     else:
         return

@@ -34,7 +34,7 @@ _PROGRESS_EVERY: Final = 64
 
 @dataclass(eq=False, repr=False)
 class PortReader:
-    """Reads nodes and ports for one sweep, into its topology ``found``.
+    """Reads nodes and ports for one sweep, into its topology ``topology``.
 
     ``go_on``: called with each port as soon as its PortInfo was read, which shows whether there is a link; the other
     attributes are read after that. ``own_info``: PortInfo of the local port if it was read already, else b"".
@@ -42,7 +42,7 @@ class PortReader:
 
     client: SmpClient
     ring: KeyRing
-    found: Topology
+    topology: Topology
     gmps: LinkGmps
     wanted: Wanted
     go_on: Callable[[Port], None]
@@ -54,7 +54,7 @@ class PortReader:
     def add_problems(self, port: Port, problems: Sequence[Problem]) -> None:
         """Add a trouble of *port* for each of *problems*, its impossible values."""
         for wrong, text in problems:
-            self.found.troubles.append(Trouble(port, text, wrong))
+            self.topology.troubles.append(Trouble(port, text, wrong))
 
     def read_node(self, own: Port) -> Task:
         """Task: read NodeDescription and, of a switch, SwitchInfo of the node of *own*. *own*: the end port whose agent
@@ -65,7 +65,7 @@ class PortReader:
         answers: list[SmpOutcome] = yield [gets.ask(attribute) for attribute in attributes]
         for attribute, answer in zip(attributes, answers, strict=True):
             if isinstance(answer, IbkeysError):
-                self.found.troubles.append(Trouble.of(own, attribute.name, answer))
+                self.topology.troubles.append(Trouble.of(own, attribute.name, answer))
             elif attribute is NodeDescription:
                 node.description_raw = answer
                 node.description = NodeDescription(answer).node_description
@@ -78,7 +78,7 @@ class PortReader:
         infos: list[SmpOutcome] = yield gets.ask_each(PortInfo, [port.num for port in ports])
         for port, info in zip(ports, infos, strict=True):
             if isinstance(info, IbkeysError):
-                self.found.troubles.append(Trouble.of(port, PortInfo.name, info))
+                self.topology.troubles.append(Trouble.of(port, PortInfo.name, info))
             else:
                 port.info = info
                 self._take_info(port)
@@ -94,7 +94,7 @@ class PortReader:
         try:
             yield from self._read_end_port_info(port, gets)
         except IbkeysError as error:
-            self.found.troubles.append(Trouble.of(port, PortInfo.name, error))
+            self.topology.troubles.append(Trouble.of(port, PortInfo.name, error))
         else:
             self._take_info(port)
         yield from self._read_p_keys([port], gets)
@@ -113,14 +113,14 @@ class PortReader:
         """Task: read the P_Key tables of *ports* by `read_p_key_tables`, if they are wanted."""
         if self.wanted.p_keys:
             for port, problem in (yield from read_p_key_tables(ports, gets)):
-                self.found.troubles.append(Trouble.of(port, PKeyTable.name, problem))
+                self.topology.troubles.append(Trouble.of(port, PKeyTable.name, problem))
 
     def _count(self, ports: int) -> None:
         """Add *ports* to the number of ports that were read, and call ``progress`` after every `_PROGRESS_EVERY`
         ports."""
         before, self._ports_read = self._ports_read, self._ports_read + ports
         if self.progress and before // _PROGRESS_EVERY != self._ports_read // _PROGRESS_EVERY:
-            self.progress(len(self.found.nodes), self._ports_read)
+            self.progress(len(self.topology.nodes), self._ports_read)
 
     def _read_end_port_info(self, port: Port, gets: Envelope) -> Task:
         """Task: read PortInfo of an end port. If the port hides its key, read it again with the other possible keys."""
@@ -150,16 +150,16 @@ class PortReader:
         if self.wanted.guid_info:
             problem = yield from read_guid_info(port, self._gets(port))
             if problem is not None:
-                self.found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+                self.topology.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
         if self.wanted.p_keys and port.can_have_virtual_ports:
             problem = yield from read_virtualization(port, self._gets(port))
             if problem is not None:
-                self.found.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
+                self.topology.troubles.append(Trouble.of(port, VirtualizationInfo.name, problem))
         if self.wanted.sm_info and port.is_sm:
             try:
                 port.sm_info = yield self._gets(port).ask(SMInfo)
             except IbkeysError as error:
-                self.found.troubles.append(Trouble.of(port, SMInfo.name, error))
+                self.topology.troubles.append(Trouble.of(port, SMInfo.name, error))
 
     def _gets(self, port: Port) -> Envelope:
         """Return the envelope for Gets to the agent of *port*.

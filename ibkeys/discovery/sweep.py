@@ -46,7 +46,7 @@ _PORTS_AT_ONCE: Final = 16
 
 @dataclass(eq=False, repr=False)
 class Sweep:
-    """One pass over the subnet. ``found``: its result so far. `discover` runs it to its end.
+    """One pass over the subnet. ``topology``: its result so far. `discover` runs it to its end.
 
     A caller that finds nodes by other queries (`ibkeys.mkeys.recovery`) passes their NodeInfo to `arrive`, and the
     sweep continues from there. ``node_names``: NodeGUID → the name that replaces the NodeDescription.
@@ -62,21 +62,23 @@ class Sweep:
     node_names: dict[int, str]
     probe_retries: int | None = field(default=None, kw_only=True)
     provokes: bool | None = field(default=None, kw_only=True)
-    found: Topology = field(default_factory=Topology, init=False)
+    topology: Topology = field(default_factory=Topology, init=False)
     unanswered: dict[tuple[int, ...], Port] = field(default_factory=dict, init=False)
 
     def __post_init__(self) -> None:
         client, ring = self.client, self.ring
         provokes = self.provokes = ring.ask_unproven if self.provokes is None else self.provokes
         self.bounds = Bounds(client.limits)
-        self._nodes = FoundNodes(self.found, ring)
+        self._nodes = FoundNodes(self.topology, ring)
         self._proves = ring.has_keys
         self._gmps = LinkGmps(client)
         self._prover = LinkProver(client, ring, self._gmps)
         self._unproven = UnprovenPlaces(
             client, ring, self._nodes, self._prover, self._gmps, self._ask_unidentified, provokes
         )
-        self._reader = PortReader(client, ring, self.found, self._gmps, self.wanted, self._go_on_behind, self.progress)
+        self._reader = PortReader(
+            client, ring, self.topology, self._gmps, self.wanted, self._go_on_behind, self.progress
+        )
 
     # --- nodes ---------------------------------------------------------------------------------------------------
 
@@ -153,7 +155,7 @@ class Sweep:
             self.ring.answered(guid, candidate)
             return info, candidate
         if withheld:
-            self.found.notes.append(
+            self.topology.notes.append(
                 f"port GUID 0x{guid:016x} did not answer to the keys that it may have while a change of its M_Key is "
                 f"unfinished; {counted(withheld, 'other key')} of the store not sent: "
                 "a wrong one counts a violation there, and its lease starts; "
@@ -173,7 +175,7 @@ class Sweep:
             if guid in self.ring.confirmed
             else "a change of its M_Key was never confirmed"
         )
-        self.found.notes.append(
+        self.topology.notes.append(
             f"port GUID 0x{guid:016x} answered to key {keys.index(answered) + 1} of {len(keys)} of the store: "
             f"{why}; {counted(wrong, 'SMP')} with another key may have counted violations"
         )
@@ -241,7 +243,7 @@ class Sweep:
         may have counted.
         """
         if isinstance(error, LimitReached):
-            self.found.troubles.append(Trouble.of(near, NodeInfo.name, error))
+            self.topology.troubles.append(Trouble.of(near, NodeInfo.name, error))
             return
         self.unanswered[path] = near
         what = "an error came from behind it" if isinstance(error, MadStatusError) else "nothing answers behind it"
@@ -257,7 +259,7 @@ class Sweep:
                 f"{counted(attempts, 'SMP')} without a key, each of which a protected port counts as "
                 f"an M_Key violation; {given('--trust-topology')} sends the key",
             )
-        self.found.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
+        self.topology.troubles.append(Trouble.of(near, NodeInfo.name, error, text))
 
     # --- nodes that answered ------------------------------------------------------------------------------------------
 
@@ -285,11 +287,11 @@ class Sweep:
         if doubt and near is not None and on_switch and self._nodes.with_guid(arrival.node_guid):
             # If it counted as a link of that switch, the node at the true end would be missing, or the switch would get
             # a wrong route.
-            self.found.troubles.append(
+            self.topology.troubles.append(
                 Trouble(near, f"the node that answers behind it was not read: {doubt}", NodeInfo.name)
             )
             return
-        node = None if doubt else self._nodes.known(info, num, near)
+        node = None if doubt else self._nodes.find_node(info, num, near)
         is_new = node is None
         if node is None:
             node = self._add_node(info, arrival.node_guid, path, near)
@@ -314,21 +316,21 @@ class Sweep:
                 own.m_key = key
             self.client.start(self._read_node(node, num))
         if doubt:
-            self.found.doubtful[port.end_port] = doubt
-            self.found.notes.append(f"{port}: {doubt}")
+            self.topology.doubtful[port.end_port] = doubt
+            self.topology.notes.append(f"{port}: {doubt}")
 
     def _add_node(self, info: bytes, guid: int, path: tuple[int, ...], near: Port | None) -> Node | None:
         """Add a new node and return it. If it exceeds a limit, return None and add a trouble to *near*."""
-        limit = self.bounds.refuses_node(len(self.found.nodes), len(self._nodes.with_guid(guid)))
+        limit = self.bounds.refuses_node(len(self.topology.nodes), len(self._nodes.with_guid(guid)))
         if limit:
-            self._leave_out(near or self.found.nodes[0].port(0), limit)
+            self._leave_out(near or self.topology.nodes[0].port(0), limit)
             return None
         return self._nodes.add(info, path)
 
     def _leave_out(self, near: Port, limit: str) -> None:
         """Add a trouble that nothing behind *near* was read, because *limit* was reached."""
-        text = self.bounds.left_out("what is behind it was not read", limit)
-        self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
+        text = self.bounds.describe_left_out("what is behind it was not read", limit)
+        self.topology.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
 
     # --- the attributes of a node and its ports -----------------------------------------------------------------------
 
@@ -369,11 +371,12 @@ class Sweep:
         for num in islice(nums, most):
             limit = self.client.ended or self.bounds.refuses_port()
             if limit:
-                text = self.bounds.left_out("it was not read, nor were the ports after it", limit)
+                text = self.bounds.describe_left_out("it was not read, nor were the ports after it", limit)
                 node.port(num)
                 for rest in (num, *nums):
                     if rest in node.ports:  # Other ports are not created: they may be too many.
-                        self.found.troubles.append(Trouble(node.ports[rest], text, PortInfo.name, "not-asked", limit))
+                        trouble = Trouble(node.ports[rest], text, PortInfo.name, "not-asked", limit)
+                        self.topology.troubles.append(trouble)
                 break
             ports.append(node.port(num))
         return ports

@@ -82,33 +82,33 @@ def read_guid_info(port: Port, gets: Envelope) -> Task:
     return None
 
 
-def unread_aliases(found: Topology, named: Iterable[int]) -> list[Port]:
-    """Return the end ports of *found* that may have alias GUIDs (GUIDCap above 1) and whose GUIDInfo was not read.
+def unread_aliases(topology: Topology, guids: Iterable[int]) -> list[Port]:
+    """Return the end ports of *topology* that may have alias GUIDs (GUIDCap above 1) and whose GUIDInfo was not read.
 
-    *named*: the GUIDs to be recognized. Returns [] if all of them are port GUIDs.
+    *guids*: the GUIDs to be recognized. Returns [] if all of them are port GUIDs.
     """
-    ends = list(found.end_ports())
-    if not set(named) - {port.guid for port in ends}:
+    ends = list(topology.end_ports())
+    if not set(guids) - {port.guid for port in ends}:
         return []
     return [
         port for port in ends if port.guid_info is None and port.info is not None and PortInfo(port.info).guid_cap > 1
     ]
 
 
-def read_alias_guids(client: SmpClient, found: Topology, named: Iterable[int]) -> None:
-    """Read GUIDInfo of the ports that `unread_aliases` returns, and add a trouble to *found* for each that fails.
+def read_alias_guids(client: SmpClient, topology: Topology, guids: Iterable[int]) -> None:
+    """Read GUIDInfo of the ports that `unread_aliases` returns, and add a trouble to *topology* for each that fails.
 
     Sends ceil(GUIDCap / 8) Gets for each port.
     """
-    client.run(_read_aliases(client, port, found) for port in unread_aliases(found, named))
+    client.run(_read_aliases(client, port, topology) for port in unread_aliases(topology, guids))
 
 
-def _read_aliases(client: SmpClient, port: Port, found: Topology) -> Task:
+def _read_aliases(client: SmpClient, port: Port, topology: Topology) -> Task:
     problem = yield from read_guid_info(port, gets_to(client, port))
     if problem is not None:
         from ibkeys.topology.troubles import Trouble
 
-        found.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
+        topology.troubles.append(Trouble.of(port, GUIDInfo.name, problem))
 
 
 def read_virtualization(port: Port, gets: Envelope) -> Task:

@@ -109,7 +109,7 @@ class UnprovenPlaces:
         Port 0 stands for the ports of a switch that were not read because of a limit.
         """
         ends = set()
-        for node in self.nodes.found.nodes:
+        for node in self.nodes.topology.nodes:
             if node.is_switch and self.ring.is_protected(node.port(0).guid):
                 for num in range(1, node.num_ports + 1):
                     port = node.ports.get(num)
@@ -130,11 +130,11 @@ class UnprovenPlaces:
         proof: LinkProof = yield from self.prover.identify(near)
         if near.peer is not None or self._join(near, proof):
             return
-        if proof.found is None:
+        if proof.far_end is None:
             proven = self.nodes.proven
             may_query = self._protected <= proven | self.ring.settled and not self._may_be_found_switch(near)
         else:
-            may_query = not self.ring.is_protected(proof.found[0])
+            may_query = not self.ring.is_protected(proof.far_end[0])
         if may_query:
             yield from self.ask_far_end(near, proof, 0)
         else:
@@ -146,7 +146,7 @@ class UnprovenPlaces:
         Then no query is needed. Returns whether they were linked.
         """
         switch = self.nodes.switch_named(proof)
-        port = switch.ports.get(proof.found[1]) if switch is not None and proof.found is not None else None
+        port = switch.ports.get(proof.far_end[1]) if switch is not None and proof.far_end is not None else None
         if port is None or port is near or port.peer is not None or not port.is_linked:
             return False
         near.peer, port.peer = port, near
@@ -155,17 +155,17 @@ class UnprovenPlaces:
     def _report_unasked(self) -> None:
         """Add the places that were not queried to the topology: a trouble with the reason and the remedy, and an
         `Unasked` for each. Also set ``missing``: the protected ports that were not found."""
-        found, proven = self.nodes.found, self.nodes.proven
-        found.missing = frozenset(self._protected - proven)
-        missing = len(found.missing - self.ring.settled)
+        topology, proven = self.nodes.topology, self.nodes.proven
+        topology.missing = frozenset(self._protected - proven)
+        missing = len(topology.missing - self.ring.settled)
         for near, proof in self._unasked.items():
             if near.peer is not None:
                 continue
             known = self.ring.expected_behind(near.link_end)
-            is_found = proof.found is not None and proof.found[0] in proven
+            is_found = proof.far_end is not None and proof.far_end[0] in proven
             text = _why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
-            found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
-            found.unasked.append(Unasked(near, known, proof.found))
+            topology.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
+            topology.unasked.append(Unasked(near, known, proof.far_end))
         self._unasked = {}
 
 
@@ -177,8 +177,8 @@ def _why_not_asked(known: LinkEnd | None, proof: LinkProof, doubt: str, missing:
     that *proof* names was found at another place.
     """
     expected = f"port GUID 0x{known[0]:016x} is known there, but {doubt or proof.reason}; " if known else ""
-    if proof.found is not None:
-        guid = proof.found[0]
+    if proof.far_end is not None:
+        guid = proof.far_end[0]
         moved = "" if known is not None and known[0] == guid else ", so it moved"
         if is_found:
             moved = " and was found: this would be another link of it, or another port with its GUID"

@@ -143,8 +143,8 @@ class MadCarrier:
         walked = self._routes.walk(origin.node, origin.number, mad[_FIRST_HOP : _FIRST_HOP + mad[at.HOP_COUNT]])
         if walked is None:
             return Drop.NO_ROUTE
-        node, ingress, back = walked
-        mad = with_return_path(mad, back)
+        node, ingress, return_path = walked
+        mad = with_return_path(mad, return_path)
         answer = self.ask(mad, node, ingress, PERMISSIVE_LID)
         if not isinstance(answer, tuple):
             return answer
@@ -167,13 +167,13 @@ class MadCarrier:
         walked = self._routes.walk(node, ingress, mad[_FIRST_HOP : _FIRST_HOP + hops])
         if walked is None:
             return Drop.NO_ROUTE
-        node, ingress, back = walked
+        node, ingress, return_path = walked
         if dr_dlid != PERMISSIVE_LID:  # A LID-routed part follows.
             arrived = routing.by_lid(node.arrival_port(ingress), dr_dlid)
             if arrived is None:
                 return Drop.NO_ROUTE
             node, ingress = arrived
-        arrived_mad = with_return_path(mad, back)
+        arrived_mad = with_return_path(mad, return_path)
         answer = self.ask(arrived_mad, node, ingress, PERMISSIVE_LID)
         if not isinstance(answer, tuple):
             return answer

@@ -27,7 +27,7 @@ def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, b
     if path and not node.is_switch and path[0] != ingress:
         return None
     peer: SimPort | None = None
-    back = [0]
+    return_path = [0]
     for egress in path:
         if peer is not None and (
             not node.is_switch or node.silent == FORWARDS_NOTHING
@@ -39,8 +39,8 @@ def directed(start: SimNode, ingress: int, path: bytes) -> tuple[SimNode, int, b
         if peer is None:
             return None
         node, ingress = peer.node, peer.number
-        back.append(ingress)
-    return node, ingress, bytes(back)
+        return_path.append(ingress)
+    return node, ingress, bytes(return_path)
 
 
 class DirectedRoutes:
@@ -89,8 +89,8 @@ def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
             return (node, ingress) if node.ports[ingress].covers(lid) else None
         if node.ports[0].covers(lid):
             return node, ingress
-        out = _egress(node, lid)
-        peer = out.up_peer() if out is not None else None
+        egress = _egress(node, lid)
+        peer = egress.up_peer() if egress is not None else None
         if peer is None:
             return None
         node, ingress = peer.node, peer.number
@@ -107,17 +107,17 @@ def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort]], SimPor
     passed: list[tuple[SimPort, SimPort]] = []
     if port.covers(lid):
         return passed, port
-    out = _egress(port.node, lid) if port.node.is_switch else port
-    while out is not None and len(passed) < MAX_LID_HOPS:
-        peer = out.peer
-        if peer is None or out.state < PortState.ACTIVE or peer.state < PortState.ARMED:
+    egress = _egress(port.node, lid) if port.node.is_switch else port
+    while egress is not None and len(passed) < MAX_LID_HOPS:
+        peer = egress.peer
+        if peer is None or egress.state < PortState.ACTIVE or peer.state < PortState.ARMED:
             break
-        passed.append((out, peer))
+        passed.append((egress, peer))
         node = peer.node
         end = node.arrival_port(peer.number)
         if end.covers(lid):
             return passed, end
-        out = _egress(node, lid) if node.is_switch else None
+        egress = _egress(node, lid) if node.is_switch else None
     return passed, None
 
 

@@ -35,13 +35,13 @@ class Descriptor:
     def __init__(self, ca_name: str, port: int) -> None:
         """Open the port's umad device. Raises AccessDenied, ModuleMissing, NoDevice, TransportError."""
         self.ffi, self.lib = binding()
-        self.where = f"{ca_name} port {port}"
+        self.name = f"{ca_name} port {port}"
         self.ffi.errno = 0
         fd = self.lib.umad_open_port(ca_name.encode(), port)
         if fd < 0:
             # -EIO means only that open() failed; errno has the reason.
             reason = self.ffi.errno if fd == -errno.EIO and self.ffi.errno else -fd
-            _refuse_open(self.where, reason)
+            _refuse_open(self.name, reason)
         self.fd = fd
         self.agents = self.ffi.new("int32_t[256]", [-1] * 256)
         self._registered: list[int] = []
@@ -68,7 +68,7 @@ class Descriptor:
         agent = lib.umad_register(self.fd, mgmt_class, class_version, 0, mask)
         reason = ffi.errno
         if agent < 0:
-            _refuse_agent(self.where, mgmt_class, reason or -agent)
+            _refuse_agent(self.name, mgmt_class, reason or -agent)
         self.agents[mgmt_class] = agent
         self._registered.append(agent)
 
@@ -80,46 +80,46 @@ def _close(lib: Any, fd: int, agents: list[int]) -> None:
     lib.umad_close_port(fd)
 
 
-def failed(where: str, call: str, reason: int) -> TransportError:
+def failed(name: str, call: str, reason: int) -> TransportError:
     """Return the error of a call that libibumad or the kernel refused, with its errno *reason*."""
     if reason in GONE:
         return DeviceGone(
-            f"{where}: the device went away while it was open ({call}: {os.strerror(reason)}); was the driver "
+            f"{name}: the device went away while it was open ({call}: {os.strerror(reason)}); was the driver "
             "reloaded, the HCA reset, or a simulator ended?",
             reason,
         )
-    return TransportError(f"{where}: {call}: {os.strerror(reason)}", reason)
+    return TransportError(f"{name}: {call}: {os.strerror(reason)}", reason)
 
 
-def _refuse_open(where: str, reason: int) -> NoReturn:
+def _refuse_open(name: str, reason: int) -> NoReturn:
     text = os.strerror(reason)
     if reason in (errno.EACCES, errno.EPERM):
         raise AccessDenied(
-            f"{where}: no permission to open its umad device ({text}): run as root (rights: ls -l /dev/infiniband)",
+            f"{name}: no permission to open its umad device ({text}): run as root (rights: ls -l /dev/infiniband)",
             reason,
         )
     if reason == errno.EOPNOTSUPP:
         raise ModuleMissing(
-            f"{where}: the kernel module ib_umad is too old, or was unloaded just now: modprobe ib_umad, or update the "
+            f"{name}: the kernel module ib_umad is too old, or was unloaded just now: modprobe ib_umad, or update the "
             "kernel",
             reason,
         )
     if reason in (errno.EINVAL, errno.ENODEV, errno.ENOENT, errno.ENXIO):
-        raise NoDevice(f"{where}: no umad device belongs to it ({text}): modprobe ib_umad; ls /dev/infiniband", reason)
-    raise TransportError(f"{where}: umad_open_port: {text}", reason)
+        raise NoDevice(f"{name}: no umad device belongs to it ({text}): modprobe ib_umad; ls /dev/infiniband", reason)
+    raise TransportError(f"{name}: umad_open_port: {text}", reason)
 
 
-def _refuse_agent(where: str, mgmt_class: int, reason: int) -> NoReturn:
+def _refuse_agent(name: str, mgmt_class: int, reason: int) -> NoReturn:
     text = os.strerror(reason)
     if reason in GONE:
-        raise failed(where, "umad_register", reason)
+        raise failed(name, "umad_register", reason)
     if mgmt_class in SMP_CLASSES and reason in (errno.EPROTONOSUPPORT, errno.EOPNOTSUPP):
         raise SmpsNotAllowed(
-            f"{where}: it has no QP0 ({text}), like a virtual function: run this on the host that owns the HCA",
+            f"{name}: it has no QP0 ({text}), like a virtual function: run this on the host that owns the HCA",
             reason,
         )
     raise AgentRefused(
-        f"{where}: cannot register an agent for management class {mgmt_class:#04x} ({text}): another program (OpenSM, "
+        f"{name}: cannot register an agent for management class {mgmt_class:#04x} ({text}): another program (OpenSM, "
         "a monitor) may have one, or the port may not support the class",
         reason,
     )

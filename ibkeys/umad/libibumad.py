@@ -47,15 +47,15 @@ def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
     """
     binding()
     cas = list_cas()
-    chosen = devices.choose_port(cas, ca, port)
+    selected = devices.choose_port(cas, ca, port)
     if devices.simulated_names() is None and "abi_version" not in (
         or_none(os.listdir, devices.SYS_INFINIBAND_MAD) or ()
     ):
         raise ModuleMissing(
-            f"{chosen.ca_name} port {chosen.port}: the kernel module ib_umad is not loaded: modprobe ib_umad",
+            f"{selected.ca_name} port {selected.port}: the kernel module ib_umad is not loaded: modprobe ib_umad",
             errno.EOPNOTSUPP,
         ).explained(f"There is no {devices.SYS_INFINIBAND_MAD}/abi_version.")
-    return LibibumadPort(chosen.ca_name, chosen.port, gsi_ca=devices.gsi_partner(cas, chosen))
+    return LibibumadPort(selected.ca_name, selected.port, gsi_ca=devices.gsi_partner(cas, selected))
 
 
 class LibibumadPort(Closing):
@@ -169,14 +169,14 @@ class LibibumadPort(Closing):
 
     def _send(self, device: Descriptor, requests: Requests, places: Sequence[int]) -> list[SendFailure]:
         """Send the *requests* at *places* by one device; return those that were not sent."""
-        ffi, count, chosen = self._ffi, len(places), requests.at(places)
+        ffi, count, selected = self._ffi, len(places), requests.at(places)
         unsent = self._lib.ibkeys_send_batch(
             device.fd,
             device.agents,
-            b"".join(chosen.records),
-            chosen.tids,
-            chosen.attributes,
-            chosen.modifiers,
+            b"".join(selected.records),
+            selected.tids,
+            selected.attributes,
+            selected.modifiers,
             self._asked,
             count,
             self._errors,
@@ -189,7 +189,7 @@ class LibibumadPort(Closing):
             if device.agents[mgmt_class] < 0:
                 raise UsageError(f"no agent is registered for management class {mgmt_class:#04x}")
         if not GONE.isdisjoint(codes):
-            raise failed(device.where, "umad_send", next(code for code in codes if code in GONE))
+            raise failed(device.name, "umad_send", next(code for code in codes if code in GONE))
         if errno.EINTR in codes:
             # The handlers of the signal have run by now: send the rest.
             rest = codes.index(errno.EINTR)
@@ -258,7 +258,7 @@ class LibibumadPort(Closing):
             return [], []
         if count == -errno.EINTR:
             return None
-        raise failed(device.where, "umad_recv", -count)
+        raise failed(device.name, "umad_recv", -count)
 
     def _incoming(self, count: int) -> list[Incoming]:
         """Return the first *count* received MADs without matching them."""

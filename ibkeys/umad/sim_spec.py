@@ -129,7 +129,7 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     for option in options:
         name, equals, value = option.partition("=")
         if name not in _OPTIONS or not equals:
-            known = ", ".join(f"{known}=" for known in _OPTIONS)
+            known = ", ".join(f"{name}=" for name in _OPTIONS)
             hint = " (file names with commas cannot be used)" if not equals else ""
             raise UsageError(f"unknown option {option!r} of the simulated backend{hint}; known are {known}")
         if name in values or not value:
@@ -138,14 +138,14 @@ def _split(text: str) -> tuple[str, dict[str, str]]:
     return path, values
 
 
-def _choice(values: Mapping[str, str], name: str, known: Sequence[_Word], default: _Word | None = None) -> _Word:
-    """Return the value of an option that takes one of the words *known*; by default *default*, or else the first
+def _choice(values: Mapping[str, str], name: str, choices: Sequence[_Word], default: _Word | None = None) -> _Word:
+    """Return the value of an option that takes one of the words *choices*; by default *default*, or else the first
     word."""
-    text = values.get(name, default or known[0])
-    for word in known:
+    text = values.get(name, default or choices[0])
+    for word in choices:
         if word == text:
             return word
-    raise UsageError(f"{name}={text}: it must be {' or '.join(known)}")
+    raise UsageError(f"{name}={text}: it must be {' or '.join(choices)}")
 
 
 def _seed(text: str) -> int:

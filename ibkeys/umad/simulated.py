@@ -166,21 +166,21 @@ class SimulatedPort(Closing):
         """Send a batch, in order, and return the MADs that were refused. Raises ClosedError, DeviceGone, StoreError."""
         self._check_open()
         failures: list[SendFailure] = []
-        for index, out in enumerate(batch):
-            if not self._send(out):
+        for index, outgoing in enumerate(batch):
+            if not self._send(outgoing):
                 failures.append(SendFailure(index, errno.EINVAL))
         if self._state is not None:
             self._state.save_if_changed()
         return failures
 
-    def _send(self, out: Outgoing) -> bool:
-        mad = out.mad
+    def _send(self, outgoing: Outgoing) -> bool:
+        mad = outgoing.mad
         if not MIN_MAD <= len(mad) <= MAD_SIZE or mad[at.MGMT_CLASS] not in self._methods:
             return False
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
         if _is_answer(mad):
-            self.subnet.send(mad, self.home, out.lid)
+            self.subnet.send(mad, self.home, outgoing.lid)
             return True
         key = mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])
         if key in self._outstanding:
@@ -188,26 +188,26 @@ class SimulatedPort(Closing):
         mad = mad[: at.AGENT.start] + self._agent + mad[at.AGENT.stop :]
         subnet = self.subnet
         now = subnet.now
-        outcome = subnet.send(mad, self.home, out.lid)
+        outcome = subnet.send(mad, self.home, outgoing.lid)
         if outcome is Drop.M_KEY and is_local(mad):
             if self.local_refusal == "einval":
                 return False
             if self.local_refusal == "silent":
                 return True
-        if out.timeout_ms > 0:
-            self._outstanding[key] = (self.push(now + out.timeout_ms / 1000, key), mad[:HEADER_SIZE])
+        if outgoing.timeout_ms > 0:
+            self._outstanding[key] = (self.push(now + outgoing.timeout_ms / 1000, key), mad[:HEADER_SIZE])
         if not isinstance(outcome, Drop):
             for delay, reply, slid in outcome:
-                self.push(now + delay, Incoming(reply, 0, slid, out.qpn))
+                self.push(now + delay, Incoming(reply, 0, slid, outgoing.qpn))
         return True
 
-    def push(self, when: float, item: Incoming | tuple[int, int]) -> int:
-        """Let `recv` return *item* at *when*, in seconds of the subnet's clock. Returns the number of the item.
+    def push(self, time: float, item: Incoming | tuple[int, int]) -> int:
+        """Let `recv` return *item* at *time*, in seconds of the subnet's clock. Returns the number of the item.
 
         *item*: a MAD, or the class and TransactionID of a request that times out then.
         """
         self._sequence += 1
-        heapq.heappush(self._queue, (when, self._sequence, item))
+        heapq.heappush(self._queue, (time, self._sequence, item))
         return self._sequence
 
     def _unsolicited(self, delivery: Delivery) -> None:

@@ -34,14 +34,14 @@ class LinkCheck:
     LinkDownedCounter. Keys are sent only to nodes whose own links were checked before.
     """
 
-    def __init__(self, client: SmpClient, ring: KeyRing, found: Topology) -> None:
+    def __init__(self, client: SmpClient, ring: KeyRing, topology: Topology) -> None:
         self._client = client
         self._ring = ring
-        self._found = found
+        self._topology = topology
         self._gmps = LinkGmps(client)
-        self._switches: dict[tuple[int, ...], Node] = {node.path: node for node in found.nodes if node.is_switch}
-        self._routes = {(node.guid, node.path) for node in found.nodes}
-        self._own = found.nodes[0]
+        self._switches: dict[tuple[int, ...], Node] = {node.path: node for node in topology.nodes if node.is_switch}
+        self._routes = {(node.guid, node.path) for node in topology.nodes}
+        self._own = topology.nodes[0]
         self._checked_at: dict[Port, float] = {}
         self.changed: dict[Port, str] = {}
         self.unread: dict[Port, str] = {}
@@ -59,10 +59,10 @@ class LinkCheck:
             port: tuple(self._links_to(port)) for port in ports if (port.node.guid, port.node.path) in self._routes
         }
         for depth in range(max(map(len, routes.values()), default=0)):
-            found = (
+            topology = (
                 links[depth] for links in routes.values() if len(links) > depth and not self._reason(links[:depth])
             )
-            to_check = dict.fromkeys(found)  # Each link once, in the order of *ports*.
+            to_check = dict.fromkeys(topology)  # Each link once, in the order of *ports*.
             self._client.run([self._check_link(near) for near in to_check if not max_age or self._age(near) >= max_age])
         return {port: why for port, links in routes.items() if (why := self._reason(links))}
 
@@ -121,7 +121,7 @@ class LinkCheck:
         sweep."""
         before, counter = near.info, near.link_downed
         path = near.node.path if near.node.is_switch else ()
-        key = self._ring.for_found(near, self._found)
+        key = self._ring.for_found(near, self._topology)
         # A new object as *node* of each request: the scheduler would send nothing to a node that was silent before.
         request = self._client.get_along(path, PortInfo, near.num, object(), key)
         try:

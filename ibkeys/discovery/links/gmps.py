@@ -25,12 +25,13 @@ class LinkGmps:
         self._sa_answers = False
         self._ends: dict[int, LinkEnd | None] = {}
 
-    def start(self, own: Port) -> None:
-        """Prepare the GMP queries if the local port *own* can send GMPs: if it is Active and in the default partition.
+    def start(self, local_port: Port) -> None:
+        """Prepare the GMP queries if the local port *local_port* can send GMPs: if it is Active and in the default
+        partition.
 
         Otherwise the queries return None without sending anything.
         """
-        if not own.is_active and not own.node.is_switch:
+        if not local_port.is_active and not local_port.node.is_switch:
             return
         umad = self._client.port
         try:

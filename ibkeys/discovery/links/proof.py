@@ -37,13 +37,13 @@ _LIDS_PER_BLOCK: Final = 64
 class LinkProof:
     """The evidence for a link.
 
-    ``is_known``: its far end is the expected one. ``found``: its far end by the SA or the forwarding table; the
+    ``is_known``: its far end is the expected one. ``far_end``: its far end by the SA or the forwarding table; the
     expected one if it is accepted without them; None if nothing names it. ``reason``: why it is not known, or who names
-    ``found``, in words. ``lid``: the LID that the SA has for ``found``, 0 if the SA did not name it.
+    ``far_end``, in words. ``lid``: the LID that the SA has for ``far_end``, 0 if the SA did not name it.
     """
 
     is_known: bool
-    found: LinkEnd | None = None
+    far_end: LinkEnd | None = None
     reason: str = ""
     lid: int = 0
 
@@ -101,21 +101,21 @@ class LinkProver:
         if not lid or not near.node.is_switch or far[0] == near.node.guid:
             return ""  # A cable between two ports of one switch is not in its table.
         try:
-            out = (yield from self._read_block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
+            egress = (yield from self._read_block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
         except IbkeysError:
             return "the forwarding table of the switch before it could not be read"
-        other = self._ring.expected_behind((near.node.guid, out))
-        if out == near.num or (other is not None and other[0] == far[0]):
+        other = self._ring.expected_behind((near.node.guid, egress))
+        if egress == near.num or (other is not None and other[0] == far[0]):
             return ""
-        if out > near.node.num_ports:
+        if egress > near.node.num_ports:
             return f"the switch has no route to its LID {lid}"
-        return f"the switch routes its LID {lid} through port {out}"
+        return f"the switch routes its LID {lid} through port {egress}"
 
     # --- identifying ---------------------------------------------------------------------------------------------
 
     def identify(self, near: Port) -> Task:
-        """Task: return a `LinkProof` whose ``found`` is the port behind *near*, None if nothing names it; ``is_known``
-        is always False.
+        """Task: return a `LinkProof` whose ``far_end`` is the port behind *near*, None if nothing names it;
+        ``is_known`` is always False.
 
         The SA names the port, else the forwarding table, if all LIDs that it sends out of *near* belong to one known
         port. Nothing is sent to the far end.
@@ -143,14 +143,15 @@ class LinkProver:
         if info is None:
             return None
         owners = {lid: guid for guid, lid in self._ring.lids.items()}
-        behind: set[int | None] = set()
+        behind_near: set[int | None] = set()
         for block in range(info.linear_fdb_top // _LIDS_PER_BLOCK + 1):
             try:
                 table = yield from self._read_block(near.node, block)
             except IbkeysError:
                 return None
-            behind |= {owners.get(_LIDS_PER_BLOCK * block + at) for at, out in enumerate(table) if out == near.num}
-        return behind.pop() if len(behind) == 1 else None
+            lids = (_LIDS_PER_BLOCK * block + at for at, egress in enumerate(table) if egress == near.num)
+            behind_near |= {owners.get(lid) for lid in lids}
+        return behind_near.pop() if len(behind_near) == 1 else None
 
     def _read_block(self, switch: Node, block: int) -> Task:
         table = self._tables.get((switch, block))

@@ -110,8 +110,8 @@ _LETTERS: Final = {"a": 7, "b": 8, "f": 12, "n": 10, "r": 13, "t": 9, "v": 11, "
 
 
 def _unescaped(text: str) -> str:
-    def char(found: re.Match[str]) -> str:
-        body = found[1]
+    def char(match: re.Match[str]) -> str:
+        body = match[1]
         if body in _LETTERS:
             return chr(_LETTERS[body])
         return chr(int(body.lstrip("xu"), 16) if body[0] in "xu" else int(body, 8) & 0xFF)

@@ -33,14 +33,14 @@ def _read_keys(key_class: KeyClass, reading: FabricReading) -> CheckAnswer:
     readings = reading.fabric.ask_class_keys(questions)
     reading.shown_keys.update(each.settings.key for each in readings if each.settings is not None)
     states = {
-        who: _in_words(key_reading)
-        for who, key_reading in zip(ports, readings, strict=True)
+        name: _in_words(key_reading)
+        for name, key_reading in zip(ports, readings, strict=True)
         if key_reading.state != "not-asked"
     }
     if not states:
         why = questions[0].why_not if questions else "no port to ask was found"
         return not_checked(str(why or "no port could be asked"))
-    return seen(", ".join(f"{who}: {text}" for who, text in states.items()), states=states)
+    return seen(", ".join(f"{name}: {text}" for name, text in states.items()), states=states)
 
 
 def _ports(reading: FabricReading) -> Iterator[tuple[str, Port]]:

@@ -38,7 +38,7 @@ def system(reading: FabricReading) -> CheckAnswer:
 @check("host.adapters", "unknown", "adapters, their firmware and the state of their ports are recorded")
 def adapters(reading: FabricReading) -> CheckAnswer:
     """Return type, firmware and ports of every adapter of this host, as libibumad shows them."""
-    found = [
+    data = [
         {
             "type": ca.ca_type,
             "firmware": ca.fw_version,
@@ -50,9 +50,9 @@ def adapters(reading: FabricReading) -> CheckAnswer:
         }
         for ca in reading.cas()
     ]
-    if not found:
+    if not data:
         return not_checked("libibumad lists no adapter")
-    return seen("; ".join(f"{each['type']} firmware {each['firmware']}" for each in found), adapters=found)
+    return seen("; ".join(f"{each['type']} firmware {each['firmware']}" for each in data), adapters=data)
 
 
 @check("umad.own-port", "standard", "libibumad has the GUID, LID and SM LID that the port itself says")

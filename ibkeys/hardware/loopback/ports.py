@@ -40,11 +40,11 @@ def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort
         raise UsageError(f"ports {text!r}: this is the same port twice")
     every = [port.port_guid for ca in cas for port in ca.ports]
     for port in (first, second):
-        where = f"{port.ca_name}/{port.port}"
+        far_name = f"{port.ca_name}/{port.port}"
         if why := _why_unfit(port):
-            raise _refused(f"{where} {why}")
+            raise _refused(f"{far_name} {why}")
         if not port.port_guid or every.count(port.port_guid) > 1:
-            raise _refused(f"{where} has no port GUID of its own in sysfs")
+            raise _refused(f"{far_name} has no port GUID of its own in sysfs")
     if first.gid_prefix != second.gid_prefix:
         raise _refused("the two ports are in different subnets, by their GID prefix")
     return first, second
@@ -85,27 +85,27 @@ def prove_far_port(
         raise Refused(
             f"the fabric was opened at {reading.local.ca_name}/{reading.local.port}, not at the first port", NOT_OWN
         )
-    where = f"{far.ca_name}/{far.port}"
-    found = [port for port in reading.topology.end_ports() if port.guid == far.port_guid]
+    far_name = f"{far.ca_name}/{far.port}"
+    with_guid = [port for port in reading.topology.end_ports() if port.guid == far.port_guid]
     same_lid = [port for port in reading.topology.end_ports() if port.lid == far.base_lid]
-    if len(found) != 1 or same_lid != found or not far.base_lid:
+    if len(with_guid) != 1 or same_lid != with_guid or not far.base_lid:
         raise _refused(
-            f"{where} is not the only port that the fabric shows with its GUID and its LID "
-            f"({len(found)} have the GUID, {len(same_lid)} the LID){_unasked_text(reading)}"
+            f"{far_name} is not the only port that the fabric shows with its GUID and its LID "
+            f"({len(with_guid)} have the GUID, {len(same_lid)} the LID){_unasked_text(reading)}"
         )
-    port = found[0]
+    port = with_guid[0]
     if doubt := reading.fabric.doubt_of(port):
-        raise _refused(f"{where}: {doubt}")
+        raise _refused(f"{far_name}: {doubt}")
     handle = reading.fabric.handle(port)
     arrival = NodeInfo(handle.get(NodeInfo))
     identity = arrival.node_guid, arrival.port_guid, arrival.local_port_num
     [node_guid] = [ca.node_guid for ca in reading.cas() if ca.name == far.ca_name]
     if identity != (node_guid, far.port_guid, far.port):
-        raise _refused(f"on {handle.route} another port answers than {where} of this host")
+        raise _refused(f"on {handle.route} another port answers than {far_name} of this host")
     if isinstance(handle.route, DirectedAddress) and not handle.route.path:
         raise _refused("the route to the second port does not leave this host")
     if why := _why_elsewhere(reading, far, port, open_far):
-        raise _refused(f"{where}: {why}")
+        raise _refused(f"{far_name}: {why}")
     return handle
 
 

@@ -69,7 +69,7 @@ class Search:
     @property
     def found(self) -> Topology:
         """The part of the fabric that has been read so far."""
-        return self.sweep.found
+        return self.sweep.topology
 
     @property
     def now(self) -> float:

@@ -31,7 +31,7 @@ class WaitingPorts:
     def __init__(self, sweep: Sweep, links: LinkMap) -> None:
         self.sweep = sweep
         self.links = links
-        self.found = sweep.found
+        self.found = sweep.topology
         self.silent: dict[tuple[int, ...], SilentPort] = {}
         self._silent_by_guid: dict[int, SilentPort] = {}
         self.hiding: dict[Port, HidingPort] = {}
@@ -158,7 +158,7 @@ class WaitingPorts:
                 return
         limit = self.sweep.bounds.refuses_node(len(self.found.nodes) + len(self.silent), 0)
         if limit and near is not None:
-            text = self.sweep.bounds.left_out("what is behind it is silent and is not waited for", limit)
+            text = self.sweep.bounds.describe_left_out("what is behind it is silent and is not waited for", limit)
             self.found.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked", limit))
             return
         asked_at = self.now - self.sweep.client.timing.timeout

@@ -16,7 +16,7 @@ from ibkeys.topology.port_id import identity
 
 def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> Repaired:
     """Return the result of *sweep*, which used the keys of *candidates*. Raises StoreError."""
-    found = sweep.found
+    found = sweep.topology
     ports = {port.guid: port for port in found.end_ports() if port.guid and port not in found.doubtful}
     shown = {guid: port for guid, port in ports.items() if port.m_key_state in ("set", "zero")}
     unknown = {guid: port for guid, port in ports.items() if guid not in shown}
@@ -59,7 +59,7 @@ def _answer_of(port: Port, candidates: Candidates) -> PortAnswer:
 def _behind(sweep: FrugalSweep) -> dict[int, Trouble]:
     """Return, by port GUID, the trouble at the known place of a port."""
     found: dict[int, Trouble] = {}
-    for trouble in sweep.found.troubles:
+    for trouble in sweep.topology.troubles:
         guid = _known_behind(sweep, trouble)
         if guid is not None:
             found.setdefault(guid, trouble)
@@ -76,7 +76,7 @@ def _why_unknown(port: Port, sweep: FrugalSweep, candidates: Candidates) -> str:
     if port.m_key_state == "hidden":
         known = f"none of its keys ({keys}) in the key store is right" if keys else "the key store has no key of it"
         return f"it hides its key (ProtectBits 1), and {known}"
-    trouble = next((each for each in sweep.found.troubles if each.port is port), None)
+    trouble = next((each for each in sweep.topology.troubles if each.port is port), None)
     return trouble.error if trouble is not None else "its PortInfo could not be read"
 
 

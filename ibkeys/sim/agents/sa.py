@@ -103,13 +103,13 @@ class SubnetAdministration:
     def resend(self) -> list[tuple[SimPort, bytes]]:
         """Return the MADs that are due to be sent again, each with its port."""
         now = self._history.now
-        again = list(self.subscriptions.resend(now))
+        resent = list(self.subscriptions.resend(now))
         for key, transfer in list(self._transfers.items()):
             if transfer.due is not None and transfer.due <= now:
-                again += [(key[0], mad) for mad in transfer.resend(now)]
+                resent += [(key[0], mad) for mad in transfer.resend(now)]
                 if transfer.is_over:
                     del self._transfers[key]
-        return again
+        return resent
 
     def _answer(self, header: SaHeader, query: bytes, requester: SimPort, limit: int | None) -> tuple[int, int, bytes]:
         """Return the status, the distance between two records in bytes, and the data of all records."""
@@ -150,10 +150,10 @@ class SubnetAdministration:
             return SaStatus.NO_RESOURCES, 0, b""
         return MadStatus.OK, len(matching[0]) if matching else 0, data
 
-    def _is_visible(self, requester: SimPort, port: SimPort, known: dict[SimPort, bool]) -> bool:
-        if port not in known:
-            known[port] = shares_p_key(requester, port)
-        return known[port]
+    def _is_visible(self, requester: SimPort, port: SimPort, cache: dict[SimPort, bool]) -> bool:
+        if port not in cache:
+            cache[port] = shares_p_key(requester, port)
+        return cache[port]
 
 
 def _query_fields(layout: type[SaRecord], mask: int, query: bytes) -> list[tuple[FieldRow[Any], object]]:

@@ -23,7 +23,7 @@ _ARGUMENTS: Final = {"protect": "protect_bit", "lease": "lease_period", "violati
 def read_classkey(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Parse the *words* after classkey; return the action that adds the class to the ports or removes it. Raises
     LineError."""
-    where, key_class, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
+    place_word, key_class, on = words[0], KEY_CLASSES[one_of(words[1], KEY_CLASSES)], is_first(words[2], "on", "off")
     key = ClassKey(0)
     values: dict[str, int] = {}
     for word in words[3:]:
@@ -36,7 +36,7 @@ def read_classkey(words: Sequence[Token]) -> Callable[[Subnet], str]:
             values[_ARGUMENTS[name]] = to_number(word, text, name, _NUMBERS[name])
 
     def place(subnet: Subnet) -> str:
-        ports = _end_ports(subnet, where)
+        ports = _end_ports(subnet, place_word)
         for port in ports:
             if on:
                 class_keys.place(port, key_class, key=key.reveal(), **values)
@@ -75,10 +75,10 @@ def _key_of(word: Token, text: str) -> ClassKey:
         raise LineError("key= has no number of 64 bits, decimal or 0x (text not shown)", word.column) from None
 
 
-def _end_ports(subnet: Subnet, where: Token) -> list[SimPort]:
-    """Return the end port that the word *where* names, or all end ports of the node that it names. Raises UsageError,
-    AddressError."""
-    node, number = find(subnet, where)
+def _end_ports(subnet: Subnet, place_word: Token) -> list[SimPort]:
+    """Return the end port that the word *place_word* names, or all end ports of the node that it names. Raises
+    UsageError, AddressError."""
+    node, number = find(subnet, place_word)
     if number is None:
         return list(node.end_ports)
     port = subnet.port(node, number)

@@ -105,14 +105,14 @@ def read_line(line: str) -> Action | None:
 
 
 def _link(words: Sequence[Token]) -> Action:
-    where, target = words
+    place_word, target = words
     if target.text in ("up", "down"):
-        return lambda subnet: _set_cable(subnet, find_port(subnet, where), target.text == "up")
+        return lambda subnet: _set_cable(subnet, find_port(subnet, place_word), target.text == "up")
     if not target.text.endswith("]") and ":" not in target.text:
         raise LineError(f"{shortened(target.text)}: write up, down, or the NODE[PORT] at the other end", target.column)
 
     def connect(subnet: Subnet) -> str:
-        port, peer = find_port(subnet, where), find_port(subnet, target)
+        port, peer = find_port(subnet, place_word), find_port(subnet, target)
         subnet.plug(port.node, port.number, peer.node, peer.number)
         return f"{port} is linked to {peer}"
 

@@ -20,7 +20,7 @@ _NUMBERS: Final = {"possible": 127, "top": 3}
 
 def read_vports(words: Sequence[Token]) -> Callable[[Subnet], str]:
     """Parse the *words* after vports; return the action that sets or removes the virtual ports. Raises LineError."""
-    where, state = words[0], one_of(words[1], ("on", "off", "none"))
+    place_word, state = words[0], one_of(words[1], ("on", "off", "none"))
     numbers = dict(_NUMBERS)
     for word in words[2:]:
         name, equals, text = word.text.partition("=")
@@ -32,7 +32,7 @@ def read_vports(words: Sequence[Token]) -> Callable[[Subnet], str]:
     )
 
     def place(subnet: Subnet) -> str:
-        ports = _ca_ports(subnet, where)
+        ports = _ca_ports(subnet, place_word)
         for port in ports:
             if state == "none":
                 virtual_ports.remove(port)
@@ -54,10 +54,10 @@ def describe_virtual_ports(port: SimPort) -> str:
     )
 
 
-def _ca_ports(subnet: Subnet, where: Token) -> list[SimPort]:
-    """Return the CA port that the word *where* names, or all ports of the CA that it names. Raises UsageError,
+def _ca_ports(subnet: Subnet, place_word: Token) -> list[SimPort]:
+    """Return the CA port that the word *place_word* names, or all ports of the CA that it names. Raises UsageError,
     AddressError."""
-    node, number = find(subnet, where)
+    node, number = find(subnet, place_word)
     if node.node_type != NodeType.CA:
         raise UsageError(f"{node.description} is no CA: switches and routers have no virtual ports")
     return list(node.end_ports) if number is None else [subnet.port(node, number)]

@@ -46,11 +46,11 @@ def split_line(line: str) -> list[Token]:
             continue
         if line[at] == "#":
             break
-        found = _TOKEN.match(line, at)
-        if found is None:
+        match = _TOKEN.match(line, at)
+        if match is None:
             raise LineError(f"{shortened(line[at:])} is not a word", at + 1)
-        tokens.append(Token(found[0], at + 1))
-        at = found.end()
+        tokens.append(Token(match[0], at + 1))
+        at = match.end()
     return tokens
 
 
@@ -112,16 +112,16 @@ def find(subnet: Subnet, token: Token) -> tuple[SimNode, int | None]:
 
     Raises AddressError for an unknown node, LineError for a word that is no name.
     """
-    found = _PLACE.fullmatch(token.text)
-    if found is None:
+    match = _PLACE.fullmatch(token.text)
+    if match is None:
         raise LineError(f'{shortened(token.text)}: write NODE[PORT] or "NODE"[PORT]', token.column)
-    if found["quoted"] is None and found["colon"] is not None:
+    if match["quoted"] is None and match["colon"] is not None:
         try:
             return subnet.node(token.text), None  # The name of the node ends in a colon and a number.
         except AddressError:
             pass
-    name = found["quoted"] if found["quoted"] is not None else found["plain"]
-    number = found["port"] or found["colon"]
+    name = match["quoted"] if match["quoted"] is not None else match["plain"]
+    number = match["port"] or match["colon"]
     return subnet.node(name), int(number) if number is not None else None
 
 
