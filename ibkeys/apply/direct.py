@@ -27,7 +27,7 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.managers.ufm.access import is_ufm, via_of
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, order_of, sets_of, swapped, write
+from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, order_of, sets_of, tables_without_room, write
 from ibkeys.plan.stages import reuses_partitions
 from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortKey
@@ -85,7 +85,7 @@ class DirectCarrier(Carrier):
         remaining.partner_tables, remaining.unchanged_enforcement = read_partners(
             writer, survey, remaining.tables, remaining.enforcement
         )
-        is_tight = self._is_undo and swapped(remaining.tables)
+        is_tight = self._is_undo and tables_without_room(remaining.tables)
         if is_tight or reuses_partitions(remaining.known_tables, remaining.known_enforcement):
             remaining.other_tables = read_others(writer, survey, {table.port.key for table in remaining.known_tables})
         return order_of(remaining.known_tables, remaining.known_enforcement)

@@ -23,14 +23,14 @@ QP1_Q_KEY: Final = 0x8001_0000
 """The well-known Q_Key of QP1, the queue pair of general management packets (IBA 10.2.4)."""
 
 
-def _spelled(member: IntEnum) -> str:
+def _standard_name(member: IntEnum) -> str:
     """Return the name of *member* as the standard spells it: ``TrapRepress`` for ``TRAP_REPRESS``."""
     return member.name.title().replace("_", "")
 
 
 def _state_names(states: type[IntEnum]) -> Mapping[int, str]:
     """Return the standard's name of each value of a state. 0, which is only written, is "No change"."""
-    return {state: _spelled(state) for state in states} | {0: "No change"}
+    return {state: _standard_name(state) for state in states} | {0: "No change"}
 
 
 def in_words(member: IntEnum) -> str:
@@ -74,7 +74,7 @@ class Method(IntEnum):
     DELETE_RESP = 0x95
 
 
-METHOD_NAMES: Final[Mapping[int, str]] = {method: _spelled(method) for method in Method}
+METHOD_NAMES: Final[Mapping[int, str]] = {method: _standard_name(method) for method in Method}
 
 # Classes and methods as plain numbers, for code that handles every MAD: comparing with a member of an enum is slower.
 LID_ROUTED: Final = int(MgmtClass.SUBN_LID_ROUTED)

@@ -91,7 +91,7 @@ class FieldRow(Generic[_Value]):
         """Return *value* as the JSON documents have it."""
         return value
 
-    def _checked(self, value: Any, what: str) -> int:
+    def _check_value(self, value: Any, what: str) -> int:
         """Return *value* if it is an integer that fits one element. Raises EncodeError; *what* names the field in
         it."""
         if not isinstance(value, int):
@@ -113,7 +113,7 @@ class NumberRow(FieldRow[int]):
 
     def encode(self, value: Any) -> int:
         """Return *value* if it fits the field. Raises EncodeError."""
-        return self._checked(value, self.name)
+        return self._check_value(value, self.name)
 
     def to_json(self, value: Any) -> Any:
         """Return the number, or a hex string of full width for the kind "hex"."""
@@ -161,7 +161,7 @@ class ArrayRow(FieldRow[tuple[int, ...]]):
             raise EncodeError(f"{self.name}: {len(values)} elements given, the array has {self.count}")
         total = 0
         for index, element in enumerate(values):
-            total = total << self.width | self._checked(element, f"{self.name}[{index}]")
+            total = total << self.width | self._check_value(element, f"{self.name}[{index}]")
         return total
 
     def to_json(self, value: Any) -> Any:

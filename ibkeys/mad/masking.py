@@ -53,39 +53,39 @@ def masked(raw: bytes) -> bytes:
         return bytes(len(raw))
     mgmt_class, attribute_id = raw[1], int.from_bytes(raw[CommonHeader.attribute_id.span])
     if mgmt_class in SMP_CLASSES:
-        shown = _smp(raw, attribute_id)
+        shown = _masked_smp(raw, attribute_id)
     elif mgmt_class == MgmtClass.SUBN_ADM:
-        shown = _fields(SaHeader, raw) + _sa_data(raw, _SA.get(attribute_id))
+        shown = _known_fields(SaHeader, raw) + _masked_sa_data(raw, _SA.get(attribute_id))
     elif mgmt_class == MgmtClass.PERF_MGMT:
-        shown = _headed(raw, DATA_OFFSET, _PERFORMANCE.get(attribute_id))
+        shown = _masked_mad(raw, DATA_OFFSET, _PERFORMANCE.get(attribute_id))
     elif mgmt_class in KEY_CLASS_OF:
         of = KEY_CLASS_OF[mgmt_class]
-        shown = _headed(raw, of.data_offset, of.attributes.get(attribute_id))
+        shown = _masked_mad(raw, of.data_offset, of.attributes.get(attribute_id))
     else:
-        shown = _header(raw)
+        shown = _masked_header(raw)
     return shown[: len(raw)].ljust(len(raw), b"\0")
 
 
-def _header(raw: bytes) -> bytes:
+def _masked_header(raw: bytes) -> bytes:
     """Return the first 24 bytes of a MAD, in which the bytes that belong to the class are zero."""
-    header = bytearray(_fields(CommonHeader, raw))
+    header = bytearray(_known_fields(CommonHeader, raw))
     header[at.STATUS] = raw[at.STATUS]
     return bytes(header)
 
 
-def _headed(raw: bytes, offset: int, layout: type[Layout] | None) -> bytes:
+def _masked_mad(raw: bytes, offset: int, layout: type[Layout] | None) -> bytes:
     """Return the common header, and the known fields of the attribute at *offset*."""
-    return _header(raw).ljust(offset, b"\0") + _attribute(layout, raw[offset:], raw[1])
+    return _masked_header(raw).ljust(offset, b"\0") + _masked_attribute(layout, raw[offset:], raw[1])
 
 
-def _smp(raw: bytes, attribute_id: int) -> bytes:
+def _masked_smp(raw: bytes, attribute_id: int) -> bytes:
     """Return the known fields of an SMP."""
     directed = raw[1] == MgmtClass.SUBN_DIRECTED_ROUTE
     layout = SMP_ATTRIBUTES.get(attribute_id)
-    shown = bytearray(_fields(DirectedRouteSmp if directed else LidRoutedSmp, raw))
-    shown[:HEADER_SIZE] = _header(raw)
+    shown = bytearray(_known_fields(DirectedRouteSmp if directed else LidRoutedSmp, raw))
+    shown[:HEADER_SIZE] = _masked_header(raw)
     # The data of a Get has no meaning.
-    data = b"" if raw[3] == Method.GET else _attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
+    data = b"" if raw[3] == Method.GET else _masked_attribute(layout, raw[DATA_OFFSET : DATA_OFFSET + 64], raw[1])
     shown[DATA_OFFSET:] = data.ljust(MAD_SIZE - DATA_OFFSET, b"\0")
     if directed:
         shown[_HOPS] = raw[_HOPS]
@@ -103,7 +103,7 @@ def _smp(raw: bytes, attribute_id: int) -> bytes:
 _RETURN: Final = DirectedRouteSmp.return_path_bytes
 
 
-def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
+def _masked_sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
     """Return the known fields in the data of an SA MAD: of one record, or of all records in an answer or in a segment
     of it."""
     segment = 1
@@ -119,15 +119,15 @@ def _sa_data(raw: bytes, layout: type[Layout] | None) -> bytes:
                 data = data[: max(SaHeader.payload_length.decode(raw) - RMPP_OVERHEAD, 0)]
     stride = 8 * SaHeader.attribute_offset.decode(raw)
     if raw[3] != Method.GET_TABLE_RESP or stride < layout.size:  # one record
-        return _attribute(layout, data, raw[1]) if segment == 1 else b""
-    # A text that began in the segment before is zeroed, because that segment may have its end.
+        return _masked_attribute(layout, data, raw[1]) if segment == 1 else b""
+    # A text that began in the segment before is zeroed, because it is not known whether it ended there.
     before = max(segment - 1, 0) * (MAD_SIZE - SA_HEADER_SIZE) % stride
     stream = bytes(before) + data
     records = (stream[start : start + stride] for start in range(0, len(stream), stride))
-    return b"".join(_attribute(layout, each, raw[1]).ljust(len(each), b"\0") for each in records)[before:]
+    return b"".join(_masked_attribute(layout, each, raw[1]).ljust(len(each), b"\0") for each in records)[before:]
 
 
-def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> bytes:
+def _masked_attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> bytes:
     """Return the known fields of the attribute in *data*, with the length of *data* or of the attribute, whichever is
     shorter.
     """
@@ -137,8 +137,8 @@ def _attribute(layout: type[Layout] | None, data: bytes, mgmt_class: int) -> byt
     if layout is NeighborsInfo:
         step = NeighborRecord.size
         records = (data[start : start + step] for start in range(0, len(data), step))
-        return b"".join(_fields(NeighborRecord, each) for each in records)[: len(data)]
-    shown = _fields(layout, data)
+        return b"".join(_known_fields(NeighborRecord, each) for each in records)[: len(data)]
+    shown = _known_fields(layout, data)
     if layout in (Notice, ReportNotice):
         shown = _with_details(shown, data, mgmt_class)
     return shown[: len(data)]
@@ -153,7 +153,7 @@ def _with_details(shown: bytes, data: bytes, mgmt_class: int) -> bytes:
     details = details_of(notice, mgmt_class) if mgmt_class in KEY_CLASS_OF else notice.details
     if details is None:
         return shown
-    known = bytearray(_fields(type(details), whole))
+    known = bytearray(_known_fields(type(details), whole))
     if isinstance(details, BadMKeyDetails):
         # Some senders begin the path at entry 0, others at entry 1.
         end = min(BadMKeyDetails.dr_notice_return_path.byte + details.dr_hop_count + 1, Notice.size)
@@ -163,7 +163,7 @@ def _with_details(shown: bytes, data: bytes, mgmt_class: int) -> bytes:
     return shown[:DETAILS_AT] + bytes(known[DETAILS_AT:]) + shown[Notice.size :]
 
 
-def _fields(layout: type[Layout], data: bytes) -> bytes:
+def _known_fields(layout: type[Layout], data: bytes) -> bytes:
     """Return *data*, padded to the size of *layout*, with only those fields that are no keys. A text ends at its first
     NUL."""
     whole = data[: layout.size].ljust(layout.size, b"\0")

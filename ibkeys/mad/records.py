@@ -35,7 +35,7 @@ class SaRecord(Layout):
         super().__init_subclass__()
 
 
-def _from(first: int, *names: str) -> dict[str, int]:
+def _bits_from(first: int, *names: str) -> dict[str, int]:
     """Return the bit of each of *names*, whose bits follow each other from *first* on."""
     return {name: first + index for index, name in enumerate(names)}
 
@@ -54,8 +54,8 @@ class NodeRecord(SaRecord):
     # fmt: on
     components: ClassVar[Mapping[str, int]] = {
         "lid": 0,
-        **_from(2, "base_version", "class_version", "node_type", "num_ports", "system_image_guid", "node_guid"),
-        **_from(8, "port_guid", "partition_cap", "device_id", "revision", "local_port_num", "vendor_id"),
+        **_bits_from(2, "base_version", "class_version", "node_type", "num_ports", "system_image_guid", "node_guid"),
+        **_bits_from(8, "port_guid", "partition_cap", "device_id", "revision", "local_port_num", "vendor_id"),
         "node_description": 14,
     }
 
@@ -82,17 +82,17 @@ class PortInfoRecord(SaRecord):
     options     = field("Options",    3,  8)
     # fmt: on
     components: ClassVar[Mapping[str, int]] = {
-        **_from(0, "endport_lid", "port_num", "options"),
-        **_from(4, "gid_prefix", "lid", "master_sm_lid", "capability_mask", "diag_code", "m_key_lease_period"),
-        **_from(10, "local_port_num", "link_width_enabled", "link_width_supported", "link_width_active"),
-        **_from(14, "link_speed_supported", "port_state", "port_physical_state", "link_down_default_state"),
-        **_from(18, "m_key_protect_bits"),
-        **_from(20, "lmc", "link_speed_active", "link_speed_enabled", "neighbor_mtu", "master_sm_sl", "vl_cap"),
-        **_from(26, "init_type", "vl_high_limit", "vl_arbitration_high_cap", "vl_arbitration_low_cap"),
-        **_from(30, "init_type_reply", "mtu_cap", "vl_stall_count", "hoq_life", "operational_vls"),
-        **_from(35, "partition_enforcement_inbound", "partition_enforcement_outbound"),
-        **_from(37, "filter_raw_inbound", "filter_raw_outbound"),
-        **_from(39, "m_key_violations", "p_key_violations", "q_key_violations", "guid_cap"),
+        **_bits_from(0, "endport_lid", "port_num", "options"),
+        **_bits_from(4, "gid_prefix", "lid", "master_sm_lid", "capability_mask", "diag_code", "m_key_lease_period"),
+        **_bits_from(10, "local_port_num", "link_width_enabled", "link_width_supported", "link_width_active"),
+        **_bits_from(14, "link_speed_supported", "port_state", "port_physical_state", "link_down_default_state"),
+        **_bits_from(18, "m_key_protect_bits"),
+        **_bits_from(20, "lmc", "link_speed_active", "link_speed_enabled", "neighbor_mtu", "master_sm_sl", "vl_cap"),
+        **_bits_from(26, "init_type", "vl_high_limit", "vl_arbitration_high_cap", "vl_arbitration_low_cap"),
+        **_bits_from(30, "init_type_reply", "mtu_cap", "vl_stall_count", "hoq_life", "operational_vls"),
+        **_bits_from(35, "partition_enforcement_inbound", "partition_enforcement_outbound"),
+        **_bits_from(37, "filter_raw_inbound", "filter_raw_outbound"),
+        **_bits_from(39, "m_key_violations", "p_key_violations", "q_key_violations", "guid_cap"),
         "capability_mask2": 53,
     }
 
@@ -116,7 +116,7 @@ class LinkRecord(SaRecord):
     to_port   = field("ToPort",   3,  8)
     to_lid    = field("ToLID",    4, 16)
     # fmt: on
-    components: ClassVar[Mapping[str, int]] = _from(0, "from_lid", "from_port", "to_port", "to_lid")
+    components: ClassVar[Mapping[str, int]] = _bits_from(0, "from_lid", "from_port", "to_port", "to_lid")
 
 
 class PKeyTableRecord(SaRecord):
@@ -132,7 +132,7 @@ class PKeyTableRecord(SaRecord):
     port_num  = field("PortNum",    4,  8)
     p_keys    = array("P_KeyBlock", 8, 16, 32, hex=True)
     # fmt: on
-    components: ClassVar[Mapping[str, int]] = _from(0, "lid", "block_num", "port_num")
+    components: ClassVar[Mapping[str, int]] = _bits_from(0, "lid", "block_num", "port_num")
 
     @property
     def p_key_table(self) -> PKeyTable:
@@ -163,9 +163,9 @@ class MCMemberRecord(SaRecord):
     proxy_join = field("ProxyJoin", 49,   1)
     # fmt: on
     components: ClassVar[Mapping[str, int]] = {
-        **_from(0, "mgid", "port_gid", "q_key", "mlid"),
-        **_from(6, "t_class", "p_key"),
-        **_from(12, "sl", "flow_label"),
+        **_bits_from(0, "mgid", "port_gid", "q_key", "mlid"),
+        **_bits_from(6, "t_class", "p_key"),
+        **_bits_from(12, "sl", "flow_label"),
         "join_state": 16,
         "proxy_join": 17,
     }
@@ -187,7 +187,7 @@ class PathRecord(SaRecord):
     sl        = field("SL",       53,   4, bit=4)
     # fmt: on
     components: ClassVar[Mapping[str, int]] = {
-        **_from(2, "dgid", "sgid", "dlid", "slid"),
+        **_bits_from(2, "dgid", "sgid", "dlid", "slid"),
         "numb_path": 12,
         "sl": 15,
     }

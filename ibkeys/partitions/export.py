@@ -47,7 +47,7 @@ def _definition(definition: Definition, names: Mapping[int, str]) -> str:
         listed = block(definition.rules, names, "\t").removesuffix("\n")
         return "\n".join([head, *(f"\t{group}" for group in groups), listed])
     items = [f"{rule}={rule.membership}" for rule in definition.rules] or ["NONE"]
-    lines = list(_wrapped(items))
+    lines = list(_wrap(items))
     if not groups and len(lines) == 1 and len(head) + len(lines[0]) < WIDTH:
         return f"{head} {lines[0]} ;"
     return "\n".join([head, *(f"\t{line}" for line in (*groups, *lines))]) + " ;"
@@ -60,7 +60,7 @@ def _head(definition: Definition) -> str:
     return f"{name}=0" if name[:1].isdigit() else name
 
 
-def _wrapped(items: list[str]) -> Iterator[str]:
+def _wrap(items: list[str]) -> Iterator[str]:
     line = ""
     for item in items:
         if line and len(line) + len(item) + 2 > WIDTH:

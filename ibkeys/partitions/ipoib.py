@@ -152,7 +152,7 @@ def compare_groups(
             state, message = _judge(mgid, base, values, actual, differing_values, populated, own)
         findings.append(GroupFinding(mgid, base, _name(policy, base), state, values, actual, message, differing_values))
     return findings + [
-        _unexpected(policy, mgid, values)
+        _unexpected_finding(policy, mgid, values)
         for mgid, values in sorted(found.items())
         if mgid not in planned and _is_broadcast(mgid)
     ]
@@ -181,11 +181,11 @@ def _planned_groups(policy: Policy) -> dict[int, tuple[GroupValues, Collection[i
     planned: dict[int, tuple[GroupValues, Collection[int]]] = {}
     for definition in policy.definitions:
         for mgid, flags, q_key in definition.made_groups():
-            planned.setdefault(mgid, (_of_flags(definition.base, flags, q_key), flags.scopes))
+            planned.setdefault(mgid, (_values_of_flags(definition.base, flags, q_key), flags.scopes))
     return planned
 
 
-def _of_flags(base: int, flags: GroupFlags, q_key: int) -> GroupValues:
+def _values_of_flags(base: int, flags: GroupFlags, q_key: int) -> GroupValues:
     mtu, rate = flags.mtu or DEFAULT_MTU, flags.rate or DEFAULT_RATE
     return GroupValues(base | FULL_BIT, mtu, rate, flags.sl, q_key, flags.t_class, flags.flow_label)
 
@@ -229,7 +229,7 @@ def _judge(
         )
         return "unknown", message
     message = "the SA does not know it" + (": the partition has no IPoIB" if _is_broadcast(mgid) else "")
-    reasons = list(_not_realizable(planned))
+    reasons = list(_obstacles(planned))
     if populated is None and not reasons:
         reasons.append(
             "it is not known whether a member of the partition is on the fabric, without which OpenSM drops it"
@@ -247,7 +247,7 @@ def _difference(name: str, planned: GroupValues, found: GroupValues) -> str:
     return text
 
 
-def _not_realizable(values: GroupValues) -> Iterator[str]:
+def _obstacles(values: GroupValues) -> Iterator[str]:
     """Yield the reasons for which OpenSM cannot make a group with these values."""
     if values.mtu not in MTU_BYTES:
         yield f"mtu={values.mtu} is not an MTU code, and OpenSM does not create such a group"
@@ -255,7 +255,7 @@ def _not_realizable(values: GroupValues) -> Iterator[str]:
         yield f"rate={values.rate} is not a rate code, and OpenSM does not create such a group"
 
 
-def _unexpected(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:
+def _unexpected_finding(policy: Policy, mgid: int, found: GroupValues) -> GroupFinding:
     bits = mgid >> 80 & 0xFFFF
     base = bits & PARTITION_MASK
     partition = policy.partition(base)

@@ -30,11 +30,11 @@ def lint(policy: Policy) -> tuple[PolicyProblem, ...]:
     """Return all problems of a policy, those of the reader included, in the order of the file."""
     problems = [*policy.errors, *policy.warnings]
     for partition in policy.partitions:
-        problems += _of_partition(partition)
+        problems += _partition_problems(partition)
     if policy.accepted and not policy.leaves_open(DEFAULT_PARTITION):
-        problems += _of_the_sm(policy)
-    problems += _same_names(policy)
-    problems += _pinned_twice(policy)
+        problems += _sm_problems(policy)
+    problems += _name_problems(policy)
+    problems += _index0_problems(policy)
     return tuple(sorted(problems))
 
 
@@ -42,7 +42,7 @@ def _problem(at: MemberRule | Definition, severity: ProblemSeverity, code: str, 
     return PolicyProblem(at.line, at.column, severity, code, message)
 
 
-def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
+def _partition_problems(partition: Partition) -> Iterator[PolicyProblem]:
     first, *others = partition.definitions
     number = f"0x{partition.base:04x}"
     if partition.automatic:
@@ -59,10 +59,10 @@ def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
         )
     if not partition.rules:
         yield _problem(first, "note", "no-member", f"partition {number} has no member; OpenSM drops it")
-    yield from _overridden_items(partition)
-    yield from _isolation(partition)
+    yield from _order_problems(partition)
+    yield from _isolation_problems(partition)
     for definition in partition.definitions:
-        yield from _useless_flags(definition)
+        yield from _flag_problems(definition)
     both = next((rule for rule in partition.rules if rule.membership == "both"), None)
     if both is not None:
         yield _problem(
@@ -70,7 +70,7 @@ def _of_partition(partition: Partition) -> Iterator[PolicyProblem]:
         )
 
 
-def _overridden_items(partition: Partition) -> Iterator[PolicyProblem]:
+def _order_problems(partition: Partition) -> Iterator[PolicyProblem]:
     """Yield a problem for each item that a later one overrides or repeats: the last item that names a port decides."""
     by_guid: dict[int, MemberRule] = {}
     named: list[MemberRule] = []
@@ -103,7 +103,7 @@ def _is_default(partition: Partition) -> bool:
     return partition.base == DEFAULT_PARTITION
 
 
-def _isolation(partition: Partition) -> Iterator[PolicyProblem]:
+def _isolation_problems(partition: Partition) -> Iterator[PolicyProblem]:
     """Yield a problem if the partition isolates no port, or if its members cannot talk to each other."""
     rules, first = partition.rules, partition.definitions[0]
     number = f"0x{partition.base:04x}"
@@ -126,7 +126,7 @@ def _isolation(partition: Partition) -> Iterator[PolicyProblem]:
         )
 
 
-def _useless_flags(definition: Definition) -> Iterator[PolicyProblem]:
+def _flag_problems(definition: Definition) -> Iterator[PolicyProblem]:
     flags, plain = definition.flags, GroupFlags()
     if flags == plain or definition.groups:
         return
@@ -143,7 +143,7 @@ def _useless_flags(definition: Definition) -> Iterator[PolicyProblem]:
         )
 
 
-def _of_the_sm(policy: Policy) -> Iterator[PolicyProblem]:
+def _sm_problems(policy: Policy) -> Iterator[PolicyProblem]:
     """Yield a problem if the SM's port becomes a limited member of the default partition, where limited members cannot
     reach it.
     """
@@ -162,7 +162,7 @@ def _of_the_sm(policy: Policy) -> Iterator[PolicyProblem]:
     )
 
 
-def _same_names(policy: Policy) -> Iterator[PolicyProblem]:
+def _name_problems(policy: Policy) -> Iterator[PolicyProblem]:
     names: dict[str, Partition] = {}
     for partition in policy.partitions:
         other = names.setdefault(partition.name, partition)
@@ -176,7 +176,7 @@ def _same_names(policy: Policy) -> Iterator[PolicyProblem]:
             )
 
 
-def _pinned_twice(policy: Policy) -> Iterator[PolicyProblem]:
+def _index0_problems(policy: Policy) -> Iterator[PolicyProblem]:
     """Yield a problem for each item for which two partitions demand index 0. The last of them gets it."""
     pinned: dict[tuple[str, int], tuple[int, MemberRule]] = {}
     for definition in policy.definitions:

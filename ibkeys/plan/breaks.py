@@ -15,7 +15,7 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.plan.kinds import Levels
 from ibkeys.plan.kinds import levels as levels_of
 from ibkeys.plan.model import Break
-from ibkeys.plan.order import TableStep, grow, phases_of, swapped, write
+from ibkeys.plan.order import TableStep, grow, phases_of, tables_without_room, write
 from ibkeys.plan.stages import Chain, Stages, chains_of, least, stages_of
 from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, PortKey
@@ -149,7 +149,7 @@ def _actual_levels(chain: Chain, tables: Mapping[PortKey, Entries]) -> Levels:
 
 
 def _breaks_of_stage(tables: Sequence[TableChange]) -> tuple[Break, ...]:
-    without_room = swapped(tables)
+    without_room = tables_without_room(tables)
     if not without_room:
         return ()
     timeline = _timeline(tables, without_room)

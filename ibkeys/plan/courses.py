@@ -53,12 +53,12 @@ class WaitCycle(Generic[P]):
         whom = f"{counted(len(self.pairs), 'pair')} of ports"
         if not self.entering:
             return (
-                f"no room to change {_named(self.leaving)} without a gap: {whom} cannot talk in partition "
+                f"no room to change {_port_list(self.leaving)} without a gap: {whom} cannot talk in partition "
                 f"0x{self.partition:04x} during the change"
             )
         waits = [
-            f"{_named(leaving)} must leave or be limited in partition 0x{base:04x} before {_named(entering)} may enter "
-            "or be full there"
+            f"{_port_list(leaving)} must leave or be limited in partition 0x{base:04x} before "
+            f"{_port_list(entering)} may enter or be full there"
             for leaving, base, entering in self.waits
         ]
         listed = ", and ".join(waits[:4]) + (
@@ -67,7 +67,7 @@ class WaitCycle(Generic[P]):
         return f"a circle of ports that wait for each other: {listed}; {whom} cannot talk during the change"
 
 
-def _named(ports: Sequence[Hashable]) -> str:
+def _port_list(ports: Sequence[Hashable]) -> str:
     return ", ".join(map(str, ports[:2])) + (
         f" and {len(ports) - 2} more (all of them: plan -f json)" if len(ports) > 2 else ""
     )
@@ -174,7 +174,7 @@ class FabricTransition(Generic[P]):
         if additions_first:
             other = self._run(pairs, additions_first, removals_at_once=True)
             best = min(best, other, key=lambda each: (len(each.circles), each.phases))
-        return StepSequence(list(map(self._partitions_by_port, best.steps)), tuple(map(self._circle, best.circles)))
+        return StepSequence(list(map(self._partitions_by_port, best.steps)), tuple(map(self._wait_cycle, best.circles)))
 
     def _run(self, pairs: list[Pair], additions_first: bool, *, removals_at_once: bool = False) -> Rounds[P]:
         planning = self._rounds(pairs, additions_first)
@@ -190,7 +190,7 @@ class FabricTransition(Generic[P]):
     def _rounds(self, pairs: list[Pair], additions_first: bool) -> Rounds[P]:
         return Rounds(self._kinds, self._partitions, self._waits, pairs, additions_first)
 
-    def _circle(self, forced: Forced) -> WaitCycle[P]:
+    def _wait_cycle(self, forced: Forced) -> WaitCycle[P]:
         ports = [kind.ports for kind in self._kinds]
         pairs = [
             (a, b)

@@ -31,7 +31,7 @@ class TableSpace:
     """The size of a table that may be too small for all P_Keys that its port has during a change.
 
     ``before`` and ``after``: (partition, number of entries) for each partition. If the membership in a partition stays,
-    both have the smaller of the two numbers: see `thinned`.
+    both have the smaller of the two numbers: see `partitions_with_fewer_entries`.
     """
 
     capacity: int
@@ -61,7 +61,7 @@ class TableSpace:
         return entries + sum(count for base, count in self.after if base not in pending) <= self.capacity
 
 
-def thinned(before: Collection[PKey], after: Collection[PKey]) -> frozenset[int]:
+def partitions_with_fewer_entries(before: Collection[PKey], after: Collection[PKey]) -> frozenset[int]:
     """Return the partitions whose membership stays, but which have fewer entries afterwards, for example because the
     limited P_Key beside the full one is removed. Such a removal affects no connection, so it is made first; the
     opposite change is made last."""

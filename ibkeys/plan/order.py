@@ -266,14 +266,15 @@ def _swaps(grown: Entries, after: Entries) -> Iterator[dict[int, PKey]]:
     lasting = levels(after.values())
     while open_blocks:
         number = next(
-            (each for each in open_blocks if _keeps(now, open_blocks[each], lasting)), next(iter(open_blocks))
+            (each for each in open_blocks if _keeps_memberships(now, open_blocks[each], lasting)),
+            next(iter(open_blocks)),
         )
         block = open_blocks.pop(number)
         write(now, block)
         yield block
 
 
-def _keeps(now: Entries, block: Entries, lasting: Mapping[int, int]) -> bool:
+def _keeps_memberships(now: Entries, block: Entries, lasting: Mapping[int, int]) -> bool:
     """Return whether writing *block* into the table *now* leaves the memberships that it has of *lasting*."""
     written = dict(now)
     write(written, block)
@@ -308,7 +309,7 @@ def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
                 yield table.port, key
 
 
-def swapped(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChange]:
+def tables_without_room(tables: Collection[TableChange]) -> dict[tuple[int, int], TableChange]:
     """Return the tables that change and have no room to grow, by port."""
     return {table.port.key: table for table in tables if table.differs and grow(table).late}
 

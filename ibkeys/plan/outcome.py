@@ -26,11 +26,13 @@ def reach_of_plan(
     Enforcement by switches counts, before and after: a port that is cut off now by a wrong table of its switch port
     gains all ports that it reaches afterwards. *tables* and *enforcement*: the changes of the plan.
     """
-    difference = compare_reach(fabric, _planned(fabric, tables, enforcement))
+    difference = compare_reach(fabric, _planned_fabric(fabric, tables, enforcement))
     return ReachCounts(difference.count("gained"), difference.count("lost"), difference.count("unknown"))
 
 
-def _planned(fabric: Topology, tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]) -> Topology:
+def _planned_fabric(
+    fabric: Topology, tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]
+) -> Topology:
     """Return a copy of *fabric* that has the planned tables and enforcement."""
     nodes = {node: copy.copy(node) for node in fabric.nodes}
     ports: dict[Port, Port] = {}

@@ -78,8 +78,8 @@ class Rounds(Generic[P]):
                 if removals_at_once and not self.steps:
                     removals_at_once = False
                     continue
-                drops = self._force()
-            self.changed = _joined(_joined(self.changed, rises), drops)
+                drops = self._forced_drops()
+            self.changed = _union(_union(self.changed, rises), drops)
             self.steps.append(self.changed)
             self.phases += any(rises) + any(drops)
 
@@ -98,7 +98,7 @@ class Rounds(Generic[P]):
         tried = 0
         while todo and tried < most:
             self.changed, path = todo.pop()
-            self.changed = _joined(self.changed, self._ready_rises())
+            self.changed = _union(self.changed, self._ready_rises())
             wanted = [bits & ~now for bits, now in zip(self._wanted_drops(nothing), self.changed, strict=True)]
             if not any(wanted):
                 return path
@@ -106,7 +106,7 @@ class Rounds(Generic[P]):
                 for bit in bits_of(bits):
                     tried += 1
                     drops = [bit if each == number else 0 for each in range(len(wanted))]
-                    next_changed = _joined(self.changed, drops)
+                    next_changed = _union(self.changed, drops)
                     if tuple(next_changed) not in visited and not self._cuts_a_pair(number, self.changed, drops):
                         visited.add(tuple(next_changed))
                         todo.append((next_changed, [*path, (number, bit)]))
@@ -128,7 +128,7 @@ class Rounds(Generic[P]):
 
     def _start(self, rises: Sequence[int]) -> list[int]:
         """Return, by kind, the partitions that have certainly changed when the first drop of a step is made."""
-        return _joined(self.changed, rises) if self._additions_first else self.changed
+        return _union(self.changed, rises) if self._additions_first else self.changed
 
     def _cuts_a_pair(self, number: int, start: Sequence[int], drops: Sequence[int]) -> bool:
         """Return whether *drops*, made after the changes *start*, cut any pair of the kind *number*."""
@@ -212,12 +212,12 @@ class Rounds(Generic[P]):
         if not partitions:
             if now or not before:
                 return
-            lost = [min(lost, key=lambda bit: self._price(one, other, bit, start, drops, wanted))]
+            lost = [min(lost, key=lambda bit: self._lowest_cost(one, other, bit, start, drops, wanted))]
         for bit in lost:
-            for number in self._price(one, other, bit, start, drops, wanted)[2]:
+            for number in self._lowest_cost(one, other, bit, start, drops, wanted)[2]:
                 drops[number] &= ~bit
 
-    def _price(
+    def _lowest_cost(
         self, one: int, other: int, bit: int, start: Sequence[int], drops: list[int], wanted: Sequence[int]
     ) -> tuple[int, int, tuple[int, ...]]:
         """Return the lowest cost of keeping two kinds connected in the partition *bit*: the number of wanted drops that
@@ -233,7 +233,7 @@ class Rounds(Generic[P]):
 
     # --- circles -----------------------------------------------------------------------------------------------------
 
-    def _force(self) -> list[int]:
+    def _forced_drops(self) -> list[int]:
         """Return drops of one partition that cut pairs, because all changes wait for each other. Add them to
         ``circles``."""
         circle = self._find_circle()
@@ -250,7 +250,7 @@ class Rounds(Generic[P]):
     def _find_circle(self) -> list[Wait]:
         """Return a cycle of rises that wait for each other, each with one of the drops for which it waits."""
         path: list[Wait] = []
-        rise = self._first_waiting()
+        rise = self._first_missing_rise()
         while rise not in [each[0] for each in path]:
             awaited = self._awaited(*rise)
             leaving, bit = (awaited[0], rise[1]) if awaited else self._own_drop(rise[0])
@@ -258,7 +258,7 @@ class Rounds(Generic[P]):
             rise = self._rise_that_frees(leaving, bit, [each[0] for each in path])
         return path[[each[0] for each in path].index(rise) :]
 
-    def _first_waiting(self) -> tuple[int, int]:
+    def _first_missing_rise(self) -> tuple[int, int]:
         """Return the first rise (kind, bit) that is not made yet."""
         return next(
             (number, bit)
@@ -287,6 +287,6 @@ class Rounds(Generic[P]):
         return next((each for each in rises if each in preferred), rises[0])
 
 
-def _joined(one: Sequence[int], other: Sequence[int]) -> list[int]:
+def _union(one: Sequence[int], other: Sequence[int]) -> list[int]:
     """Return, for each kind, the union of two sets of partitions."""
     return [mine | its for mine, its in zip(one, other, strict=True)]

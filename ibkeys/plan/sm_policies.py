@@ -314,7 +314,7 @@ class _PolicySequence:
         for number, policy in enumerate(policies):
             placed.append(sweeps.sweep(policy))
             for guid, placement in placed[-1].items():
-                torn += [(number, guid, base) for base in _torn(now[guid], placement.entries)]
+                torn += [(number, guid, base) for base in _torn_partitions(now[guid], placement.entries)]
                 now[guid] = placement.entries
         return placed, torn
 
@@ -346,7 +346,7 @@ def _owners(policy: Policy) -> dict[int, int]:
     }
 
 
-def _torn(before: Entries, after: Entries) -> list[int]:
+def _torn_partitions(before: Entries, after: Entries) -> list[int]:
     """Return the partitions of which a port briefly loses its membership when its table is written block by block."""
     if before == after:
         return []

@@ -26,7 +26,7 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.kinds import Levels, TableSpace, levels, thinned
+from ibkeys.plan.kinds import Levels, TableSpace, levels, partitions_with_fewer_entries
 from ibkeys.topology.port_id import PortId, PortKey
 
 
@@ -116,8 +116,8 @@ def _chain(end: TableChange, leaf: TableChange, enforcement: EnforcementChange |
         return Chain.of(end)
     widened = replace(
         leaf,
-        before=leaf.before if enforced else _covering(leaf.before, end.before, leaf, leaf.after),
-        after=leaf.after if will_enforce else _covering(leaf.after, end.after, leaf, leaf.before),
+        before=leaf.before if enforced else _with_keys_of_end(leaf.before, end.before, leaf, leaf.after),
+        after=leaf.after if will_enforce else _with_keys_of_end(leaf.after, end.after, leaf, leaf.before),
     )
     return Chain(
         (end, widened),
@@ -141,7 +141,7 @@ def _lets_pass(end: Entries, leaf: Entries) -> bool:
     return all(of_leaf.get(base, 0) >= level for base, level in levels(end.values()).items())
 
 
-def _covering(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
+def _with_keys_of_end(entries: Entries, end: Entries, leaf: TableChange, other: Entries) -> Entries:
     """Return *entries* of a leaf port with all P_Keys of its end port added, as far as there is room.
 
     A partition that the leaf port has keeps its index. Any other gets the index that it has in *other*, the table of
@@ -217,13 +217,13 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
             target = table.after
             if number < len(all_changed) - 1 and (table.differs or goal_table.differs):
                 partitions = changed.get(owner.get(key, table.port), frozenset()) | early.get(key, frozenset())
-                partitions |= thinned(goal_table.before.values(), goal_table.after.values())
+                partitions |= partitions_with_fewer_entries(goal_table.before.values(), goal_table.after.values())
                 if number == last:
                     partitions = frozenset(
                         entry.partition for entry in (*now[key].values(), *goal_table.after.values())
                     )
                 start = goal_table.before if number == 0 and key in staged else now[key]
-                target = _between(start, goal_table, partitions - late.get(key, frozenset()))
+                target = _stage_entries(start, goal_table, partitions - late.get(key, frozenset()))
             is_written = table.differs or goal_table.differs
             stage.append(replace(table, before=now[key], after=target) if is_written else table)
             now[key] = target
@@ -262,7 +262,7 @@ def _early_losses_and_late_gains(
     return early, late
 
 
-def _between(now: Entries, table: TableChange, changed: Collection[int]) -> Entries:
+def _stage_entries(now: Entries, table: TableChange, changed: Collection[int]) -> Entries:
     """Return the entries of *table* in which the partitions *changed* are as planned, and all others as in *now*.
 
     A P_Key whose planned index is taken waits at another one; without a free index it is left out.

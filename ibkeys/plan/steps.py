@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.kinds import TableSpace, levels, thinned
+from ibkeys.plan.kinds import TableSpace, levels, partitions_with_fewer_entries
 
 P = TypeVar("P", bound=Hashable)
 
@@ -58,9 +58,9 @@ def steps_between(
         room = TableSpace.of(capacity[port], old[port], new[port]) if capacity and port in capacity else None
         transitions.append(PortTransition(port, levels(old[port]), levels(new[port]), (room,) if room else ()))
     sequence = FabricTransition(transitions, gaps=gaps).plan(additions_first=False)
-    at_once = {port: thinned(old[port], new[port]) for port in ports}
+    at_once = {port: partitions_with_fewer_entries(old[port], new[port]) for port in ports}
     states = [
-        {port: _mixed(old[port], new[port], at_once[port] | changed.get(port, frozenset())) for port in ports}
+        {port: _partly_changed(old[port], new[port], at_once[port] | changed.get(port, frozenset())) for port in ports}
         for changed in sequence.changed
     ]
     if states or old != new:  # where a port gains or loses the limited P_Key beside the full one, no level changes
@@ -68,7 +68,7 @@ def steps_between(
     return TableSteps(tuple(states), sequence.circles)
 
 
-def _mixed(old: frozenset[PKey], new: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:
+def _partly_changed(old: frozenset[PKey], new: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:
     """Return the P_Keys of a port when the partitions *changed* are as in *new*, and all others as in *old*."""
     return frozenset({key for key in old if key.partition not in changed} | {k for k in new if k.partition in changed})
 
@@ -83,7 +83,7 @@ def one_partition_at_a_time(
     change is left out. *before*: the state before the first step.
     """
     for state in states:
-        grown = {port: _grown(before[port], keys) for port, keys in state.items()}
+        grown = {port: _after_rises(before[port], keys) for port, keys in state.items()}
         if grown != before:
             yield True, grown
         if grown != state:
@@ -91,8 +91,8 @@ def one_partition_at_a_time(
         before = state
 
 
-def _grown(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
+def _after_rises(before: frozenset[PKey], after: frozenset[PKey]) -> frozenset[PKey]:
     """Return the P_Keys of a port after all its rises and before any of its drops."""
     old, new = levels(before), levels(after)
     rises = {base for base, level in new.items() if old.get(base, 0) < level}
-    return _mixed(before, after, frozenset(rises))
+    return _partly_changed(before, after, frozenset(rises))

@@ -57,7 +57,7 @@ def read_subnet(
 def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
     """Return the snapshot in *paths*, or one made from files of other tools; None for a net file."""
     if len(paths) > 1:
-        return _imported(paths)
+        return _import(paths)
     path = paths[0]
     if path.is_dir():
         from ibkeys.fabric.snapshot_folder import newest_snapshot
@@ -74,10 +74,10 @@ def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
 
                 return load_snapshot(path, keys=False)
     # The reader of net files accepts ibnetdiscover's output, and more of it than an import does.
-    return None if kind_if_known(path) in (None, NETDISCOVER) else _imported([path])
+    return None if kind_if_known(path) in (None, NETDISCOVER) else _import([path])
 
 
-def _imported(paths: Sequence[Path]) -> Snapshot:
+def _import(paths: Sequence[Path]) -> Snapshot:
     from ibkeys.dumps.importing import import_files
     from ibkeys.keys.fingerprint import Fingerprints
 

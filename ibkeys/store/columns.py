@@ -74,7 +74,7 @@ def first_wrong(names: Sequence[str], rows: Sequence[Sequence[Any]], columns: Ma
     """
     checked = [(at, name, columns[name]) for at, name in enumerate(names) if name in columns]
     for at, name, column in checked:
-        # Most values of a column occur many times, so each is checked once. The type belongs to it: 1 equals 1.0.
+        # Many values of a column are equal, so each different one is checked once, by type too, because 1 equals 1.0.
         if not all(column.allows(value) for _, value in {(type(row[at]), row[at]) for row in rows}):
             return name
     return None

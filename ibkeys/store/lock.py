@@ -36,9 +36,9 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
     """
     files = {_lock_of(path) for path in paths if path is not None}
     with ExitStack() as stack:
-        # The same order in every process, so that two commands with the same files never each get one of them.
+        # Every process takes the locks in this order. Otherwise two commands could get one lock each, and both fail.
         for file in sorted(files):
-            stack.enter_context(_locked(file, command))
+            stack.enter_context(_hold_lock(file, command))
         yield
 
 
@@ -57,7 +57,7 @@ def holder_of(*paths: Path | None) -> str:
                 if os.fstat(descriptor).st_size:
                     fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
             except BlockingIOError:
-                return _holder(descriptor)
+                return _read_holder(descriptor)
     return ""
 
 
@@ -69,7 +69,7 @@ def _lock_of(path: Path) -> Path:
 
 
 @contextmanager
-def _locked(file: Path, command: str) -> Iterator[None]:
+def _hold_lock(file: Path, command: str) -> Iterator[None]:
     with named_errors(file, "lock file"):
         check_folders(file, "lock file")
         create_private_file(file)
@@ -81,7 +81,7 @@ def _locked(file: Path, command: str) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StoreLocked(
-                f"{file}: another changing command is running ({_holder(descriptor)}); try again when it has ended"
+                f"{file}: another changing command is running ({_read_holder(descriptor)}); try again when it has ended"
             ) from None
         except OSError as error:
             raise os_error(file, "lock", error) from error
@@ -98,6 +98,6 @@ def _write_holder(descriptor: int, text: str) -> None:
         os.pwrite(descriptor, text.encode()[:_HOLDER_BYTES], 0)
 
 
-def _holder(descriptor: int) -> str:
+def _read_holder(descriptor: int) -> str:
     pid, _, command = os.pread(descriptor, _HOLDER_BYTES, 0).decode("utf-8", "replace").partition(" ")
     return f"{command}, pid {pid}" if pid.isdigit() else "unknown process"

@@ -115,13 +115,13 @@ def _with_names(store: KeyStore, via: dict[str, Any]) -> dict[str, Any]:
     """Return *via*, how the run reached the ports, with keys of the whole subnet by their names instead of their
     numbers."""
 
-    def named(setting: Mapping[str, Any]) -> dict[str, Any]:
+    def with_name(setting: Mapping[str, Any]) -> dict[str, Any]:
         ref = setting["key_ref"]
         rest = {name: setting[name] for name in ("protect", "lease")}
         return {"key_name": None if ref is None else store.subnet_key_name(int(ref)), **rest}
 
     return {
         **via,
-        **{name: named(via[name]) for name in _SETTINGS},
-        "earlier": [named(each) for each in via.get("earlier", ())],
+        **{name: with_name(via[name]) for name in _SETTINGS},
+        "earlier": [with_name(each) for each in via.get("earlier", ())],
     }

@@ -95,12 +95,12 @@ class Database:
             raise StoreError(f"{path}: {error.strerror}, so it cannot be a {self._what}") from None
         except (OSError, ValueError) as error:  # ValueError: a NUL in the name
             raise os_error(path, self._what, error) from error
-        with self._plain_errors():
+        with self._errors_as_store_errors():
             self._connection = self._new_connection(path, read_only)
             if image is not None:
                 self._connection.deserialize(image)
             try:
-                with self._bounded():
+                with self._limited_work():
                     self._check_kind()
                     if read_only:
                         self._refuse_damage()
@@ -122,7 +122,7 @@ class Database:
     def query(self, sql: str, parameters: Sequence[Any] = (), of: str = "") -> list[tuple[Any, ...]]:
         """Return all rows of a SELECT. *of*: names of tables, separated by blanks. The values are checked against the
         columns of these tables that have the same names. Raises StoreError, also for an invalid value."""
-        with self._plain_errors(), self._bounded():
+        with self._errors_as_store_errors(), self._limited_work():
             cursor = self._open_connection().execute(sql, parameters)
             rows = cursor.fetchall()
         if of:
@@ -139,19 +139,19 @@ class Database:
     def copy_to(self, path: Path, name: Path) -> None:
         """Write the whole database into the empty file *path*, without syncing. *name*: the path to name in errors."""
         # The name is given as bytes: Python's sqlite3 passes only UTF-8 text, and not every file name is UTF-8.
-        with self._plain_errors(name):
+        with self._errors_as_store_errors(name):
             self._open_connection().execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(path),))
 
     def image(self) -> bytes:
         """Return the bytes of a file with the whole database, without removed data in free space."""
-        with self._plain_errors(), closing(connect(None, False)) as copy:
+        with self._errors_as_store_errors(), closing(connect(None, False)) as copy:
             self._open_connection().backup(copy)
             copy.execute("VACUUM")
             return copy.serialize()
 
     def rewrite(self) -> None:
         """Rewrite the whole file, so that its free space has no changed or removed data."""
-        with self._plain_errors():
+        with self._errors_as_store_errors():
             self._open_connection().execute("VACUUM")
 
     @contextmanager
@@ -159,7 +159,7 @@ class Database:
         """Yield the connection in a write transaction. When the block ends, all its changes are on disk, or, after an
         exception, none. A transaction inside another one becomes part of it, and is on disk when the outer one ends.
         """
-        with self._plain_errors():
+        with self._errors_as_store_errors():
             connection = self._open_connection()
             joins = connection.in_transaction
             if joins:
@@ -268,7 +268,7 @@ class Database:
         return int(self._open_connection().execute("PRAGMA user_version").fetchone()[0])
 
     @contextmanager
-    def _bounded(self) -> Iterator[None]:
+    def _limited_work(self) -> Iterator[None]:
         """Limit the instructions of the queries in this block by the size of the file; no limit for a database in
         memory."""
         before = self._ops_left
@@ -286,7 +286,7 @@ class Database:
         return self._ops_left < 0
 
     @contextmanager
-    def _plain_errors(self, name: Path | None = None) -> Iterator[None]:
+    def _errors_as_store_errors(self, name: Path | None = None) -> Iterator[None]:
         import sqlite3
 
         where = name or self.path or "memory"

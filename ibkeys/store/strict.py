@@ -55,7 +55,7 @@ def check_folders(path: Path, what: str) -> None:
     of file, for the message. Raises OSError.
     """
     users = trusted_users()
-    steps, parent = _steps(path)
+    steps, parent = _path_steps(path)
     for folder, status in steps:
         if status.st_uid not in users:
             owner = f"belongs to another user (UID {status.st_uid})"
@@ -64,7 +64,7 @@ def check_folders(path: Path, what: str) -> None:
                 f"{path}: the {kind} {folder} {owner}, who could replace this {what}; keep it in a directory "
                 "of your own"
             )
-        if stat.S_ISLNK(status.st_mode) or not _others_write(status, users):
+        if stat.S_ISLNK(status.st_mode) or not _can_others_write(status, users):
             continue
         if folder == parent or not status.st_mode & stat.S_ISVTX:
             raise StoreError(
@@ -73,7 +73,7 @@ def check_folders(path: Path, what: str) -> None:
             )
 
 
-def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
+def _path_steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
     """Return the directories and symbolic links that the kernel passes when it opens *path*, with their status, as far
     as they exist; and the directory of the file itself, None if that does not exist yet.
     """
@@ -109,7 +109,7 @@ def _steps(path: Path) -> tuple[list[tuple[str, os.stat_result]], str | None]:
     return steps, place
 
 
-def _others_write(status: os.stat_result, users: frozenset[int]) -> bool:
+def _can_others_write(status: os.stat_result, users: frozenset[int]) -> bool:
     """Return whether users other than *users* may write in a directory. A group with no other members does not
     count."""
     if status.st_mode & stat.S_IWOTH:

@@ -80,7 +80,7 @@ class EditedPolicy:
 
 
 def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule], ports: KnownPorts) -> EditedPolicy:
-    """Return *policy* after an edit that makes ports members of a partition, or changes their membership there.
+    """Return the edit of *policy* that makes ports members of a partition, or changes their membership there.
 
     A partition that does not exist is made. *rules*: the ports with their memberships, each port once. A port that has
     this membership already is not changed. Keywords are allowed only in a new partition, where they come first.
@@ -104,13 +104,13 @@ def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule
     new: list[MemberRule] = []
     in_place: dict[int, MemberWord] = {}
     for rule in rules:
-        present, decider = standings.membership(rule.guid), standings.decider(rule.guid)
+        present, deciding_item = standings.membership(rule.guid), standings.deciding_item(rule.guid)
         if present == rule.membership:
             unchanged.append(rule.guid)
             continue
         changes.append(MemberChange(partition.base, partition.name, rule, present, rule.membership))
-        if decider is not None and decider.who == "GUID":
-            in_place[text.offset(decider)] = rule.membership
+        if deciding_item is not None and deciding_item.who == "GUID":
+            in_place[text.offset(deciding_item)] = rule.membership
         else:
             new.append(rule)
     if not changes:
@@ -139,7 +139,7 @@ def add_member(policy: Policy, found: Topology, port: Port, key: PKey) -> Policy
 def remove_members(
     policy: Policy, where: PartitionName, guids: Sequence[int], ports: KnownPorts, must_be_there: bool = False
 ) -> EditedPolicy:
-    """Return *policy* after an edit that removes the ports *guids* from a partition.
+    """Return the edit of *policy* that removes the ports *guids* from a partition.
 
     A port that is not a member is ``unchanged``, or an error with *must_be_there*. Raises FileFormatError for a policy
     that OpenSM would refuse; UsageError for a partition that does not exist, for a port that is not a member
@@ -153,7 +153,7 @@ def remove_members(
     unchanged: list[int] = []
     stay: list[int] = []
     for guid in guids:
-        own, remaining = standings.own.get(guid), standings.without_own(guid)
+        own, remaining = standings.own.get(guid), standings.membership_by_keyword(guid)
         if remaining is not None and (partition.base != DEFAULT_PARTITION or not own):
             stay.append(guid)
         elif own:
@@ -161,7 +161,7 @@ def remove_members(
         else:
             unchanged.append(guid)
     if stay:
-        by = standings.by_keyword(stay[0])
+        by = standings.keyword_item(stay[0])
         raise UsageError(_why_it_stays(policy, partition, ports.text_of(stay[0]), by, len(stay) - 1))
     if unchanged and must_be_there:
         no_members = named([ports.text_of(guid) for guid in unchanged])
@@ -187,7 +187,7 @@ def move_members(
     memberships: Mapping[int, MemberWord | None],
     ports: KnownPorts,
 ) -> EditedPolicy:
-    """Return *policy* after an edit that moves ports from the partition *source* to *target*.
+    """Return the edit of *policy* that moves ports from the partition *source* to *target*.
 
     *memberships*: the membership in *target*, by port GUID; None keeps that of the port in *source*. Raises the errors
     of `remove_members` and `add_members`; UsageError for a port that is not a member of *source*, if both partitions

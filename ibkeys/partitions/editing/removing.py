@@ -17,49 +17,49 @@ def remove_items(text: PolicyText, definition: Definition, starts: Collection[in
     """Return the edits that remove items from the port list of a definition. *starts*: the offsets at which they
     begin."""
     lines = text.body(definition)
-    emptied = [line for line in lines if line.items and not _kept(line, starts)]
+    emptied = [line for line in lines if line.items and not _remaining_items(line, starts)]
     none_line, closer = None, None  # the line that gets NONE, and the line that gets the semicolon
-    if not any(_kept(line, starts) for line in lines):
+    if not any(_remaining_items(line, starts) for line in lines):
         none_line = emptied[-1] if emptied else None
     elif emptied and emptied[-1] is lines[-1] and lines[-1].close is not None:
-        closer = next(line for line in reversed(lines) if _kept(line, starts))
-        if _kept(closer, starts)[-1].is_group:  # OpenSM accepts no semicolon behind a group on the same line
+        closer = next(line for line in reversed(lines) if _remaining_items(line, starts))
+        if _remaining_items(closer, starts)[-1].is_group:  # OpenSM accepts no semicolon behind a group on the same line
             none_line, closer = lines[-1], None
     edits: list[TextEdit] = []
     for line in lines:
         if line is closer:
-            edits += _closed(text, line, starts)
+            edits += _remove_and_close(text, line, starts)
         elif line is none_line:
-            edits.append(_none(text, line))
+            edits.append(_replace_by_none(text, line))
         elif line in emptied:
-            edits.append(_without_items(text, line))
+            edits.append(_remove_line(text, line))
         else:
-            edits += _thinned(line, starts)
+            edits += _remove_some(line, starts)
     return edits
 
 
-def _kept(line: BodyLine, starts: Collection[int]) -> list[ListItem]:
+def _remaining_items(line: BodyLine, starts: Collection[int]) -> list[ListItem]:
     return [item for item in line.items if item.start not in starts]
 
 
-def _thinned(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
+def _remove_some(line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
     """Return the edits that remove some items of a line, each with one comma, while others stay."""
-    kept = _kept(line, starts)
+    kept = _remaining_items(line, starts)
     if len(kept) == len(line.items):
         return []
-    edits = _gaps(line.items, kept[-1], starts)
+    edits = _item_removals(line.items, kept[-1], starts)
     if line.items[-1] is not kept[-1]:
         edits.append(TextEdit(kept[-1].end, line.items[-1].end, ""))
     return edits
 
 
-def _closed(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
+def _remove_and_close(text: PolicyText, line: BodyLine, starts: Collection[int]) -> list[TextEdit]:
     """Return the edits that remove items of a line, and put the semicolon behind the last item that stays."""
-    last = _kept(line, starts)[-1]
-    return [*_gaps(line.items, last, starts), TextEdit(last.end, max(last.end, text.code_end(line)), " ;")]
+    last = _remaining_items(line, starts)[-1]
+    return [*_item_removals(line.items, last, starts), TextEdit(last.end, max(last.end, text.code_end(line)), " ;")]
 
 
-def _gaps(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) -> list[TextEdit]:
+def _item_removals(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) -> list[TextEdit]:
     """Return the edits that remove the items at *starts* before *last*, each with the text up to the next item."""
     return [
         TextEdit(item.start, after.start, "")
@@ -68,7 +68,7 @@ def _gaps(items: Sequence[ListItem], last: ListItem, starts: Collection[int]) ->
     ]
 
 
-def _none(text: PolicyText, line: BodyLine) -> TextEdit:
+def _replace_by_none(text: PolicyText, line: BodyLine) -> TextEdit:
     """Return the edit that replaces all items of a line by NONE."""
     first, last = line.items[0], line.items[-1]
     if line.is_header or (line.close is not None and text.is_followed(line)):
@@ -78,7 +78,7 @@ def _none(text: PolicyText, line: BodyLine) -> TextEdit:
     return TextEdit(first.start, line.line_end, f"NONE{closed}{newline}")
 
 
-def _without_items(text: PolicyText, line: BodyLine) -> TextEdit:
+def _remove_line(text: PolicyText, line: BodyLine) -> TextEdit:
     """Return the edit that removes a line of which no item stays. Of a header line, or if another definition follows on
     the line, it removes only the part of this definition's port list."""
     if line.is_header:

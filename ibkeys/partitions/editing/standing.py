@@ -30,23 +30,23 @@ class DecidingItems:
                 if rule.who in ("ALL", keyword):
                     self._of_kind[kind] = (position, rule)
 
-    def decider(self, guid: int) -> MemberRule | None:
+    def deciding_item(self, guid: int) -> MemberRule | None:
         """Return the item that decides the membership of the port *guid*; None if no item names the port."""
         position, rule = self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))
         return self.own[guid][-1] if self._places.get(guid, -2) > position else rule
 
     def membership(self, guid: int) -> MemberWord | None:
         """Return the membership of the port *guid*; None if the port is no member."""
-        return self._word(self.decider(guid))
+        return self._word(self.deciding_item(guid))
 
-    def by_keyword(self, guid: int) -> MemberRule | None:
+    def keyword_item(self, guid: int) -> MemberRule | None:
         """Return the last keyword item that names the port *guid*; None if there is none."""
         return self._of_kind.get(self.kinds.get(guid, "ca"), (-1, None))[1]
 
-    def without_own(self, guid: int) -> MemberWord | None:
+    def membership_by_keyword(self, guid: int) -> MemberWord | None:
         """Return the membership that the port *guid* would have if no item named it by its GUID; None for no
         membership."""
-        return self._word(self.by_keyword(guid))
+        return self._word(self.keyword_item(guid))
 
     def _word(self, rule: MemberRule | None) -> MemberWord | None:
         if rule is not None:

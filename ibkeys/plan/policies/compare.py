@@ -112,12 +112,12 @@ def compare_policies(
         PartitionDifference(
             base,
             (_name(before, base, old), _name(after, base, new)),
-            _changed(ports, old.get(base, {}), new.get(base, {})),
+            _differences(ports, old.get(base, {}), new.get(base, {})),
             (_groups(before, base, old), _groups(after, base, new)),
         )
         for base in bases
     )
-    pinned, compared = _changed(ports, old_members.index0, new_members.index0), set(bases)
+    pinned, compared = _differences(ports, old_members.index0, new_members.index0), set(bases)
 
     def keys(resolution: Resolution, guid: int) -> frozenset[PKey]:
         return frozenset(key for key in resolution.by_port.get(guid, ()) if key.partition in compared)
@@ -137,7 +137,7 @@ def _words(resolution: Resolution) -> dict[int, dict[int, MemberWord]]:
     return by_partition
 
 
-def _changed(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, T]) -> tuple[Changed[T], ...]:
+def _differences(ports: Mapping[int, Port], old: Mapping[int, T], new: Mapping[int, T]) -> tuple[Changed[T], ...]:
     pairs = ((port, old.get(guid), new.get(guid)) for guid, port in ports.items())
     return tuple(Changed(port, before, after) for port, before, after in pairs if before != after)
 

@@ -90,7 +90,7 @@ def policy_from(
     """
     ports = [port for port in fabric.end_ports() if port.guid and port.occupied is not None]
     keys = {port.guid: _keys(port) for port in ports}
-    pinned = {port.guid: key for port in ports if (key := _pinned(port)) is not None}
+    pinned = {port.guid: key for port in ports if (key := _pinned_key(port)) is not None}
     explicit = explicit_policy(keys, pinned, heads, _PATH)
     words = {rule.guid: rule.membership for each in explicit.definitions for rule in each.rules if _is_default(each)}
     rules = _default_rules({port.guid: words.get(port.guid) for port in ports}, manager.port_guid)
@@ -106,7 +106,7 @@ def _keys(port: Port) -> frozenset[PKey]:
     return frozenset(key for index, key in port.occupied or () if index < (port.capacity or 0))
 
 
-def _pinned(port: Port) -> PKey | None:
+def _pinned_key(port: Port) -> PKey | None:
     """Return the P_Key that is at index 0 instead of that of the default partition; None if there is none."""
     first = next((key for index, key in port.occupied or () if index == 0), None)
     return first if first is not None and not first.is_default else None

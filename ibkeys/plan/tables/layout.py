@@ -49,7 +49,7 @@ def place(
     """
     if not capacity:
         return Placed({}, tuple(keys))
-    kept = _kept(before, keys)
+    kept = _lasting_entries(before, keys)
     owner, misplaced = _key_of_index0(keys, index0), None
     moved: dict[PKey, int] = {}
     if owner is not None and kept.get(0) != owner:
@@ -71,7 +71,7 @@ def place(
     return Placed(after, tuple(dropped), moves, misplaced)
 
 
-def _kept(before: Entries, keys: Sequence[PKey]) -> dict[int, PKey]:
+def _lasting_entries(before: Entries, keys: Sequence[PKey]) -> dict[int, PKey]:
     """Return the entries of *before* that stay in the table, with the new membership if that changes."""
     wanted = set(keys)
     kept = {index: key for index, key in sorted(before.items()) if key in wanted}

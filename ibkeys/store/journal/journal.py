@@ -244,9 +244,9 @@ class Journal(Store):
     def _open_again(self, operation: int, origin: Origin, stage: Stage) -> RunningOperation:
         with self.in_one_transaction():
             self.set_state(operation, "open")
-            self._overrule(operation, stage)
+            self._set_stage_from_any(operation, stage)
         record = self.find(operation)
-        return self._continued(record.command, operation, origin, record.undoes)
+        return self._running_operation(record.command, operation, origin, record.undoes)
 
     def undo_of(self, operation: int, origin: Origin | None = None, stage: Stage = "going-back") -> RunningOperation:
         """Return an operation of its own that undoes *operation*, to be used in a ``with`` statement.
@@ -262,15 +262,15 @@ class Journal(Store):
             "SELECT max(id) FROM operations WHERE undoes = ? AND state IN ('open', 'failed')", (operation,)
         )[0][0]
         with self.in_one_transaction():
-            self._overrule(operation, stage)
+            self._set_stage_from_any(operation, stage)
             if undo is not None:
                 self.database.execute("UPDATE operations SET state = 'open', finished = NULL WHERE id = ?", (undo,))
                 self._note_start(undo, origin, self.now())
             else:
                 undo = self.begin_operation(UNDO, origin, operation)
-        return self._continued(UNDO, cast(int, undo), origin, operation)
+        return self._running_operation(UNDO, cast(int, undo), origin, operation)
 
-    def _continued(self, command: str, operation: int, origin: Origin, undoes: int | None) -> RunningOperation:
+    def _running_operation(self, command: str, operation: int, origin: Origin, undoes: int | None) -> RunningOperation:
         first = JournalEntry.next_number(self.database, operation)
         return RunningOperation(self, command, origin, operation, first, resumable=True, undoes=undoes)
 
@@ -303,7 +303,7 @@ class Journal(Store):
             options = {**json.loads(plan.options), **added}
             self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
 
-    def _overrule(self, operation: int, stage: Stage) -> None:
+    def _set_stage_from_any(self, operation: int, stage: Stage) -> None:
         """Set the stage of an operation from any other stage, because a resume or undo is always allowed. Do nothing
         for an operation without a stage. A later confirmation or automatic rollback reads the new stage, and gives
         up."""

@@ -16,7 +16,7 @@ def update_undone_states(database: Database, undo: int) -> None:
     gets its former state back, and so on. Do nothing if *undo* is no undo. Raises StoreError.
     """
     is_undone = True
-    operation = _target_of(database, undo)
+    operation = _undone_operation(database, undo)
     while operation is not None:
         if is_undone:
             database.execute(
@@ -30,10 +30,10 @@ def update_undone_states(database: Database, undo: int) -> None:
                 "ELSE 'confirmed' END WHERE id = ? AND state = 'undone'",
                 (operation,),
             )
-        operation, is_undone = _target_of(database, operation), not is_undone
+        operation, is_undone = _undone_operation(database, operation), not is_undone
 
 
-def _target_of(database: Database, operation: int) -> int | None:
+def _undone_operation(database: Database, operation: int) -> int | None:
     """Return the number of the operation that *operation* undoes, None if it is no undo."""
     rows = database.query("SELECT undoes FROM operations WHERE id = ?", (operation,))
     return cast("int | None", rows[0][0]) if rows else None

@@ -192,8 +192,8 @@ KEYSTORE_SCHEMA: Final = Schema(
             "CREATE INDEX links_of_peer ON links (peer_guid, peer_port)",
         ),
         (
-            # Sealed keys are longer than 8 bytes, and SQLite changes a CHECK only with its table. A reference follows
-            # the old table to its new name, so the copy's refers to the copy.
+            # Sealed keys are longer than 8 bytes. SQLite cannot change a CHECK, so the table is copied. The reference
+            # in the old table follows that table to its new name; the reference in the copy refers to the copy.
             "ALTER TABLE keys RENAME TO keys_before",
             _keys_of("IN (8, 36)"),
             """INSERT INTO keys SELECT id, node_guid, port_guid, port, m_key, m_key_protect_bits, m_key_lease_period,
@@ -228,7 +228,7 @@ KEYSTORE_SCHEMA: Final = Schema(
         (
             # LinkDownedCounter of (node_guid, port) when the link was proven; NULL if it was not read.
             "ALTER TABLE links ADD COLUMN link_downed INTEGER",
-            # Ports that the user has declared gone or moved, so that they are not waited for.
+            # Ports that the user has declared gone or moved, so that no command waits for them.
             "CREATE TABLE settled (port_guid TEXT PRIMARY KEY, since TEXT NOT NULL) WITHOUT ROWID",
         ),
         _SM_KEY_TABLES,
