@@ -31,8 +31,13 @@ TYPED: Final = {
     "ibkeys apply PLAN --via ufm:URL",
     "ibkeys apply change.json --via ufm:https://ufm.example",
     "ibkeys apply change.json --yes --via opensm --sm-host root@sm1 --sm-host root@sm2",
+    "ibkeys mkey-deploy --protect 2 --lease 60 --via opensm --dry-run",
+    "ibkeys mkey-deploy --protect 2 --lease 60 --via opensm --yes",
+    "ibkeys mkey-rotate --via opensm --yes",
+    "ibkeys apply change.json --via opensm --yes",
 }
-"""Where the method is the subject: UFM is never chosen, and a script without a site file has to name all of it."""
+"""Where the method is the subject: UFM is never chosen, and a script without a site file has to name all of it. On the
+simulated host of the tutorial no site file is read."""
 
 
 @dataclass(frozen=True, slots=True)
