@@ -7,8 +7,8 @@ store is encrypted in the backup.
 A file with keys or operations that its replacement lacks is replaced only if the user overrides the interlock. This
 holds for the stores, and for an older backup, which may have keys that this host lost. A copy of a file that is
 replaced in this way is kept beside the new one. The key store is replaced before the journal. If the command is killed
-in between, the journal cannot lead to a wrong key, because it refers to keys by names (`row_names`); running the
-command again completes the restore.
+in between, the journal cannot lead to a wrong key, because it refers to keys by random names (`KeyTable.ref_of`);
+running the command again completes the restore.
 """
 
 from __future__ import annotations

@@ -98,7 +98,7 @@ def _fill(
 ) -> tuple[dict[int, PKey], list[PKey]]:
     """Return *kept* with the other *keys* added, and the keys without room.
 
-    New keys get the indexes behind the highest one in use, then free ones before it, but never index 0. *left*: the
+    New keys get the indexes behind the highest one in use, then free ones before it, but never index 0. *vacated*: the
     indexes that moved P_Keys leave, which do not count as in use.
     """
     after = dict(kept)

@@ -134,7 +134,7 @@ _CLASS_KEY_TABLES: Final = (
     "CREATE INDEX class_keys_of_port ON class_keys (key_class, port_guid)",
     *_sealed_only("class_keys", "class_key"),
 )
-"""Keys of classes other than subnet management: `ibkeys.store.keystore.class_keys`."""
+"""A migration step: the table for the keys of other management classes (`ibkeys.store.keystore.class_keys`)."""
 
 _CLASS_KEY_COLUMNS: Final[dict[str, dict[str, Column]]] = {
     "class_keys": {
@@ -162,15 +162,16 @@ _ROW_NAMES: Final = (
         )
     ),
 )
-"""Names of rows, to which the journal refers.
+"""A migration step: names of rows, by which the journal refers to keys.
 
-A row's number is valid within one file only: after a key store was lost, a new one counts from 1 again, and an entry of
-the journal would get another key. So a row has a name of 128 random bits; a name from another store is no name here.
-Journals of earlier versions refer to numbers; those are found only if the row had no name when this file was upgraded.
-If another file of an earlier version replaced the right one, such a number leads to another key. That key is only
-compared with the keys of a file or port, and never written, so no value is wrongly taken as set by ibkeys.
+The number of a row is valid only within one file: if a key store is lost, its successor counts from 1 again, and an
+entry of the journal would lead to another key. So each row has a name of 128 random bits, which no other key store has.
+Journals of earlier versions refer to numbers. A number is accepted only for a row that an earlier version stored in
+this file. If another file of an earlier version has replaced the right one, such a number still leads to another key.
+That key is only compared with the keys of a file or port, and never written, so no value is wrongly taken as set by
+ibkeys.
 
-``most``: the highest number of a row that an earlier version stored, 0 in a new file."""
+``most`` in the table ``numbered``: the highest number of a row that an earlier version stored, 0 in a new file."""
 
 _NUMBERED_COLUMNS: Final[dict[str, dict[str, Column]]] = {"numbered": {"table_name": text(_TABLES), "most": number()}}
 
