@@ -126,7 +126,7 @@ class SaClient:
         return _split_table(record, self._ask(Method.GET_TABLE, record.attribute_id, mask, data, query), query)
 
     def groups(self) -> list[MCMemberRecord]:
-        """Get the multicast groups, one record for each, without their members (`members`).
+        """Get the multicast groups, one record for each group, without their members.
 
         The query always has SM_Key 0. A trusted requester would get a record for each member, and from OpenSM no record
         of a group without members. Whatever the SM_Key is, OpenSM returns only groups of partitions of which the
@@ -258,7 +258,7 @@ class SaClient:
         return _Answer(header, self._transfer(incoming, path, query))
 
     def _transfer(self, incoming: Incoming, path: GmpPath, query: str) -> bytes:
-        """Receive the transfer that begins with *came*, and return its data. Raises TransferFailed."""
+        """Receive the transfer that begins with *incoming*, and return its data. Raises TransferFailed."""
         tid = int.from_bytes(incoming.mad[at.TID])
         limits = self.limits
         receiver = RmppReceiver(

@@ -44,7 +44,7 @@ PER_NODE: Final = 4
 NO_ROOM: Final = frozenset({errno_codes.EAGAIN, errno_codes.ENOMEM, errno_codes.ENOBUFS})
 """The errnos of a send for which the device had no room: it may be repeated."""
 NO_ROOM_PAUSE: Final = 0.01
-"""Seconds of waiting before an MAD is sent again for which the device had no room."""
+"""Seconds of waiting before a MAD is sent again for which the device had no room."""
 
 _NEVER: Final = -1.0
 

@@ -34,7 +34,7 @@ _PROGRESS_EVERY: Final = 64
 
 @dataclass(eq=False, repr=False)
 class PortReader:
-    """Reads nodes and ports for one sweep, into its topology ``topology``.
+    """Reads nodes and ports for one sweep, into ``topology``.
 
     ``go_on``: called with each port as soon as its PortInfo was read, which shows whether there is a link; the other
     attributes are read after that. ``own_info``: PortInfo of the local port if it was read already, else b"".

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 Basis = Literal["standard", "simulator", "guess", "unknown"]
 """The basis of an assumption. ``standard``: the standard or another program. ``simulator``: only our simulator does
-so. ``unknown``: there is no assumption."""
+so. ``guess``: nothing known. ``unknown``: there is no assumption."""
 CheckOutcome = Literal["same", "differs", "seen", "not-checked"]
 """``same``, ``differs``: compared with the assumption. ``seen``: a value for which there was no assumption.
 ``not-checked``: there is no value."""
@@ -78,7 +78,8 @@ class Finding:
 
 @dataclass(frozen=True, slots=True)
 class DeviceCheck:
-    """An assumption about real devices. ``id``: subject and name, for programs. ``assumed``: in words.
+    """A check of an assumption about real devices. ``id``: its subject and name, such as nodes.kinds. ``assumed``: the
+    assumption in words.
 
     ``ask``: queries the fabric and returns the answer. An IbkeysError of it means that the check was not made, for the
     reason in the error.

@@ -44,7 +44,7 @@ class Binding(NamedTuple):
 def binding() -> Binding:
     """Return the extension, with libibumad loaded. Raises LibraryMissing, whose message names the package to install.
 
-    Only the real stack needs them, so neither is loaded before the first call.
+    Only the real stack needs the extension and libibumad, so neither is loaded before the first call.
     """
     try:
         import ibkeys.umad._libibumad as extension
@@ -203,8 +203,8 @@ def _text(ffi: Any, chars: Any) -> str:
 def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> LocalPort:
     """Return the port that -C (*ca*) and -P (*port*) name.
 
-    If one of them is None, it is the first Active port that fits, else the first with a link. Raises NoDevice,
-    PortDown, SmpsNotAllowed.
+    If one of them is None, this is the first Active port that fits, else the first one with a link. Raises NoDevice,
+    PortDown, SmpsNotAllowed, DeviceGone.
     """
     if not cas:
         if ca_names():

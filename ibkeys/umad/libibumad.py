@@ -40,10 +40,10 @@ _PAUSE_MS = 20
 def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
     """Open *port* of the channel adapter *ca* of this host, for SMPs.
 
-    If one of them is None, it is the first Active port that fits, else the first with a link. If both are given, the
-    port is opened even without a link, because it can still be queried about itself.
+    If one of them is None, the first Active port that fits is opened, else the first one with a link. If both are
+    given, the port is opened even without a link, because it can still be queried about itself.
 
-    Raises LibraryMissing, ModuleMissing, NoDevice, PortDown, SmpsNotAllowed, AccessDenied, AgentRefused.
+    Raises DeviceGone, LibraryMissing, ModuleMissing, NoDevice, PortDown, SmpsNotAllowed, AccessDenied, AgentRefused.
     """
     binding()
     cas = list_cas()
@@ -62,7 +62,7 @@ class LibibumadPort(Closing):
     """A `UmadPort` over libibumad. Not thread-safe: use each instance in one thread only.
 
     *gsi_ca*: the device and port that carry GMPs, if they are not those that carry SMPs. They are opened when a class
-    of QP1 is registered. Raises the errors of `Descriptor`.
+    of QP1 is registered. Raises the errors of `Descriptor` and of its `register`.
     """
 
     def __init__(self, ca_name: str, port: int, gsi_ca: tuple[str, int] | None = None) -> None:
@@ -123,7 +123,8 @@ class LibibumadPort(Closing):
         *methods* are the unsolicited methods that it receives. The agents for 0x01 and 0x81 exist from the start. The
         segments of a long SA answer (class 0x03, RMPP) come as single MADs, which the caller has to acknowledge.
 
-        Raises AgentRefused, AccessDenied, DeviceGone, UsageError, ClosedError.
+        Raises AgentRefused, DeviceGone, UsageError, ClosedError, and the errors of opening the device for GMPs
+        (`Descriptor`).
         """
         device = self._device()
         if not 0 < mgmt_class <= 0xFF or not all(0 <= method < 128 for method in methods):
@@ -210,7 +211,7 @@ class LibibumadPort(Closing):
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[MadAnswer], list[Incoming]]:
-        """Wait up to *timeout* seconds, through signals, and return what `_receive` returns. *answers*: as there."""
+        """Wait up to *timeout* seconds, through signals, and return what `_receive` returns. *answers*: as for it."""
         smi = self._device()
         if self._received_early:
             early, self._received_early = self._received_early, []

@@ -141,7 +141,7 @@ class SimulatedPort(Closing):
         return self._state.path if self._state is not None else None
 
     def attributes(self) -> LocalPort:
-        """Return the host's current attributes of this port."""
+        """Return the host's current attributes of this port. Raises ClosedError, DeviceGone."""
         self._check_open()
         return _local_port(self.home)
 

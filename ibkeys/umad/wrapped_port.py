@@ -24,11 +24,12 @@ class WrappedPort(Closing):
         return self.inner.attributes()
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent. Raises AgentRefused."""
+        """Register an agent for a management class; *methods* are the unsolicited methods that it receives. Raises
+        AgentRefused."""
         self.inner.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order. Raises DeviceGone, ClosedError."""
+        """Send a batch, in order, and return the MADs that were refused. Raises DeviceGone, ClosedError."""
         return self.inner.send(batch)
 
     def recv(self, timeout: float) -> list[Incoming]:

@@ -26,8 +26,7 @@ class LinkGmps:
         self._ends: dict[int, LinkEnd | None] = {}
 
     def start(self, local_port: Port) -> None:
-        """Prepare the GMP queries if the local port *local_port* can send GMPs: if it is Active and in the default
-        partition.
+        """Prepare the GMP queries if *local_port* can send GMPs: if it is Active and in the default partition.
 
         Otherwise the queries return None without sending anything.
         """

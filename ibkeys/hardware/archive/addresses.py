@@ -17,7 +17,7 @@ address in the one spelling of this kind."""
 _BEFORE: Final = r"(?<![0-9a-zA-Z:.-])"
 _AFTER: Final = r"(?![0-9a-zA-Z:])"
 _PAIRS: Final = re.compile(rf"{_BEFORE}[0-9a-f]{{2}}(?:([:-])[0-9a-f]{{2}})(?:\1[0-9a-f]{{2}}){{4,18}}{_AFTER}", re.I)
-"""A MAC has 6 bytes, a GUID 8, the hardware address of IPoIB 20."""
+"""Matches an address in pairs of hex digits: a MAC (6 bytes), a GUID (8) or the hardware address of IPoIB (20)."""
 _GROUPS: Final = re.compile(rf"{_BEFORE}[0-9a-f]{{0,4}}(?::[0-9a-f]{{0,4}}){{2,7}}{_AFTER}", re.I)
 _QUAD: Final = re.compile(r"(?<![\w.-])[0-9]{1,3}(?:\.[0-9]{1,3}){3}(?![\w-]|\.[0-9])")
 _GUID: Final = re.compile(

@@ -36,7 +36,7 @@ def _numbers(key: int) -> Iterator[int]:
 
 
 class KeyForms:
-    """Searches for *keys*. They are only in memory, and in no message of this class.
+    """Searches for *keys*. The keys are in memory only, and no message of this class contains one.
 
     The time of a search grows with the text and not with the number of keys: a large fabric has one for each port.
     ``count``: the number of different keys other than 0; ``short``: how many of them are below `LONG`.

@@ -14,7 +14,8 @@ from ibkeys.store.private_files import is_there
 
 
 def known_keys(reading: FabricReading) -> KeyForms:
-    """Return the forms of all keys: of options, key files and key store, and of the answers of ports and the SA.
+    """Return a search for all known keys: those of options, key files and key store, and those in answers of ports and
+    the SA.
 
     Raises StoreError if the key store cannot be read.
     """

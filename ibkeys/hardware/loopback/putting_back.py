@@ -114,7 +114,8 @@ def _has_written_key(reading: FabricReading, port: PortHandle, image: Image) -> 
 
 
 def _mark_as_undone(reading: FabricReading, writer: ChangeWriter, written: OverwrittenPorts) -> None:
-    """Mark the operation as undone in the journal; no Set is sent, because the port has not the value that it wrote."""
+    """Mark the operation as undone in the journal; no Set is sent, because the port does not have the value that it
+    wrote."""
     with Journal(reading.fabric.stores.journal) as journal, journal.undo_of(written.record.id, writer.origin):
         pass
 

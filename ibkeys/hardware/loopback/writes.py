@@ -33,7 +33,7 @@ _FIRST_TRIED: Final = 0x7FF0
 
 @dataclass(slots=True)
 class Loopback:
-    """The writes to the far port of a loopback. ``own_guids``: the two ports.
+    """The writes to the far port of a loopback. ``own_guids``: the GUIDs of the two ports.
 
     ``prove``: returns a handle on the far port; raises IbkeysError unless it is still this host's own.
     ``is_unrestored``: a write could not be restored; the journal has it. ``refusals``: the number of writes that were
