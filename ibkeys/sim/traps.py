@@ -58,12 +58,14 @@ class Traps:
             self._receivers.deliver(arrived[0].arrival_port(arrived[1]), Delivery(LATENCY, mad, port.lid))
 
     def send_bad_m_key(self, port: SimPort, mad: bytes) -> None:
-        """Send trap 256 from *port*, which refused the SMP *mad*, unless the last security trap was too short ago."""
+        """Send trap 256 from *port*, which refused the SMP *mad*, unless its last security trap was sent less than
+        SubnetTimeOut before."""
         if self._may_send(port, TrapNumber.BAD_M_KEY):
             self.send(port, notices.bad_m_key(port, mad))
 
     def send_security(self, port: SimPort, notice: Notice) -> None:
-        """Send trap 257, 258 or 259 from the end port *port*, unless the last security trap was too short ago."""
+        """Send trap 257, 258 or 259 from the end port *port*, unless its last security trap was sent less than
+        SubnetTimeOut before."""
         if self._may_send(port, notice.trap_number):
             self.send(port, notice)
 
@@ -167,7 +169,7 @@ class Repeats:
         return True
 
     def forget(self, port: SimPort) -> None:
-        """Stop all traps of *port*."""
+        """Stop repeating all traps of *port*."""
         for key in [key for key in self._waiting if key[0] is port]:
             del self._waiting[key]
 

@@ -49,7 +49,8 @@ def check(port: SimPort, mad: bytes, traps: Traps) -> int:
 
 
 def expire(port: SimPort) -> None:
-    """If the M_Key lease of *port* has run out, set ProtectBits to 0. The key stays. At its deadline it has run out."""
+    """If the M_Key lease of *port* has run out, set ProtectBits to 0. The key stays. At its deadline a lease has
+    run out already."""
     if port.lease_deadline is not None and port.node.history.now >= port.lease_deadline:
         port.lease_deadline = None
         port.protect_bits = 0

@@ -97,11 +97,11 @@ class SubnetAdministration:
         return transfer.send(now)
 
     def next_timer(self) -> float | None:
-        """Return the time at which `resend` has something to do, None when no answer is being sent."""
+        """Return the time at which `resend` is due; None if no answer and no Report waits for an acknowledgement."""
         return earliest((*(transfer.due for transfer in self._transfers.values()), self.subscriptions.next_timer()))
 
     def resend(self) -> list[tuple[SimPort, bytes]]:
-        """Return the MADs that are due to be sent again, each with its port."""
+        """Return the MADs to send again now, each as (port of the receiver, MAD)."""
         now = self._history.now
         resent = list(self.subscriptions.resend(now))
         for key, transfer in list(self._transfers.items()):

@@ -22,7 +22,7 @@ from ibkeys.sim.nodes import SimPort
 
 REPORT_AGAIN_AFTER: Final = 0.2
 REPORT_RETRIES: Final = 3
-"""OpenSM's options transaction_timeout (in seconds) and transaction_retries, by default."""
+"""The defaults of OpenSM's options transaction_timeout, in seconds, and transaction_retries."""
 _FIRST_ID: Final = 0x0000_0002_02DA_B001
 """The first TransactionID of OpenSM; its upper half is the number of the agent in its kernel."""
 

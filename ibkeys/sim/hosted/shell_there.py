@@ -1,7 +1,7 @@
 """``python -m ibkeys.sim.hosted.shell_there SOCKET NODE``: a shell on another host of the same simulated fabric.
 
-It takes the place of ssh there: the shell reads and writes the standard streams of this process, which lasts as long as
-the shell.
+It replaces ssh on simulated hosts: the shell reads and writes the standard streams of this process, which ends with the
+shell.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import sys
 from ibkeys.sim.server.umad import wire
 
 _FAILED = 255
-"""As ssh."""
+"""The exit status if the shell was not started; ssh has the same for its own errors."""
 
 
 def main(name: str, node: str) -> int:

@@ -24,7 +24,7 @@ from ibkeys.similar_names import did_you_mean
 MOST_ADAPTERS: Final = 32
 """libibumad's UMAD_MAX_DEVICES."""
 _EXAMPLES: Final = 3
-"""Names of hosts in an error message, if none is similar."""
+"""The number of host names in an error message, if no name is similar."""
 _DESCRIPTION: Final = re.compile(rf"(\S+) ([A-Za-z][\w.-]{{0,{wire.NAME_SIZE - 2}}})", re.ASCII)
 _MELLANOX: Final = 0x2C9
 _SLOWEST: Final = 2

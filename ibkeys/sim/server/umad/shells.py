@@ -1,7 +1,7 @@
-"""Shells that the server starts on hosts of its fabric, for ibkeys on another host of it.
+"""Shells that the server starts on hosts of its fabric, for ibkeys on another host of the fabric.
 
 A confined process cannot enter the mount namespace of another host, but the server can start a process there. The shell
-has the standard descriptors of the program that asked, and is confined as each program on a simulated host is.
+has the standard descriptors of the program that requested it, and is confined like every program on a simulated host.
 """
 
 from __future__ import annotations
@@ -20,7 +20,8 @@ from ibkeys.sim.server.loop import Loop
 from ibkeys.sim.server.umad import wire
 
 StartShell = Callable[[str, Sequence[int]], subprocess.Popen[bytes]]
-"""A function that starts a shell on a host, with these standard descriptors, in a session of its own."""
+"""A function that starts a shell in a session of its own. Arguments: the name of the host, and the three standard
+descriptors of the shell. Raises OSError."""
 STREAMS: Final = 3
 MOST_SHELLS: Final = 64
 _PATIENCE: Final = 2.0
@@ -35,7 +36,7 @@ class _Shell:
 
 @dataclass(eq=False, repr=False)
 class Shells:
-    """The running shells. ``start``: how one is started; None: none is."""
+    """The running shells. ``start``: starts a shell; None: every shell is refused."""
 
     loop: Loop
     start: StartShell | None
@@ -55,7 +56,7 @@ class Shells:
         shell = _Shell(process, os.pidfd_open(process.pid), asking)
         self._running[shell.descriptor] = shell
         self.loop.register(shell.descriptor, partial(self._ended, shell))
-        with suppress(OSError):  # the program has ended, so the shell will
+        with suppress(OSError):  # The program has ended, so its shell will end too.
             asking.send(wire.answer())
 
     def _why_not(self, asking: socket.socket, streams: Sequence[int]) -> str:
@@ -76,7 +77,7 @@ class Shells:
         shell.asking.close()
 
     def close(self) -> None:
-        """End all shells."""
+        """End all shells by SIGTERM; kill those that do not end within `_PATIENCE` seconds each."""
         for shell in list(self._running.values()):
             shell.process.terminate()
         for shell in list(self._running.values()):

@@ -194,12 +194,12 @@ def ask_host(host: str, *, with_folder: bool) -> bytes:
 
 
 def ports_text(ports: Iterable[HostPort]) -> str:
-    """Return ports as text, a line for each."""
+    """Return *ports* as a text with one line for each, as it is in the ANSWER to HOST."""
     return "\n".join(f"{port.device} {port.number} {port.guid:016x} {port.is_sm:d}" for port in ports)
 
 
 def parse_ports(text: str) -> list[HostPort]:
-    """Read the text of `ports_text`. Raises ValueError."""
+    """Return the ports in *text*, the result of `ports_text`. Raises ValueError."""
     words = (line.split(" ") for line in text.splitlines())
     return [HostPort(device, int(number), int(guid, 16), is_sm == "1") for device, number, guid, is_sm in words]
 
@@ -224,7 +224,7 @@ def parse_host_answer(raw: bytes) -> HostAnswer | str:
 
 
 def parse_shell_answer(raw: bytes) -> str:
-    """Read the ANSWER to SHELL; return "" if the shell was started, else the reason."""
+    """Return why the shell was not started, by the ANSWER to SHELL; "" if it was."""
     if len(raw) < _ANSWER.size:
         return "the server of the simulated fabric has ended"
     error, _ = _ANSWER.unpack_from(raw)
