@@ -75,8 +75,8 @@ class StagedFiles(OpensmFiles):
                 if not error.is_replaced:
                     self.placed.pop()
                 raise
-            file.look_at(after)
-            for problem in file.not_seeing(after):
+            file.read_again(after)
+            for problem in file.find_blind_opensms(after):
                 raise FileError(problem)
         self._refuse_late(began)
 

@@ -20,8 +20,8 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.host_locks import take_host_locks
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
-from ibkeys.managers.files.opensm_file import OpensmFile, merged
-from ibkeys.managers.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_strangers
+from ibkeys.managers.files.opensm_file import OpensmFile, merge_files
+from ibkeys.managers.files.options_files import REFUSAL, notes_on_idle_hosts, options_file, refuse_unreached_sms
 from ibkeys.managers.instance import Instance
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.opensm.effective_options import EffectiveOption
@@ -168,7 +168,7 @@ def find_opensms(
     found_sms = sms_for(writer, found, reached, several_masters)
     if not found_sms.report.masters:
         raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
-    refuse_strangers(found_sms.sms, found_sms.report.hosts, otherwise)
+    refuse_unreached_sms(found_sms.sms, found_sms.report.hosts, otherwise)
     opensms, notes = [], list[str]()
     for sm, running in found_sms.sms:
         assert running is not None  # `refuse_strangers` has refused the others
@@ -176,7 +176,7 @@ def find_opensms(
         options, uncertain = read_options(running, file)
         opensms.append(ManagedOpensm(running, sm, file, options))
         notes += [*uncertain, *doubts]
-    files = {file.key: file for file in merged(each.file for each in opensms)}
+    files = {file.key: file for file in merge_files(each.file for each in opensms)}
     for each in opensms:
         each.file = files[
             each.file.key

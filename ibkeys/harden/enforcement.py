@@ -45,8 +45,8 @@ from ibkeys.harden.overtaken import (
     unfinished_changes,
 )
 from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange, undo_of
-from ibkeys.managers.files.opensm_file import OpensmFile, merged
-from ibkeys.managers.files.options_files import options_file, where_it_may_be
+from ibkeys.managers.files.opensm_file import OpensmFile, merge_files
+from ibkeys.managers.files.options_files import explain_missing_opensm, options_file
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.opensm.options_file import read_options
@@ -258,7 +258,7 @@ def _options_files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
         conf, doubts = options_file(running, _REFUSAL)
         notes += [each for each in [*uncertain, *doubts] if each not in notes]
         files.append(conf)
-    return merged(files)
+    return merge_files(files)
 
 
 def _refuse_command_line(running: Running, settings: Mapping[str, EffectiveOption]) -> None:
@@ -333,7 +333,7 @@ def objections_to_strangers(found_sms: FoundSms) -> Iterator[Objection]:
     part_enforce."""
     strangers = [str(manager.port) for manager, running in found_sms.non_masters() if running is None]
     if strangers:
-        why = where_it_may_be([each.name for each in found_sms.report.instances() if each.port_guid is None])
+        why = explain_missing_opensm([each.name for each in found_sms.report.instances() if each.port_guid is None])
         reach_it = given("reach it with --sm-host", "name its host in hosts=")
         yield Objection(
             "standby-differs",

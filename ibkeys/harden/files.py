@@ -21,7 +21,7 @@ from ibkeys.errors import FileError, Refused
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange
 from ibkeys.host.file_access import FileFact
-from ibkeys.managers.files.listeners import close, hindrance_to_closing, is_usable_alone
+from ibkeys.managers.files.listeners import hindrance_to_closing, is_usable_alone, remove_others_rights
 from ibkeys.managers.files.options_files import REFUSAL
 from ibkeys.managers.instance import Role
 from ibkeys.managers.opensm.process import opensm_config
@@ -97,7 +97,7 @@ class FileStep(HardeningStep):
         with writer.journaled() as operation:
             for each in files:
                 entry = operation.record_file(each.image)
-                close(each.running.machine, each.place)
+                remove_others_rights(each.running.machine, each.place)
                 entry.done()
             for each in files:
                 if each.role == "options":  # a new mode looks like an edit that OpenSM has not read

@@ -173,7 +173,7 @@ def plan_change(
     if not pending:
         change.objections += objections_to_layers(managers.files, _FORMER_AGAIN)
     change.objections += _objections_to_weak_keys(managers, user_keys)
-    change.notes += [why for file in managers.files if (why := file.why_it_stays_open)]
+    change.notes += [why for file in managers.files if (why := file.why_others_keep_rights)]
     if pending:
         change.notes.append("a change of the keys was interrupted; this finishes it with the same keys")
     return change

@@ -22,7 +22,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, StoreError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.managers.files.journaled import remove_left_overs
-from ibkeys.managers.files.listeners import close
+from ibkeys.managers.files.listeners import remove_others_rights
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.site import Running
 from ibkeys.printable import named
@@ -140,7 +140,7 @@ class SmKeyRun:
 
     def _close_log(self, opensm: Running, user: int) -> None:
         log = opensm.instance.files["log"]
-        if log.place is not None and log.fact is not None and close(opensm.machine, log.place, user):
+        if log.place is not None and log.fact is not None and remove_others_rights(opensm.machine, log.place, user):
             self.notes.append(
                 f"{opensm.instance.name}: only its owner may read {log.path} from now on; if logrotate re-creates "
                 "it, set the mode there (create 0600)"

@@ -94,7 +94,7 @@ def test_what_was_cut_off_is_open_until_the_last_step_of_another_hardening(
         raise KeyboardInterrupt
 
     with monkeypatch.context() as patch:
-        patch.setattr("ibkeys.harden.files.close", cut_off)
+        patch.setattr("ibkeys.harden.files.remove_others_rights", cut_off)
         with pytest.raises(KeyboardInterrupt):
             close_log(opensm, tmp_path)
     with writer(tmp_path, KEY_FILES.command) as changing:

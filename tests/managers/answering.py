@@ -73,7 +73,7 @@ class Answering:
         except OSError:
             return [b"! denied"]
 
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         return ""
 
     def close(self) -> None: ...

@@ -12,8 +12,8 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.keys.mkey import MKey
-from ibkeys.managers.files.journaled import is_as_left, is_proven
-from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile, merged
+from ibkeys.managers.files.journaled import is_proven, is_written_by_ibkeys
+from ibkeys.managers.files.opensm_file import NotSeenByOpensm, OpensmFile, merge_files
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.opensm.process import PROC, OpensmProcess
@@ -142,7 +142,7 @@ def test_a_file_of_several_opensms_keeps_the_place_of_the_last_one(conf: Path) -
         file.opensms, file.places = [Running(instance, THIS, None)], [path]
         return file
 
-    files = merged([read_by("a standby", conf), read_by("another", other), read_by("the master", conf)])
+    files = merge_files([read_by("a standby", conf), read_by("another", other), read_by("the master", conf)])
     readers = [[each.instance.name for each in file.opensms] for file in files]
     assert readers == [["another"], ["a standby", "the master"]]
     assert [len(file.places) for file in files] == [1, 2]
@@ -152,19 +152,21 @@ def test_a_file_of_several_opensms_keeps_the_place_of_the_last_one(conf: Path) -
 def test_a_file_keeps_the_rights_that_one_of_its_opensms_needs(conf: Path, users: tuple[int, int]) -> None:
     """One user reads the file as its owner or as root, the other one only because others may."""
     owner = os.geteuid()
-    [file] = merged(OpensmFile.at(THIS, conf, owner + each) for each in users)
+    [file] = merge_files(OpensmFile.at(THIS, conf, owner + each) for each in users)
     assert file.rights is None
 
 
 def test_who_keeps_the_rights_on_a_file_that_belongs_to_another_user_is_said(conf: Path) -> None:
     owner = os.geteuid()
-    assert file_at(conf).why_it_stays_open == ""
+    assert file_at(conf).why_others_keep_rights == ""
     other = OpensmFile.at(THIS, conf, owner + 1)
     assert other.rights is None
-    assert other.why_it_stays_open.startswith(f"{conf} holds keys and keeps its mode, 0644: it belongs to UID {owner}")
-    assert f"chown {owner + 1} and chmod 0600" in other.why_it_stays_open
+    assert other.why_others_keep_rights.startswith(
+        f"{conf} holds keys and keeps its mode, 0644: it belongs to UID {owner}"
+    )
+    assert f"chown {owner + 1} and chmod 0600" in other.why_others_keep_rights
     conf.chmod(0o600)
-    assert OpensmFile.at(THIS, conf, owner + 1).why_it_stays_open == ""
+    assert OpensmFile.at(THIS, conf, owner + 1).why_others_keep_rights == ""
 
 
 def test_a_file_counts_as_read_while_it_is_as_a_proven_change_left_it(
@@ -191,19 +193,19 @@ def test_what_ibkeys_wrote_last_is_its_own_also_where_that_was_not_proven(
     conf: Path, store: KeyStore, operation: RunningOperation
 ) -> None:
     journal = operation.journal
-    assert not is_as_left(file_at(conf), journal, store)
+    assert not is_written_by_ibkeys(file_at(conf), journal, store)
     write(file_at(conf), WANTED, operation, store)
     ours = conf.read_bytes()
-    assert is_as_left(file_at(conf), journal, store)
+    assert is_written_by_ibkeys(file_at(conf), journal, store)
     conf.write_bytes(ours + b"sweep_interval 77\n")
-    assert not is_as_left(file_at(conf), journal, store)
+    assert not is_written_by_ibkeys(file_at(conf), journal, store)
     with journal.operation("other") as later:
         entry = write(file_at(conf), {**WANTED, "m_key_protection_level": 1}, later, store)
         assert entry is not None
         entry.done()
-    assert is_as_left(file_at(conf), journal, store)
+    assert is_written_by_ibkeys(file_at(conf), journal, store)
     conf.write_bytes(ours)  # the first has not ended, and is made again
-    assert is_as_left(file_at(conf), journal, store)
+    assert is_written_by_ibkeys(file_at(conf), journal, store)
     assert operation.id is not None
     journal.set_state(operation.id, "done")
-    assert not is_as_left(file_at(conf), journal, store)
+    assert not is_written_by_ibkeys(file_at(conf), journal, store)

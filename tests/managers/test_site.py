@@ -11,7 +11,7 @@ from ibkeys.errors import HostNotReached, Refused
 from ibkeys.mad.attributes import SMInfo
 from ibkeys.mad.const import SMState
 from ibkeys.managers import site
-from ibkeys.managers.files.options_files import refuse_strangers
+from ibkeys.managers.files.options_files import refuse_unreached_sms
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.report import HostReport, SmReport
 from ibkeys.managers.subnet_managers import Manager, managers_of
@@ -71,13 +71,13 @@ def test_a_standby_that_is_seen_twice_gets_no_key() -> None:
     twice = tuple(cast(Any, SimpleNamespace(name=f"OpenSM on {name}", port_guid=2)) for name in ("a", "b"))
     standby = manager(2, "standby")
     with pytest.raises(Refused, match="the SM at port 2 was found as OpenSM on a, OpenSM on b"):
-        refuse_strangers([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would")
+        refuse_unreached_sms([(standby, cast(Any, "one of them"))], [HostReport("", twice)], "would")
 
 
 def test_a_standby_may_be_the_opensm_that_does_not_show_its_port() -> None:
     untold = (cast(Any, SimpleNamespace(name="OpenSM 7 on sm2", port_guid=None)),)
     with pytest.raises(Refused, match=r"port 2 \(standby\): it may be OpenSM 7 on sm2, which does not show its"):
-        refuse_strangers([(manager(2, "standby"), None)], [HostReport("sm2", untold)], "would")
+        refuse_unreached_sms([(manager(2, "standby"), None)], [HostReport("sm2", untold)], "would")
 
 
 def test_a_host_that_does_not_answer_may_be_the_one(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,7 +18,7 @@ from ibkeys.change.through_sm import sms_for
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
 from ibkeys.managers.files.opensm_file import OpensmFile
-from ibkeys.managers.files.options_files import where_it_may_be
+from ibkeys.managers.files.options_files import explain_missing_opensm
 from ibkeys.managers.instance import Instance, Role
 from ibkeys.managers.opensm.effective_options import EffectiveOption
 from ibkeys.managers.reading import WORDS
@@ -130,7 +130,7 @@ def _place_of_policy(running: Running) -> tuple[str, Path]:
 def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
     """Note the other SMs in *site*: those whose policy file can be reached, and those whose file cannot."""
     untold = [each.name for each in found_sms.report.instances() if each.port_guid is None]
-    missing = where_it_may_be(untold)
+    missing = explain_missing_opensm(untold)
     known = {_place_of_policy(site.master)}
     standbys, unreached = [], []
     for manager, running in found_sms.non_masters():

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ibkeys.change.consent import Objection
-from ibkeys.managers.files.listeners import shown_in
+from ibkeys.managers.files.listeners import find_readable_outputs
 from ibkeys.managers.site import Running
 from ibkeys.printable import named
 
@@ -14,7 +14,7 @@ def objections_to_listeners(opensms: Iterable[Running]) -> list[Objection]:
     """Return the objection ``sm-prints-keys``, as a list of none or one: OpenSMs print a new key to places that users
     other than root can read. Raises HostNotReached.
     """
-    shown = [f"{each.instance.name}: {place}" for each in opensms for place in shown_in(each)]
+    shown = [f"{each.instance.name}: {place}" for each in opensms for place in find_readable_outputs(each)]
     if not shown:
         return []
     return [

@@ -9,7 +9,7 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.tables import AT_ONCE, gets_to, read_p_key_table
 from ibkeys.keys.pkey import DEFAULT_FULL
-from ibkeys.managers.files.journaled import is_as_left
+from ibkeys.managers.files.journaled import is_written_by_ibkeys
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import CHECK_FIRST, HOW_TO_MEND, Instance
 from ibkeys.managers.reading import WORDS
@@ -57,7 +57,7 @@ def is_written_here(writer: ChangeWriter, file: OpensmFile) -> bool:
     them was interrupted, OpenSM may not have read the file, and the change may still be resumed or undone. Raises
     FileFormatError, StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        return is_as_left(file, journal, writer.keystore)
+        return is_written_by_ibkeys(file, journal, writer.keystore)
 
 
 def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:

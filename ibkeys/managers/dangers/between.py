@@ -17,8 +17,7 @@ MUST_AGREE: Final = (
     *("sm_key", "sa_key", "m_key", "m_key_protection_level", "m_key_lease_period", "m_key_lookup", "subnet_prefix"),
     *("part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
 )
-"""Options that a standby must have with the same values as the master: after a takeover the standby's own values apply.
-"""
+"""The options for which a standby must have the same values as the master: after a takeover its own values apply."""
 
 
 def _masters(report: SmReport) -> Iterator[FoundDanger]:
@@ -56,10 +55,10 @@ def _silent(report: SmReport) -> Iterator[FoundDanger]:
             )
 
 
-def _not_seen(report: SmReport) -> Iterator[FoundDanger]:
+def _unexamined(report: SmReport) -> Iterator[FoundDanger]:
     seen = {each.port_guid for each in report.instances()}
     if not report.hosts or any(each.port_guid is None for each in report.instances()):
-        return  # no host was examined, or it may be one of these
+        return  # the SM may be an OpenSM on a host that was not examined, or one whose port is not known
     for each in report.managers or ():
         if each.guid not in seen and (each.state or "") not in ("", "not active"):
             yield FoundDanger(
@@ -101,7 +100,7 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
 
 
 def _differing(master: Instance, other: Instance) -> Iterator[str]:
-    """Yield the policy and the options that are known of both OpenSMs and differ, in words."""
+    """Yield, in words, the policy and the options that differ between two OpenSMs, as far as they are known of both."""
     mine, theirs = (each.files["policy"] for each in (master, other))
     if mine.digest != theirs.digest and not any(map(_is_unread, (mine, theirs))):
         yield "its policy"
@@ -112,8 +111,8 @@ def _differing(master: Instance, other: Instance) -> Iterator[str]:
 
 
 def _not_compared(master: Instance, other: Instance) -> Iterator[str]:
-    """Yield the policy and the options that cannot be compared, with the names of the OpenSMs of which they cannot be
-    read."""
+    """Yield, in words, whether the policy or the options cannot be compared, with the names of the OpenSMs whose policy
+    or options could not be read."""
     unread = [each.name for each in (master, other) if _is_unread(each.files["policy"])]
     if unread:
         yield f"the policy of {' and of '.join(unread)}"
@@ -188,7 +187,7 @@ def _sharing(report: SmReport) -> Iterator[FoundDanger]:
 BETWEEN: Final[tuple[Callable[[SmReport], Iterator[FoundDanger]], ...]] = (
     _masters,
     _silent,
-    _not_seen,
+    _unexamined,
     _claimed_twice,
     _standbys,
     _self_takeover,

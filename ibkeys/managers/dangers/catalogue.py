@@ -1,4 +1,4 @@
-"""The catalogue of dangers: the rows of three tables, checked one after the other."""
+"""The catalogue of dangers: three tables, whose rows are checked one after the other."""
 
 from __future__ import annotations
 
@@ -16,7 +16,8 @@ DANGERS: Final[tuple[Danger, ...]] = (*FILE_DANGERS, *OPTION_DANGERS)
 
 
 def all_dangers(report: SmReport) -> Iterator[FoundDanger]:
-    """Yield every danger: those of the fabric and between OpenSMs first, then those of each OpenSM."""
+    """Yield every danger in a report: first the dangers of the fabric and between OpenSMs, then those of each
+    OpenSM."""
     for find in BETWEEN:
         yield from find(report)
     for instance in report.instances():
@@ -24,7 +25,7 @@ def all_dangers(report: SmReport) -> Iterator[FoundDanger]:
 
 
 def dangers_of(instance: Instance) -> Iterator[FoundDanger]:
-    """Yield the dangers that one OpenSM shows by itself."""
+    """Yield the dangers in the files and options of one OpenSM."""
     for row in DANGERS:
         for seen in row.find(instance):
             yield danger_of(instance, row.name, seen, row.means, row.remedy)

@@ -1,4 +1,4 @@
-"""A danger: a table row with its check, its consequence and its remedy. It never contains a key."""
+"""A danger: a row of a table, with a check, a consequence and a remedy. Its texts never contain a key."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ibkeys.managers.opensm.effective_options import EffectiveOption
 
 @dataclass(frozen=True, slots=True)
 class Danger:
-    """One row of a table of dangers. ``find``: yields a text about each time that the danger is present at an OpenSM.
-    ``means``: the consequence. ``remedy``: the advice."""
+    """A row of a table of dangers. ``find``: yields a text for each instance of the danger at an OpenSM. ``means``: the
+    consequence, in words. ``remedy``: the advice."""
 
     name: str
     find: Callable[[Instance], Iterable[str]]
@@ -22,8 +22,9 @@ class Danger:
 
 @dataclass(frozen=True, slots=True)
 class FoundDanger:
-    """A danger that is present. ``subject``: the OpenSM or port that it concerns, in words, or "the fabric"; ``host``
-    and ``pid`` where it concerns one OpenSM."""
+    """A danger that was found. ``danger``: its name in the table. ``subject``: the OpenSM or port that it concerns, in
+    words, or "the fabric". ``seen``: the evidence, in words. ``means``, ``remedy``: as in `Danger`. ``host``, ``pid``:
+    host and process ID of the OpenSM that it concerns; None for another subject."""
 
     danger: str
     subject: str
@@ -35,16 +36,16 @@ class FoundDanger:
 
 
 def danger_of(instance: Instance, danger: str, seen: str, means: str, remedy: str) -> FoundDanger:
-    """Return a danger of one OpenSM."""
+    """Return a danger that was found at one OpenSM. The arguments are those of `FoundDanger`."""
     return FoundDanger(danger, instance.name, seen, means, remedy, instance.host, instance.process.pid)
 
 
-def doubt(setting: EffectiveOption) -> str:
-    """Return the text that follows a value that may not be in force."""
+def doubt_suffix(setting: EffectiveOption) -> str:
+    """Return the text to add to an option's value if the value may not be in force; "" if it is certain."""
     return "" if setting.is_certain else " as far as can be seen"
 
 
 def holds_keys(instance: Instance, *names: str) -> bool:
-    """Return whether one of the options *names* is set and not the default; without names, one of the keys of the
-    subnet."""
+    """Return whether one of the keys with these option *names* is set to a value other than OpenSM's default. Without
+    names: m_key, sm_key and sa_key."""
     return any(instance.options.setting(name).shown == "set" for name in names or ("m_key", "sm_key", "sa_key"))

@@ -1,5 +1,5 @@
-"""Dangers of the files of one OpenSM: their readers and writers, keys that are printed, changes that OpenSM has not
-read yet.
+"""Dangers in the files of one OpenSM: users who can read or write them, keys that are printed, changes that OpenSM has
+not read yet.
 
 Source: opensm osm_subnet.c, osm_prtn_config.c, osm_db_files.c.
 """
@@ -38,16 +38,16 @@ def _open_umask(instance: Instance) -> Iterator[str]:
 
 
 def _keys_in_output(instance: Instance) -> Iterator[str]:
-    """Yield a text if OpenSM prints keys of its options file when it reads it: it prints each that is not the
+    """Yield a text if OpenSM prints keys when it reads its options file. It prints each key that differs from the
     default."""
     file = instance.options_file
     names = [name for name in ("m_key", "sm_key", "sa_key") if file is not None and name in file.values]
     names = [name for name in names if instance.options.setting(name).shown == "set"]
     if names:
-        yield f"it prints {' and '.join(names)} in clear when it reads them: {'; '.join(_places(instance))}"
+        yield f"it prints {' and '.join(names)} in clear when it reads them: {'; '.join(_output_places(instance))}"
 
 
-def _places(instance: Instance) -> Iterator[str]:
+def _output_places(instance: Instance) -> Iterator[str]:
     output, log = instance.files["output"], instance.files["log"]
     yield "to syslog"
     if instance.options.setting("daemon").value is True:
@@ -87,21 +87,21 @@ def _policy_faulty(instance: Instance) -> Iterator[str]:
         yield instance.faulty_policy
 
 
-def _fit_to_read(instance: Instance) -> Iterator[InstanceFile]:
-    """Yield the files that OpenSM may be signalled to read. One heavy sweep reads both, so there are none beside a
-    faulty policy."""
+def _safe_to_signal(instance: Instance) -> Iterator[InstanceFile]:
+    """Yield the files that OpenSM may be made to read by a signal: options and policy. If the policy is faulty, yield
+    none, because one heavy sweep reads both."""
     if not instance.faulty_policy:
         yield from (instance.files["options"], instance.files["policy"])
 
 
 def _armed(instance: Instance) -> Iterator[str]:
-    for file in _fit_to_read(instance):
+    for file in _safe_to_signal(instance):
         if file.reading == "not-read":
             yield f"{file.path} was changed after the last heavy sweep that ended without errors"
 
 
 def _changed(instance: Instance) -> Iterator[str]:
-    for file in _fit_to_read(instance):
+    for file in _safe_to_signal(instance):
         if file.reading in ("changed", "may-have-been-read"):
             yield f"{file.path} was changed since it started, and may or may not have been read"
 
@@ -110,13 +110,13 @@ def _needs_restart(instance: Instance) -> Iterator[str]:
     file = instance.files["options"]
     if file.reading not in ("changed", "may-have-been-read", "not-read") or instance.options_file is None:
         return
-    waiting = [
+    unread_options = [
         each.name
         for each in map(instance.options.setting, instance.options_file.values)
         if each.needs_restart and each.source == "options file"
     ]
-    if waiting:
-        yield f"{file.path} was changed since it started, and sets {', '.join(waiting)}"
+    if unread_options:
+        yield f"{file.path} was changed since it started, and sets {', '.join(unread_options)}"
 
 
 FILE_DANGERS: Final = (

@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from ibkeys.managers.dangers.danger import Danger, doubt
+from ibkeys.managers.dangers.danger import Danger, doubt_suffix
 from ibkeys.managers.instance import Instance
 from ibkeys.managers.opensm.options_file import Complaint
 from ibkeys.printable import counted
 
 
-def _key_is(name: str, state: str) -> Callable[[Instance], Iterator[str]]:
+def _find_key_state(name: str, state: str) -> Callable[[Instance], Iterator[str]]:
     def find(instance: Instance) -> Iterator[str]:
         setting = instance.options.setting(name)
         if setting.value is not None and setting.shown == state:
-            yield f"{name} is {_STATES[state]}{doubt(setting)}"
+            yield f"{name} is {_STATES[state]}{doubt_suffix(setting)}"
 
     return find
 
@@ -29,22 +29,22 @@ _STATES: Final = {"default": "OpenSM's default 1, which everybody knows", "zero"
 def _no_sweeps(instance: Instance) -> Iterator[str]:
     setting = instance.options.setting("sweep_interval")
     if setting.value == 0:
-        yield f"sweep_interval is 0{doubt(setting)}"
+        yield f"sweep_interval is 0{doubt_suffix(setting)}"
 
 
 def _key_lookup_off(instance: Instance) -> Iterator[str]:
     lookup, key = instance.options.setting("m_key_lookup"), instance.options.setting("m_key")
     if lookup.value is False and lookup.source != "not known" and key.shown == "set":
-        yield f"m_key is set and m_key_lookup is FALSE{doubt(lookup)}"
+        yield f"m_key is set and m_key_lookup is FALSE{doubt_suffix(lookup)}"
 
 
 def _console(instance: Instance) -> Iterator[str]:
     setting = instance.options.setting("console")
     port = instance.options.setting("console_port").value
     if setting.value == "loopback":
-        yield f"the console is open on TCP port {port} of its host{doubt(setting)}"
+        yield f"the console is open on TCP port {port} of its host{doubt_suffix(setting)}"
     if setting.value == "socket":
-        where = f"on TCP port {port}, if this OpenSM was built with it{doubt(setting)}"
+        where = f"on TCP port {port}, if this OpenSM was built with it{doubt_suffix(setting)}"
         yield f"the console is open to the network {where}"
 
 
@@ -61,10 +61,7 @@ def _not_understood(instance: Instance) -> Iterator[str]:
         yield f"its command line has {counted(count, 'word')} that OpenSM 3.3 does not know"
 
 
-# --- lines of the options file ----------------------------------------------------------------------------------------
-
-
-def _line(complaint: Complaint, text: str) -> Callable[[Instance], Iterator[str]]:
+def _find_remarks(complaint: Complaint, text: str) -> Callable[[Instance], Iterator[str]]:
     def find(instance: Instance) -> Iterator[str]:
         for remark in instance.options_file.remarks if instance.options_file is not None else ():
             if remark.complaint == complaint:
@@ -77,25 +74,25 @@ def _line(complaint: Complaint, text: str) -> Callable[[Instance], Iterator[str]
 OPTION_DANGERS: Final = (
     Danger(
         "sa-key-default",
-        _key_is("sa_key", "default"),
+        _find_key_state("sa_key", "default"),
         "anyone who sends SM_Key 1 to the SA can read M_Keys and all P_Key tables",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts; before the first M_Key",
     ),
     Danger(
         "sa-key-zero",
-        _key_is("sa_key", "zero"),
+        _find_key_state("sa_key", "zero"),
         "the SA trusts no requester, but gives P_Key tables to all",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts",
     ),
     Danger(
         "sm-key-default",
-        _key_is("sm_key", "default"),
+        _find_key_state("sm_key", "default"),
         "any OpenSM that a user starts is accepted as legitimate and can become master",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),
     Danger(
         "sm-key-zero",
-        _key_is("sm_key", "zero"),
+        _find_key_state("sm_key", "zero"),
         "any subnet manager is accepted as legitimate",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),
@@ -120,31 +117,31 @@ OPTION_DANGERS: Final = (
     ),
     Danger(
         "not-true",
-        _line("not-true", "{} has a word that looks like true but means FALSE: only the word TRUE means true"),
+        _find_remarks("not-true", "{} has a word that looks like true but means FALSE: only the word TRUE means true"),
         "the option is off",
         "write TRUE or FALSE",
     ),
     Danger(
         "no-number",
-        _line("no-number", "{} has a value that is not a number, or too large"),
+        _find_remarks("no-number", "{} has a value that is not a number, or too large"),
         "the line changes nothing: an earlier value or the default is in force",
         "correct the line",
     ),
     Danger(
         "replaced",
-        _line("replaced", "{} has a value that is out of range"),
+        _find_remarks("replaced", "{} has a value that is out of range"),
         "OpenSM puts another value in its place",
         "correct the line",
     ),
     Danger(
         "unknown-option",
-        _line("unknown", "OpenSM 3.3 has no such option"),
+        _find_remarks("unknown", "OpenSM 3.3 has no such option"),
         "the line changes nothing, unless this OpenSM is another vendor's",
         "correct the line or remove it",
     ),
     Danger(
         "no-newline",
-        _line("no-newline", "the last line has no newline"),
+        _find_remarks("no-newline", "the last line has no newline"),
         "it may be half written, and a shortened value, even a key, is used as it is",
         "write the file beside it and rename it",
     ),

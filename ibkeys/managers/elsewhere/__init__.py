@@ -1,1 +1,1 @@
-"""Reaching another host: the ssh command, a program at its other end, and the files that it reads."""
+"""Reaching another host: the ssh command, the program that it starts on the host, and the files that this reads."""

@@ -1,7 +1,7 @@
-"""Talking with a small shell program on another host: one question, one answer, with limits on all of it.
+"""A conversation with a small shell program on another host: one question, one answer, with limits on time and size.
 
-The program goes over standard input, and then one question at a time. An invalid answer ends the conversation:
-`HostNotReached`.
+First the program is sent over standard input to a shell on the host, and then one question at a time. An invalid answer
+ends the conversation: `HostNotReached`.
 """
 
 from __future__ import annotations
@@ -26,16 +26,17 @@ ANSWER_SECONDS: Final = 20.0
 MOST_LINES: Final = 1 << 16
 LONGEST_PATH: Final = 4096
 _BANNER: Final = 1 << 16
-"""The most bytes that a login shell may print before the program does."""
+"""The most bytes that a login shell may print before the program prints its first line."""
 _MOST_WORDS: Final = 300
 _LAST_SECOND: Final = 250_000_000_000
-"""In the year 9892. Python has no times after the year 9999."""
+"""The latest valid time in seconds since 1970, in the year 9892. Python's last year is 9999."""
 _LAST_MODE: Final = 0xFFFF_FFFF
 OpenChannel = Callable[[Sequence[str], Mapping[str, str]], Channel]
 
 
 class Conversation(Closing):
-    """A running program on the host *name*. Use it as a context manager: the connection ends on the way out."""
+    """A connection to a running program on the host ``name``. Use it as a context manager: the connection ends at the
+    end of the block. Every method that reads an answer raises HostNotReached for an invalid one."""
 
     def __init__(
         self,
@@ -46,8 +47,8 @@ class Conversation(Closing):
         ready: bytes,
         open_channel: OpenChannel = Channel,
     ) -> None:
-        """Reach the host by *command*, which starts a shell there that runs *program*; *ready*: the first line that the
-        program prints.
+        """Connect to the host *name* and start a program there. *command*: starts a shell on the host, with only the
+        variables of *environment*; *program*: the text of the program; *ready*: the first line that it prints.
 
         Raises HostNotReached.
         """
@@ -70,9 +71,9 @@ class Conversation(Closing):
     def ask(
         self, question: bytes, most_bytes: int = files.SETTINGS, most_lines: int = MOST_LINES, more: bytes = b""
     ) -> tuple[list[str], bytes]:
-        """Return the lines of the answer to one line of text, and the line that ends it. *more*: bytes that follow the
-        question. Raises HostNotReached."""
-        if self._is_over:  # an answer that comes late would be taken for the next one
+        """Ask *question*, a line of text, and return the lines of the answer and the line that ends it. *most_bytes*,
+        *most_lines*: the limits on the answer; *more*: bytes to send after the question. Raises HostNotReached."""
+        if self._is_over:  # a late answer to an earlier question would be taken for the answer to this one
             self.end("it was given up earlier")
         seconds = min(self._spending.seconds_left(), ANSWER_SECONDS)
         if seconds <= 0:
@@ -89,50 +90,50 @@ class Conversation(Closing):
         self._spending.count_answer(sum(map(len, lines)))
         return [os.fsdecode(line[1:]) for line in lines], last
 
-    # --- reading an answer -------------------------------------------------------------------------------------------
-
     def hex(self, lines: Sequence[str]) -> bytes:
-        """Return the bytes that lines of hex stand for."""
+        """Parse lines of hexadecimal digits, and return their bytes."""
         try:
             return bytes.fromhex(" ".join(lines))
         except ValueError:
             self.end("its answer is invalid (bytes of a file)")
 
     def number(self, text: str, base: int = 10) -> int:
-        """Return the number that *text* gives in decimal, or in hex (*base* 16)."""
+        """Parse a number in decimal, or in hexadecimal for *base* 16."""
         digits = r"[0-9]{1,20}" if base == 10 else r"[0-9a-fA-F]{1,20}"
         if not re.fullmatch(digits, text):
             self.end("its answer is invalid (a number)")
         return int(text, base)
 
     def mode(self, text: str) -> int:
-        """Return the permission bits of the mode that *text* gives in hex."""
+        """Parse a file's mode in hexadecimal, and return its permission bits."""
         return stat.S_IMODE(self.kind_and_mode(text))
 
     def kind_and_mode(self, text: str) -> int:
-        """Return the mode that *text* gives in hex: the permission bits and the kind of file."""
+        """Parse a file's mode in hexadecimal, and return all of it: the permission bits and the kind of file."""
         mode = self.number(text, 16)
         if mode > _LAST_MODE:
             self.end("its answer is invalid (a mode)")
         return mode
 
     def time(self, text: str) -> int:
-        """Return the seconds since 1970 that *text* gives."""
+        """Parse a time in seconds since 1970."""
         seconds = self.number(text)
         if seconds > _LAST_SECOND:
             self.end("its answer is invalid (a time)")
         return seconds
 
     def end(self, what: str) -> NoReturn:
-        """End the conversation. Raises HostNotReached with the last line from the host."""
+        """Let no question be asked any more, and raise HostNotReached. Its message has the reason *what*, and the last
+        line of standard error from the host."""
         self._is_over = True
-        last_words = clean(self.channel.last_words())[:_MOST_WORDS] if hasattr(self, "channel") else ""
-        why = f"{what}{f': {last_words}' if last_words else ''}"
+        last_error_line = clean(self.channel.last_error_line())[:_MOST_WORDS] if hasattr(self, "channel") else ""
+        why = f"{what}{f': {last_error_line}' if last_error_line else ''}"
         raise HostNotReached(f"host {self.name}: {why}", self.name, why) from None
 
 
 def encode_path(path: os.PathLike[str]) -> bytes:
-    """Return *path* in the form that a question ends with. Raises OSError for a path that has no such form."""
+    """Return *path* as bytes for the end of a question. Raises OSError for a path that a question cannot have: a
+    relative or very long one, or one with a newline or NUL."""
     text = os.fsencode(path)
     if not text.startswith(b"/") or b"\n" in text or b"\0" in text or len(text) > LONGEST_PATH:
         raise OSError(errno.EINVAL, "a name that cannot be asked for")

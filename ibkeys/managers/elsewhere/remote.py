@@ -1,8 +1,8 @@
-"""Another host's files, read by a small shell program there: `HostFiles` through ssh. Nothing has to be installed.
+"""The files of another host, read by a small shell program there: `HostFiles` through ssh. Nothing has to be installed.
 
-The program (`host_reader.sh`) goes over standard input, and then one question at a time. Contents come back over the
-same pipe, also those of an options file with keys in it, which no other process can read. An invalid answer ends the
-conversation.
+First the program (`host_reader.sh`) is sent over standard input, and then one question at a time. The contents of files
+come back through a pipe, which no other process can read, so an options file with keys can be read too. An invalid
+answer ends the conversation.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from ibkeys.simulated_host import SimulatedHost
 READY: Final = b"ibkeys-host-reader-1"
 MOST_PROCESSES: Final = 4096
 _BYTES_IN_LINE: Final = 16
-"""Bytes of a file in a line of its contents."""
+"""The number of bytes of a file in one line of an answer, as od prints them."""
 MOST_BYTES: Final = files.LIST
-"""The most bytes of one file, so also the most that a policy of another host may have."""
+"""The most bytes that are read of one file of another host."""
 _REASONS: Final = {
     b"! absent": (errno.ENOENT, "No such file or directory"),
     b"! denied": (errno.EACCES, "Permission denied"),
@@ -44,9 +44,10 @@ def program() -> str:
 
 
 class RemoteFiles(Conversation):
-    """A `HostFiles` of another host. Use it as a context manager: the connection ends on the way out.
+    """The files of another host, as `HostFiles`. Use it as a context manager: the connection ends at the end of the
+    block.
 
-    ``simulated_host``: the simulated host that it is, which whoever opens it sets; None for a real one.
+    ``simulated_host``: the simulated host to which it connects, set by the code that opens it; None for a real host.
     """
 
     def __init__(
@@ -56,14 +57,14 @@ class RemoteFiles(Conversation):
         environment: Mapping[str, str],
         open_channel: OpenChannel = Channel,
     ) -> None:
-        """Reach the host *name* by *command*, which starts a shell there. Raises HostNotReached."""
+        """Connect to the host *name*. *command*: starts a shell there, with only the variables of *environment*. Raises
+        HostNotReached."""
         super().__init__(name, command, environment, program(), READY, open_channel)
         self.simulated_host: SimulatedHost | None = None
 
-    # --- HostFiles ---------------------------------------------------------------------------------------------------
-
     def read(self, path: Path, limit: int) -> bytes:
-        """Return all of a regular file."""
+        """Return all bytes of a regular file. Raises OSError for one with more than *limit* bytes, or more than
+        `MOST_BYTES`."""
         limit = min(limit, MOST_BYTES)
         data = self.hex(self._ask("content", path, limit, 4 * limit))
         if len(data) > limit:
@@ -71,7 +72,7 @@ class RemoteFiles(Conversation):
         return data
 
     def stat(self, path: Path) -> FileFact:
-        """Return the facts of a file that can be read without opening it."""
+        """Return the facts of a file or directory without opening it; symbolic links are followed."""
         first, *above = self._ask("status", path) or [""]
         match first.split(" ", 8):
             case [mode, uid, gid, size, device, inode, written, changed, times]:
@@ -94,23 +95,23 @@ class RemoteFiles(Conversation):
         self.end("its answer is invalid (status of a file)")
 
     def link(self, path: Path) -> str:
-        """Return where a symbolic link leads to."""
+        """Return the target of a symbolic link."""
         return os.fsdecode(self.hex(self._ask("target", path)))
 
     def names(self, path: Path) -> list[str]:
-        """Return the names in a directory."""
+        """Return the sorted names in a directory."""
         return sorted(self._ask("names", path))
 
     def processes(self, proc: Path, program: str) -> list[int]:
-        """Return the processes there whose program is called opensm."""
-        found = self._ask_for_sure("processes", proc)
+        """Return the IDs of the processes on the host that are called opensm; *program* is not used."""
+        found = self._ask_required("processes", proc)
         if len(found) > MOST_PROCESSES:
             self.end(f"it lists more than {MOST_PROCESSES} processes called opensm")
         return sorted(self.number(Path(each).parent.name) for each in found)
 
     def clock(self) -> HostTime:
-        """Return the time of that host."""
-        match " ".join(self._ask_for_sure("clock", Path("/"))).split():
+        """Return the time of the host."""
+        match " ".join(self._ask_required("clock", Path("/"))).split():
             case [uptime, now]:
                 whole, _, part = now.partition(".")
                 is_exact = part.isdecimal()  # a date command without nanoseconds prints N or nothing
@@ -121,13 +122,13 @@ class RemoteFiles(Conversation):
         self.end("its answer is invalid (time)")
 
     def own_user(self) -> int:
-        """Return the user ID that the program on that host reads files with."""
-        return self.number("".join(self._ask_for_sure("user", Path("/"))))
-
-    # --- asking ------------------------------------------------------------------------------------------------------
+        """Return the user ID with which the program on the host reads files."""
+        return self.number("".join(self._ask_required("user", Path("/"))))
 
     def _ask(self, question: str, path: Path, limit: int = 0, most_bytes: int = files.SETTINGS) -> list[str]:
-        """Return the lines of an answer. Raises OSError for a file that the host answers it cannot read."""
+        """Ask the program about *path*, and return the lines of the answer. *limit*: the most bytes of the file's
+        contents; *most_bytes*: the most bytes of the answer. Raises OSError if the host answers that it cannot read the
+        file."""
         text = encode_path(path)
         most_lines = MOST_LINES + limit // _BYTES_IN_LINE
         lines, last = self.ask(b"%s %d %s" % (question.encode(), limit, text), most_bytes, most_lines)
@@ -137,8 +138,9 @@ class RemoteFiles(Conversation):
             self.end("its answer is invalid")
         return lines
 
-    def _ask_for_sure(self, question: str, path: Path) -> list[str]:
-        """Return the lines of the answer to a question that every host can answer."""
+    def _ask_required(self, question: str, path: Path) -> list[str]:
+        """Return the lines of the answer to a question that every host can answer. Raises HostNotReached if the host
+        answers that it cannot."""
         try:
             return self._ask(question, path)
         except OSError as error:

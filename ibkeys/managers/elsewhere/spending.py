@@ -1,7 +1,7 @@
-"""Limits on the time and size of one host's answers.
+"""Limits on the time and size of all answers of one host together.
 
-Inspecting a host is a series of questions and ends at these limits whatever the host does. A change through its OpenSM
-may ask now and then for hours, so the budget refills while nothing is asked.
+To examine a host is to ask many questions. The limits make this end whatever the host does. A change through the host's
+OpenSM asks a question now and then for hours, so the host regains time and bytes while it is asked nothing.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from ibkeys import files
 
 HOST_SECONDS: Final = 300.0
 HOST_BYTES: Final = 256 * files.MIB
-"""The most bytes of the answers of one host together. `HOST_SECONDS` is the most time for them."""
+"""The most bytes of all answers of one host together; `HOST_SECONDS` is the most time for them."""
 _BYTES_BACK: Final = HOST_BYTES / HOST_SECONDS
-"""Bytes that the budget regains in each second without a question."""
+"""The number of bytes that a host regains in each second without a question."""
 
 
 class Spending:
-    """The time and bytes spent on one host. *now*: seconds of a clock that only goes forward."""
+    """The time and bytes that one host has used. *now*: returns monotonic seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:
         self._now = now
@@ -28,8 +28,8 @@ class Spending:
         self._since = now()
 
     def seconds_left(self) -> float:
-        """Return how many seconds the next answer may take; 0 or less: none are left. Call this right before the
-        question."""
+        """Return how many seconds the next answer may take; 0 or less if the host has used its time. Call this right
+        before each question: it also counts what the host has regained since the last answer."""
         now = self._now()
         pause, self._since = now - self._since, now
         self._seconds = max(0.0, self._seconds - pause)
@@ -37,7 +37,7 @@ class Spending:
         return HOST_SECONDS - self._seconds
 
     def is_over_size(self) -> bool:
-        """Return whether the host sent more bytes than it may."""
+        """Return whether the host has sent more bytes than `HOST_BYTES`."""
         return self._bytes > HOST_BYTES
 
     def count_answer(self, size: int) -> None:

@@ -1,8 +1,9 @@
 """The command that reaches another host: the OpenSSH client with its strictest options.
 
-ssh asks for no password, the host has to be known already, and nothing of this host is lent to the other one: no agent,
-no display, no forwarded port, no terminal. Options on the command line override the user's ssh_config, so no file can
-loosen it (`SETTINGS`). The program goes over standard input, so nothing of it is in the argument list over there.
+ssh asks for no password, the host's key has to be known already, and the other host gets no access to this one: no
+agent, no display, no forwarded port, no terminal. Options on the command line (`SETTINGS`) override the user's
+ssh_config, so no file can make ssh less strict. The program for the host is sent over standard input, so no user of the
+host sees it in a list of processes.
 """
 
 from __future__ import annotations
@@ -51,22 +52,22 @@ SETTINGS: Final[tuple[tuple[str, str, str], ...]] = (
     ("ServerAliveInterval", "5", "a host that goes away is noticed"),
     ("ServerAliveCountMax", "2", "a host that goes away is noticed"),
 )
-"""Each option of ssh that ssh_config could set otherwise, its value, and the reason. ssh uses the first value that it
-reads."""
+"""The options of ssh that ssh_config could set to a less strict value: name, value, and the reason. ssh uses the first
+value that it reads, which is the one on the command line."""
 _SHELL: Final = "/bin/sh -s"
 _HOST: Final = re.compile(r"(?:[A-Za-z0-9_][A-Za-z0-9_.-]*@)?[A-Za-z0-9_:\[][A-Za-z0-9_.:\]-]*")
-"""USER@HOST, HOST, or an address. No character that a shell, or ssh's own % tokens, would treat as more than a name."""
-_PASSED_ON: Final = re.compile(
+"""USER@HOST, HOST, or an address, without any character that has a meaning to a shell or to ssh's % tokens."""
+_SSH_VARIABLES: Final = re.compile(
     r"HOME|USER|LOGNAME|SHELL|PATH|TMPDIR|LANG|LC_.*|SSH_AUTH_SOCK|SSH_AGENT_PID|KRB5CCNAME|KRB5_CONFIG"
 )
-"""Variables that ssh gets: those that it needs itself. SendEnv of ssh_config, which no option revokes, can send no
-other to the host; and without a display ssh opens no window to ask for a password."""
+"""The names of the variables that ssh gets, because it needs them itself. SendEnv in ssh_config cannot be revoked by an
+option; so it can send only these variables to the host. Without DISPLAY ssh opens no window to ask for a password."""
 
 
 @dataclass(frozen=True, slots=True)
 class SshHost:
-    """The access to one host. ``sudo``: its files are read through ``sudo -n``, which asks for no password either.
-    ``config``: an ssh_config in place of the user's own.
+    """The access to one host through ssh. ``name``: HOST or USER@HOST. ``sudo``: whether the program on the host runs
+    through ``sudo -n``, which asks for no password. ``config``: the path of an ssh_config in place of the user's own.
     """
 
     name: str
@@ -74,7 +75,7 @@ class SshHost:
     config: str | None = None
 
     def __post_init__(self) -> None:
-        """Check the name. Raises UsageError for one that is no host name, or that ssh would take for an option."""
+        """Raise UsageError for a name that is no host name, has a password, or would be an option to ssh."""
         if ":" in self.name.rpartition("@")[0]:
             raise UsageError("a host name must not hold a password: write USER@HOST, and give the user an ssh key")
         if not _HOST.fullmatch(self.name):
@@ -82,7 +83,7 @@ class SshHost:
             raise UsageError(f"{self.name!r} is not a valid host name: {hint}")
 
     def command(self) -> list[str]:
-        """Return the command that starts a shell there, which reads its program from standard input.
+        """Return the command that starts a shell on the host. The shell reads its program from standard input.
 
         Raises UsageError on a simulated host.
         """
@@ -98,6 +99,7 @@ class SshHost:
 
 
 def environment(own: Mapping[str, str] | None = None) -> dict[str, str]:
-    """Return the environment that ssh gets."""
+    """Return the environment for ssh: the variables of *own* that ssh needs itself. *own* None: those of this
+    process."""
     variables = os.environ if own is None else own
-    return {name: value for name, value in variables.items() if _PASSED_ON.fullmatch(name)}
+    return {name: value for name, value in variables.items() if _SSH_VARIABLES.fullmatch(name)}

@@ -1,1 +1,2 @@
-"""Files of OpenSM that a change replaces while it is running: finding them, who else can read them, leftover files."""
+"""Files of OpenSM that a change replaces while OpenSM runs: finding and replacing them, the users who can read them,
+and temporary files that an interrupted run left."""

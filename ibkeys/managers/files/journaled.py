@@ -1,5 +1,5 @@
-"""Files of OpenSMs as the journal knows them: changes that ports have proven, changes that were interrupted, and the
-temporary files that these left."""
+"""Comparing files of OpenSMs with the journal: whether OpenSM has read a file, and whether ibkeys wrote it. Removing
+the temporary files of interrupted changes."""
 
 from __future__ import annotations
 
@@ -15,41 +15,41 @@ from ibkeys.store.journal import FileEntry, FileImage, Journal
 from ibkeys.store.keystore.keystore import KeyStore
 
 
-def is_proven(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
-    """Return whether OpenSM has read a file as it is now, by the last change of the file in the *journal*, whatever its
-    times.
+def is_proven(file: OpensmFile, journal: Journal, store: KeyStore) -> bool:
+    """Return whether the *journal* proves that OpenSM has read the present version of a file. The times of the file do
+    not count.
 
-    That change must be done and must have left the file as it is now. A change of an options file is done when ports
-    have shown the new values. *store*: has the keys that the journal refers to. A key that is not in it, because it was
-    lost or replaced, proves nothing. Raises FileFormatError, StoreError.
+    It does if the last change of the file in the journal is done, and made the present bytes: a change of an options
+    file is done when ports have shown the new values. *store*: the key store with the keys to which the journal refers.
+    If a key is no longer in it, the result is False. Raises FileFormatError, StoreError.
     """
-    last = [entry for entry in journal.all_files() if entry.image.key == conf.key][-1:]
-    return any(entry.status == "done" and _left_it_so(entry, conf, store) for entry in last)
+    last = [entry for entry in journal.all_files() if entry.image.key == file.key][-1:]
+    return any(entry.status == "done" and _restores_to_present(entry, file, store) for entry in last)
 
 
-def is_as_left(conf: OpensmFile, journal: Journal, store: KeyStore) -> bool:
-    """Return whether ibkeys wrote a file as it is now: by the last change of it in the *journal*, or by the last of an
-    operation that has not ended. OpenSM may not have read it. *store*, and the errors: as for `is_proven`.
+def is_written_by_ibkeys(file: OpensmFile, journal: Journal, store: KeyStore) -> bool:
+    """Return whether ibkeys wrote the present bytes of a file: in the last change of the file in the *journal*, or in
+    the last one of an operation that has not ended. OpenSM may not have read them. *store*, and the errors: as for
+    `is_proven`.
     """
-    changes = [entry for entry in journal.all_files() if entry.image.key == conf.key]
+    changes = [entry for entry in journal.all_files() if entry.image.key == file.key]
     not_ended = {record.id for record in journal.list_operations() if record.state in ("open", "failed")}
     last = {entry.operation: entry for entry in changes}.values()
     return any(
-        _left_it_so(entry, conf, store) for entry in last if entry is changes[-1] or entry.operation in not_ended
+        _restores_to_present(entry, file, store)
+        for entry in last
+        if entry is changes[-1] or entry.operation in not_ended
     )
 
 
-def _left_it_so(entry: FileEntry, conf: OpensmFile, store: KeyStore) -> bool:
+def _restores_to_present(entry: FileEntry, file: OpensmFile, store: KeyStore) -> bool:
     try:
         return (
             entry.image.after not in (None, NO_BYTES)
-            and key_references(store).restore(entry.image.after or b"") == conf.data
+            and key_references(store).restore(entry.image.after or b"") == file.data
         )
     except KeyGone:
         return False
-
-
-# --- temporary files of killed runs -----------------------------------------------------------------------------------
 
 
 def clean_up(
@@ -58,10 +58,10 @@ def clean_up(
     conversions: FileConversions = WITHOUT_KEYS,
     includes: Callable[[FileImage], bool] = lambda image: False,
 ) -> Iterator[tuple[str, LeftOvers | FileError]]:
-    """Remove the temporary files beside *files*, and beside other files on the same hosts that are in the journal and
-    that *includes* accepts.
+    """Remove the temporary files that interrupted runs left beside *files*, and beside other files on the same hosts
+    whose image in the *journal* is accepted by *includes*.
 
-    Yields each host's name with the files that stay there, or with the error that prevented the removal. Raises
+    Yield the name of each host with its temporary files, or with the error that prevented the removal. Raises
     HostNotReached, StoreError.
     """
     places = {file.key for file in files}
@@ -74,10 +74,11 @@ def clean_up(
 
 
 def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyStore) -> Iterator[str]:
-    """Remove the temporary files beside options files, and beside the key files that standbys got on the same hosts.
+    """Remove the temporary files that interrupted runs left beside the options files *files*, and beside the key files
+    that ibkeys wrote on the same hosts. *store*: the key store with the keys to which the journal refers.
 
-    Yields what stays: files with bytes that the journal does not know, and complete copies of key files, whose bytes it
-    does not keep. Raises HostNotReached, StoreError.
+    Yield a line for the user about files that stay: those whose bytes are not in the journal, and complete copies of
+    key files, whose bytes the journal never has. Raises HostNotReached, StoreError.
     """
     for name, left in clean_up(journal, files, key_references(store), _is_key_file):
         if isinstance(left, FileError):

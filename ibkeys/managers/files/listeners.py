@@ -1,7 +1,7 @@
-"""The places where users other than root can read keys that OpenSM prints, and closing those places.
+"""The files in which users other than root can read keys that OpenSM prints, and removing the rights of these users.
 
-OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
-``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); observed of a running OpenSM.
+OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and with
+``--daemon`` to its log. Source: opensm osm_subnet.c (opts_parse); observed with a running OpenSM.
 """
 
 from __future__ import annotations
@@ -18,34 +18,35 @@ from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.site import Running
 
 SYSLOG: Final = Path("/dev/log")
-_HEARD_BY: Final = (
+_SYSLOG_FILES: Final = (
     *("/var/log/journal", "/run/log/journal", "/var/log/syslog", "/var/log/messages"),
     *("/var/log/daemon.log", "/var/log/user.log"),
 )
 """The files that syslog writes on the distributions that have OpenSM, and the folders of systemd's journal."""
 
 
-def shown_in(running: Running) -> Iterator[str]:
-    """Yield, in words, each place where others than root can read the text that this OpenSM prints when it reads a
-    changed key. Its log is left out: it is closed before (`close`). Raises HostNotReached."""
+def find_readable_outputs(running: Running) -> Iterator[str]:
+    """Yield, in words, each file in which users other than root can read a changed key that this OpenSM prints when it
+    reads the key. Its log is left out: their rights on it are removed before (`remove_others_rights`). Raises
+    HostNotReached."""
     instance, host = running.instance, running.machine.files
     output = instance.files["output"]
     if output.fact is not None and output.fact.others_can_read:
         yield f"its standard output goes to {output.path}, which others can read"
     if or_none(host.stat, SYSLOG) is None:
-        return  # without syslog its messages are in none of these files
-    for path in map(Path, _HEARD_BY):
+        return  # without syslog its messages are in none of `_SYSLOG_FILES`
+    for path in map(Path, _SYSLOG_FILES):
         fact = or_none(host.stat, path)
         if fact is not None and fact.others_can_read:
             yield f"its messages to syslog are in {path}, which others can read"
 
 
-def close(machine: Machine, path: Path, user: int = 0) -> bool:
-    """Remove the rights of others on a file or folder, and return whether they had any that are removed now.
+def remove_others_rights(machine: Machine, path: Path, user: int = 0) -> bool:
+    """Remove the rights that users other than the owner have on a file or folder, and return whether they had any.
 
-    *user*: the user ID of its OpenSM. A file of another owner stays as it is, because that OpenSM could not use it any
-    more. A log contains keys too: the sa_key when a client asks with a wrong one, the sm_key of another SM. Raises
-    FileError, FileChanged, HostNotReached.
+    *user*: the user ID of the OpenSM that uses it. If that is neither root nor the owner, nothing is changed and False
+    is returned, because the OpenSM could not use the file any more. A log has keys too: the sa_key when a client asks
+    with a wrong one, and the sm_key of another SM. Raises FileError, FileChanged, HostNotReached.
     """
     try:
         fact = machine.files.stat(path)
@@ -58,15 +59,16 @@ def close(machine: Machine, path: Path, user: int = 0) -> bool:
 
 
 def is_usable_alone(fact: FileFact, user: int) -> bool:
-    """Return whether an OpenSM of this user ID can still use a file or folder on which only its owner has rights."""
+    """Return whether an OpenSM with the user ID *user* can still use a file or folder if only its owner has rights."""
     return user in (0, fact.uid)
 
 
 def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
-    """Return why the folder of the key files cannot be closed to others, "" if nothing prevents it.
+    """Return the reason why the rights of other users on the folder of the key files cannot be removed, "" if nothing
+    prevents it.
 
-    *user*: the user ID of its OpenSM. A folder like /tmp is used by other programs, and any user who can write to it
-    can put key files of their own there.
+    *fact*: the folder's facts, None if it does not exist; *user*: the user ID of the OpenSM that uses it. A folder such
+    as /tmp is a reason, because other programs use it; any user who can write there can put key files there.
     """
     if fact is None or fact.is_private:
         return ""

@@ -1,4 +1,4 @@
-"""A file of OpenSM on a host as it was last read, an options file or a policy, and replacing it."""
+"""An options file or policy of OpenSM on a host, as it was last read, and replacing it."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 
 
 class NotSeenByOpensm(FileError):
-    """A file was replaced, but a running OpenSM does not have the new file in its file system; the former contents are
-    restored."""
+    """A running OpenSM does not see the new contents of a file in its own file system. If ibkeys has just replaced the
+    file, the former contents are restored."""
 
 
 FileKey = tuple[str, str]
@@ -29,9 +29,10 @@ FileKey = tuple[str, str]
 
 @dataclass(slots=True)
 class OpensmFile:
-    """One file. ``path``: its name on its host; ``seen``: its state when it was last read; ``holds_keys``: only its
-    owner may read it, and the OpenSM whose user ID is ``user``; ``opensms``: the running ones that read it, at
-    ``places`` in their own file systems.
+    """A file of OpenSM. ``machine``: its host; ``path``: its path there; ``seen``: the file when it was last read.
+    ``holds_keys``: whether it may have keys, so that only its owner may have rights on it, and ``user``, the user ID of
+    its OpenSM. ``opensms``: the running OpenSMs that read it; ``places``: for each of them, the path by which ibkeys
+    reaches the file that the OpenSM sees.
     """
 
     machine: Machine
@@ -44,93 +45,91 @@ class OpensmFile:
 
     @classmethod
     def at(cls, machine: Machine, path: Path, user: int | None = None) -> Self:
-        """Read a file that no running OpenSM has to have. *user*: the user ID of the OpenSM that reads it, where it
-        holds keys. Raises FileError, FileChanged, HostNotReached."""
+        """Read the file *path*, without checking later that a running OpenSM sees it. *user*: for a file with keys, the
+        user ID of the OpenSM that reads it; None for a file without keys. Raises FileError, FileChanged,
+        HostNotReached."""
         return cls(machine, path, machine.look(path), user is not None, user or 0)
 
     @classmethod
     def of(cls, running: Running, role: Role, holds_keys: bool) -> Self:
-        """Read a file that an OpenSM reads. Raises the errors of `Running.place_of` and `Running.read_user`, and
-        FileChanged."""
+        """Read the file of this *role* of a running OpenSM. Raises the errors of `Running.place_of` and
+        `Running.read_user`, and FileChanged."""
         path, place = running.place_of(role)
         user = running.read_user() if holds_keys else 0
         return cls(running.machine, path, running.machine.look(path), holds_keys, user, [running], [place])
 
     def require(self) -> Self:
-        """Return the file itself. Raises FileError if it does not exist any more."""
+        """Return this object. Raises FileError if the file does not exist any more."""
         if self.seen.data is None:
             raise FileError(f"{self.path}: no longer exists")
         return self
 
     @property
     def name(self) -> str:
-        """The path of the real file, with its host."""
+        """The real path of the file, with the name of another host, for messages."""
         return f"{self.seen.path} on {self.machine.name}" if self.machine.name else str(self.seen.path)
 
     @property
     def key(self) -> FileKey:
-        """Host and real path: the key of the file in the journal."""
+        """The key of the file in the journal: the name of its host and its real path."""
         return self.machine.name, str(self.seen.path)
 
     @property
     def data(self) -> bytes:
-        """The contents of the file; empty where there is no file."""
+        """The contents of the file; b"" if it does not exist."""
         return self.seen.data or b""
 
-    # --- its rights ---------------------------------------------------------------------------------------------------
-
     @property
-    def is_open(self) -> bool:
-        """Whether users other than the owner of the file may read or write it."""
+    def others_have_rights(self) -> bool:
+        """Whether the file's mode gives rights to users other than its owner."""
         return self.seen.found is not None and bool(self.seen.found.metadata.mode & (stat.S_IRWXG | stat.S_IRWXO))
 
     @property
     def rights(self) -> int | None:
-        """The permission bits that a file with keys gets: the owner's, if its OpenSM can still read it then.
+        """The permission bits that the file gets when it is replaced: only those of its owner. None: the bits stay.
 
-        None: the bits stay as they are. There is no file, or it holds no keys, or only its owner has access already, or
-        its OpenSM runs as neither the owner nor root.
+        It is None if the file does not exist or has no keys, if only its owner has rights already, or if its OpenSM
+        runs as neither the owner nor root, so that it could not read the file any more.
         """
-        if not self.holds_keys or self.seen.found is None or not self.is_open:
+        if not self.holds_keys or self.seen.found is None or not self.others_have_rights:
             return None
         metadata = self.seen.found.metadata
         return metadata.mode & stat.S_IRWXU if self.user in (0, metadata.uid) else None
 
     @property
-    def why_it_stays_open(self) -> str:
-        """A note for the user if others than its owner can still read or write it, else ""."""
-        if not self.is_open or self.rights is not None:
+    def why_others_keep_rights(self) -> str:
+        """A note for the user if users other than the owner will keep rights on a file with keys, else ""."""
+        if not self.others_have_rights or self.rights is not None:
             return ""
-        assert self.seen.found is not None  # it is open
+        assert self.seen.found is not None  # `others_have_rights` is False for a file that does not exist
         metadata = self.seen.found.metadata
         return (
             f"{self.name} holds keys and keeps its mode, {metadata.mode:04o}: it belongs to UID {metadata.uid}, and "
             f"its OpenSM, which has to read it, runs as UID {self.user}: chown {self.user} and chmod 0600"
         )
 
-    # --- replacing it -------------------------------------------------------------------------------------------------
-
     def put(
         self, operation: RunningOperation, new: bytes | None, conversions: FileConversions = WITHOUT_KEYS
     ) -> FileEntry | None:
-        """Replace the file by *new*, or remove it for None. Return None if it holds *new* already: two OpenSMs of one
-        host may share one options file, and two hosts one folder.
+        """Replace the contents of the file by *new* (None removes the file), and return the entry in the journal.
+        Return None if its contents are *new* already: two OpenSMs of one host may share an options file, and two hosts
+        a folder.
 
-        *contents*: which bytes of it the journal keeps. Raises FileChanged if another program changed it,
-        NotSeenByOpensm if an OpenSM does not have the new file in its file system, FileFormatError for a key that the
-        journal could not restore, and FileError, HostNotReached, StoreError.
+        *conversions*: those of the file's bytes for the journal. Raises FileChanged if another program changed the
+        file, NotSeenByOpensm if an OpenSM does not see the new contents, FileFormatError for a key that the journal
+        could not restore; FileError, HostNotReached, StoreError, EncodeError.
         """
         former = self.seen
         if former.data == new:
             return None
         if self.holds_keys and (now := self.machine.look(self.path)).data == new:
             self.seen = now
-            for problem in self.not_seeing(new):
+            for problem in self.find_blind_opensms(new):
                 raise NotSeenByOpensm(problem)
             return None
         entry = self.machine.replace(operation, former, new, conversions=conversions, rights=self.rights)
-        self.look_at(new)
-        for problem in self.not_seeing(new):
+        self.read_again(new)
+        for problem in self.find_blind_opensms(new):
             self.restore(operation, former.data, entry, conversions)
             raise NotSeenByOpensm(f"{problem}; the former file is restored")
         return entry
@@ -142,20 +141,22 @@ class OpensmFile:
         entry: FileEntry,
         conversions: FileConversions = WITHOUT_KEYS,
     ) -> None:
-        """Restore the *former* contents, and record that the change of *entry* failed. Raises as `put`."""
+        """Restore the *former* contents (None: no file), and set both the journal's *entry* of the change and that of
+        the restoration to ``failed``. Raises as `put`."""
         self.machine.replace(operation, self.seen, former, conversions=conversions).failed()
         entry.failed()
         self.seen = self.machine.look(self.path)
 
-    def look_at(self, new: bytes | None) -> None:
-        """Read the file after it was replaced by *new*. Raises FileChanged if it holds something else."""
+    def read_again(self, new: bytes | None) -> None:
+        """Read the file again after it was replaced by *new*. Raises FileChanged if its contents are not *new*,
+        FileError, HostNotReached."""
         self.seen = self.machine.look(self.path)
         if self.seen.data != new:
             raise FileChanged(f"{self.name}: another user or program changed it right after ibkeys did")
 
-    def not_seeing(self, new: bytes | None) -> Iterable[str]:
-        """Yield, in words, each OpenSM that does not read the file as *new*: its mounts may still have the old file.
-        For a file that was removed no OpenSM is checked."""
+    def find_blind_opensms(self, new: bytes | None) -> Iterable[str]:
+        """Yield, in words, each OpenSM that does not see the contents *new* of the file, because its own mounts still
+        have the old file. If *new* is None, the file was removed, and no OpenSM is checked. Raises HostNotReached."""
         for running, place in zip(self.opensms, self.places, strict=True):
             if new is None or place == self.path:
                 continue
@@ -169,24 +170,26 @@ class OpensmFile:
             yield f"{self.name}: {running.instance.name} does not see the new file: {why}"
 
     def with_options(self, values: Mapping[str, NewValue]) -> bytes:
-        """Return an options file with *values* as explicit lines; every other byte stays. Raises FileFormatError."""
+        """Return the contents of this options file with a line for each of *values*; all other bytes stay. Raises
+        FileFormatError."""
         try:
             return with_options(self.data, values)
         except FileFormatError as error:
             raise FileFormatError(error.fault, self.name) from None
 
     def verify(self, otherwise: str) -> None:
-        """Raise FileChanged if another program changed the file. *otherwise*: the step that was not done because of
-        that, in words."""
+        """Raise FileChanged if another program changed the file since it was read. *otherwise*: the end of the message,
+        which says what was not done because of that. Raises FileError, HostNotReached too."""
         if self.machine.look(self.path) != self.seen:
             raise FileChanged(f"{self.name}: another user or program changed it in the meantime; {otherwise}")
 
 
-def merged(files: Iterable[OpensmFile]) -> list[OpensmFile]:
-    """Return each file once, with all OpenSMs that read it.
+def merge_files(files: Iterable[OpensmFile]) -> list[OpensmFile]:
+    """Return each of *files* once, with all OpenSMs that read it.
 
-    The order is that in which each occurs last, so that the master's file stays the last one. A file is closed to all
-    but its owner only if all of these OpenSMs can still read it then.
+    They are in the order of their last occurrence in *files*, so that the master's file stays the last one. If one of
+    the OpenSMs runs as neither root nor the owner of the file, the merged file has its user ID, so that the file's
+    rights stay.
     """
     found: dict[FileKey, OpensmFile] = {}
     for file in files:

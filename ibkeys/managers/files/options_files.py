@@ -1,7 +1,7 @@
-"""OpenSMs whose options files are to be changed while they run: the file, whether OpenSM reads it, and whether it can
-be replaced; and SMs that are on no host that was reached, which prevent every such change.
+"""Checks before the options files of running OpenSMs are changed: whether OpenSM reads its file, whether the file can
+be replaced, and whether every SM of the fabric is on a host that was reached.
 
-Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_files); observed of a running OpenSM.
+Source: opensm osm_subnet.c (osm_subn_parse_conf_file, osm_subn_rescan_conf_files); observed with a running OpenSM.
 """
 
 from __future__ import annotations
@@ -20,16 +20,16 @@ from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 
 REFUSAL: Final = "opensm-keys"
-"""The `Refused.interlock` for OpenSMs that would lose ports, or each other, by new keys; nothing overrides it."""
+"""The `Refused.interlock` if new keys would make OpenSMs lose ports, or lose each other; nothing overrides it."""
 
 
 def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str]]:
-    """Return the options file of an OpenSM that is to be changed, and notes on what is not certain.
+    """Return the options file of an OpenSM, and notes for the user if it is not certain that this is its file.
 
-    Raises Refused (*interlock*) if the file does not exist, and if OpenSM would refuse its policy, which it reads at
-    the same signal; Refused (``file``, ``signal``) if the file cannot be replaced or the OpenSM cannot be signalled;
-    UsageError if it is not known which file the OpenSM reads, FileError if that file cannot be reached, and
-    HostNotReached.
+    Raises Refused (*interlock*) if the file does not exist, or if OpenSM would refuse its policy, which it reads at the
+    same signal; Refused (``file``) if the file cannot be replaced; Refused (``signal``) if the OpenSM cannot be
+    signalled; Refused (``stale``) if it has ended; UsageError if it is not known which file the OpenSM reads; FileError
+    and FileChanged if that file cannot be read; HostNotReached.
     """
     instance, machine = running.instance, running.machine
     _refuse_faulty_policy(instance, interlock)
@@ -52,11 +52,11 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
 
 
 def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
-    """Raise Refused if the signal to read the options file would open the fabric, because OpenSM reads its policy at it
-    too.
+    """Raise Refused if OpenSM would refuse its policy and has not read it yet. At the signal to read its options file
+    OpenSM reads the policy too, and would then make every port a full member of the default partition.
 
-    A faulty policy that OpenSM has read already is in force, and reading it again changes nothing. Source: opensm
-    osm_state_mgr.c (do_sweep), osm_prtn.c.
+    Reading a faulty policy again that is in force already changes nothing. Source: opensm osm_state_mgr.c (do_sweep),
+    osm_prtn.c.
     """
     if instance.faulty_policy and instance.files["policy"].reading in ("not-read", "changed"):
         raise Refused(
@@ -66,27 +66,28 @@ def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
         )
 
 
-def refuse_strangers(
-    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], would: str
+def refuse_unreached_sms(
+    managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport], harm: str
 ) -> None:
-    """Raise Refused (`REFUSAL`) for an SM of the fabric that is on no host that was reached. *would*: the harm that it
-    would do, in words."""
+    """Raise Refused (`REFUSAL`) if an SM of the fabric was not found on any host that was reached, or was found as two
+    OpenSMs. *managers*: each SM with its OpenSM, None if it was not found. *harm*: the harm that such an SM would do,
+    in words."""
     managers, hosts = list(managers), list(hosts)
-    _refuse_doubles(managers, hosts)
-    untold = [each.name for host in hosts for each in host.instances if each.port_guid is None]
-    strangers = [_stranger(manager, untold) for manager, running in managers if running is None]
+    _refuse_ambiguous(managers, hosts)
+    without_port = [each.name for host in hosts for each in host.instances if each.port_guid is None]
+    unreached = [_unreached_in_words(manager, without_port) for manager, running in managers if running is None]
     silent = [f"host {host.name}: {host.error}" for host in hosts if host.error]
-    if strangers:
+    if unreached:
         raise Refused(
-            f"{'; '.join([*strangers, *silent])}: {would}, so every SM must be on a host that is reached "
+            f"{'; '.join([*unreached, *silent])}: {harm}, so every SM must be on a host that is reached "
             f"({given('--sm-host HOST', 'hosts=')}), or be stopped for good",
             REFUSAL,
         ).unchanged()
 
 
 def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
-    """Return a note for each host that the user named and where no OpenSM was found: no OpenSM there gets the new
-    keys."""
+    """Return a note for each host other than this one on which no OpenSM was found, because no OpenSM there gets the
+    new keys."""
     return [
         f"host {host.name}: {host.error or 'no OpenSM runs there'}: no file there is changed; before you start one, "
         "give it the lines with keys of the master's options file, and its guid2mkey and neighbors"
@@ -95,9 +96,9 @@ def notes_on_idle_hosts(hosts: Iterable[HostReport]) -> list[str]:
     ]
 
 
-def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport]) -> None:
-    """Raise Refused if two OpenSMs that were found have the port of one SM: one of the two would get the keys, and it
-    may be the wrong one.
+def _refuse_ambiguous(managers: Iterable[tuple[Manager, Running | None]], hosts: Iterable[HostReport]) -> None:
+    """Raise Refused if two OpenSMs seem to run at the port of one SM: only one of them would get the keys, and it may
+    be the wrong one.
     """
     instances = [instance for host in hosts for instance in host.instances]
     for manager, _ in managers:
@@ -110,15 +111,15 @@ def _refuse_doubles(managers: Iterable[tuple[Manager, Running | None]], hosts: I
             ).unchanged()
 
 
-def _stranger(manager: Manager, untold: Sequence[str]) -> str:
-    """Return the text that an SM was not found. *untold*: the OpenSMs that were found and whose port is not known."""
+def _unreached_in_words(manager: Manager, without_port: Sequence[str]) -> str:
+    """Return the text that an SM was not found. *without_port*: as in `explain_missing_opensm`."""
     state = manager.state or "IsSM is set, SMInfo not answered"
-    return f"the SM at {manager.port} ({state}): {where_it_may_be(untold)}"
+    return f"the SM at {manager.port} ({state}): {explain_missing_opensm(without_port)}"
 
 
-def where_it_may_be(untold: Sequence[str]) -> str:
-    """Return the likely reason why the OpenSM of an SM was not found. *untold*: the OpenSMs that were found and whose
-    port is not known."""
-    if untold:
-        return f"it may be {named(untold)}, which does not show its port: set guid in its options and restart it"
+def explain_missing_opensm(without_port: Sequence[str]) -> str:
+    """Return the likely reason, in words, why the OpenSM of an SM was not found. *without_port*: the names of the
+    OpenSMs that were found and whose port is not known."""
+    if without_port:
+        return f"it may be {named(without_port)}, which does not show its port: set guid in its options and restart it"
     return "it is not on any host that was examined"

@@ -14,8 +14,7 @@ from typing import Final
 from ibkeys.change.consent import Objection
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.host.file_access import FileFact
-from ibkeys.managers.files.listeners import close as close_to_others
-from ibkeys.managers.files.listeners import is_usable_alone
+from ibkeys.managers.files.listeners import is_usable_alone, remove_others_rights
 from ibkeys.printable import named
 
 _UNITS_UMASK: Final = "UMask=0077"
@@ -55,9 +54,9 @@ def notes_on_files(managers: OpensmManagers) -> list[str]:
                 f"{manager.name} re-creates guid2mkey with mode 0644 at each change: its folder, which is closed "
                 f"to others, protects it; {_UNITS_UMASK} in its unit does too, from its next start on"
             )
-        if why := manager.file.why_it_stays_open:
+        if why := manager.file.why_others_keep_rights:
             notes.append(why)
-        elif manager.file.is_open:
+        elif manager.file.others_have_rights:
             notes.append(f"{manager.file.name} holds keys: only its owner may read it from now on")
     return notes
 
@@ -66,9 +65,9 @@ def close(manager: ManagedOpensm) -> None:
     """Remove the rights of other users on the folder of the key files and on the log. Raises FileError, FileChanged,
     HostNotReached."""
     log = manager.running.instance.files["log"]
-    close_to_others(manager.machine, manager.cache, manager.file.user)
+    remove_others_rights(manager.machine, manager.cache, manager.file.user)
     if log.place is not None and log.fact is not None:
-        close_to_others(manager.machine, log.place, manager.file.user)
+        remove_others_rights(manager.machine, log.place, manager.file.user)
 
 
 def _is_closed_next(fact: FileFact | None, user: int) -> bool:

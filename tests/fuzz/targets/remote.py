@@ -34,7 +34,7 @@ class ToldChannel(Channel):
         """It never is: what comes next is the answer."""
         return False
 
-    def last_words(self) -> str:
+    def last_error_line(self) -> str:
         """Return the last line that is left."""
         return self.rest[-1].decode("utf-8", "replace") if self.rest else ""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.host.file_access import FileFact, stat_file
-from ibkeys.managers.files.listeners import close, hindrance_to_closing
+from ibkeys.managers.files.listeners import hindrance_to_closing, remove_others_rights
 from ibkeys.managers.machines.this_host import THIS
 
 SOMEBODY = 31337
@@ -24,7 +24,7 @@ def test_a_log_is_closed_only_where_its_opensm_can_still_use_it(tmp_path: Path, 
     log = tmp_path / "opensm.log"
     log.touch()
     log.chmod(0o644)
-    assert close(THIS, log, user) == (mode == 0o600)
+    assert remove_others_rights(THIS, log, user) == (mode == 0o600)
     assert log.stat().st_mode & 0o7777 == mode
 
 
