@@ -42,7 +42,7 @@ class FoundLock:
 
 
 @dataclass(frozen=True, slots=True)
-class LockHere:
+class LocalLock:
     """A lock that this process holds. ``descriptor``: the open lock file, locked by flock(2)."""
 
     file: Path
@@ -66,7 +66,7 @@ def lock_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.ibkeys-lock")
 
 
-def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
+def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LocalLock | FoundLock | None:
     """Take the lock beside *path* and return it; if there is a lock already, return that lock as a `FoundLock`. Return
     None if the folder does not exist, or this user may create no file in it.
 
@@ -133,7 +133,7 @@ def _look(file: Path, stale: bytes | None) -> FoundLock | None:
         return None
 
 
-def _make(file: Path, text: bytes) -> LockHere | None:
+def _make(file: Path, text: bytes) -> LocalLock | None:
     """Make a new lock and return it; None if another process made one first, or took the incomplete file for a
     left-over and removed it. Raises OSError."""
     folder_fd = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
@@ -154,7 +154,7 @@ def _make(file: Path, text: bytes) -> LockHere | None:
         finally:
             with suppress(FileNotFoundError):
                 os.unlink(draft, dir_fd=folder_fd)
-        return LockHere(file, descriptor)
+        return LocalLock(file, descriptor)
 
 
 def _is_held(descriptor: int) -> bool:

@@ -22,7 +22,7 @@ from ibkeys.host.inside_root import IS_DESCRIPTOR
 from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.managers.opensm.effective_options import EffectiveOptions, OptionSource
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
-from ibkeys.managers.opensm.process import OPENSM_CONFIGS, OpensmProcess, as_seen
+from ibkeys.managers.opensm.process import OPENSM_CONFIGS, OpensmProcess, reachable_path
 from ibkeys.managers.reading import CHANGED, FileReading, judge, judge_absent
 from ibkeys.partitions.model import Policy, PolicyProblem
 from ibkeys.partitions.reader import parse_policy
@@ -187,7 +187,7 @@ class _FileReader:
                 )
             return InstanceFile(role, path, None, source, is_certain, problem=f"cannot be read: {IS_DESCRIPTOR}")
         return self.at(
-            role, path, as_seen(self.host, self.process.folder, self.process.view, str(path)), source, is_certain
+            role, path, reachable_path(self.host, self.process.folder, self.process.view, str(path)), source, is_certain
         )
 
     def at(self, role: Role, path: Path, place: Path, source: OptionSource, is_certain: bool) -> InstanceFile:

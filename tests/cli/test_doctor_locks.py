@@ -9,7 +9,7 @@ from typing import Any, cast
 import pytest
 
 from ibkeys.doctor.host import check_locks
-from ibkeys.host.host_lock import LockHere, lock_file, take_lock
+from ibkeys.host.host_lock import LocalLock, lock_file, take_lock
 from ibkeys.host.lock_holder import LockHolder
 from ibkeys.managers.report import HostReport
 from tests.owners import closed
@@ -35,7 +35,7 @@ def test_no_lock_is_no_check(tmp_path: Path) -> None:
 def test_one_that_is_held_is_a_note_and_a_stale_one_a_problem(tmp_path: Path) -> None:
     conf = tmp_path / "opensm.conf"
     lock = take_lock(conf, HOLDER.line())
-    assert isinstance(lock, LockHere)
+    assert isinstance(lock, LocalLock)
     [check] = check_locks(host(conf, conf))
     assert (check.ok, check.detail) == (None, f"{lock_file(conf)}: {WHO}, is changing something")
     lock.release()

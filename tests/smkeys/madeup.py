@@ -21,7 +21,7 @@ from ibkeys.change.consent import Consent
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import HostNotReached
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.host_lock import FoundLock, LockHere
+from ibkeys.host.host_lock import FoundLock, LocalLock
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
@@ -192,7 +192,7 @@ class Host:
     def take_lock(self, path: Path, text: bytes, over: bytes | None = None) -> TakenLock | FoundLock | None:
         self.note("lock")
         lock = THIS.take_lock(path, text, over)
-        return NotedLock(self, lock) if isinstance(lock, LockHere) else lock
+        return NotedLock(self, lock) if isinstance(lock, LocalLock) else lock
 
     def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         own = (entry for entry in entries if entry.image.host == self.name)
@@ -208,7 +208,7 @@ class Host:
 class NotedLock:
     """A lock that is lost with the connection to its host."""
 
-    def __init__(self, host: Host, lock: LockHere) -> None:
+    def __init__(self, host: Host, lock: LocalLock) -> None:
         self._host, self._lock = host, lock
 
     def release(self) -> None:

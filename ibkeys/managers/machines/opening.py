@@ -16,7 +16,8 @@ from ibkeys.managers.machines.writer import READY, HostWriter, program
 
 @contextmanager
 def open_machine(host: SmHost) -> Iterator[Machine]:
-    """Open a host for changes. Raises HostNotReached, and UsageError for another name of this host."""
+    """Connect to a host, this one or another, and yield it; the connection ends at the end of the block. Raises
+    HostNotReached; UsageError if *host* is another name of this host."""
     access = host.access
     if access is None:
         yield THIS

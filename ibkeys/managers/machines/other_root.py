@@ -1,9 +1,9 @@
-"""Files of a process with a root directory or mounts of its own, which other processes name through its link
+"""Files of a process with its own root directory or mounts, which other processes reach through the link
 /proc/PID/root.
 
-Looked up part by part such a name may lead to a file of the host itself: with other mounts, /proc/PID/root still reads
-like a link to /. So a file is replaced by that name only where both are the same: the file, and the folder in which the
-new one takes its place.
+If the parts of such a path are looked up one by one, the path may lead to another file, one of the host itself: for a
+process with its own mounts, /proc/PID/root reads like a link to /. So ibkeys replaces a file by such a path only if the
+path opened directly and the path looked up lead to the same file in the same folder.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ _INSIDE: Final = re.compile(r"/+proc/.*", re.DOTALL)
 
 
 def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
-    """Raise FileError if *place*, which *path* leads to, is not the file that *path* names. Raises HostNotReached
-    too."""
+    """Raise FileError if *path* is below /proc and opens another file than *place*, the result of looking *path* up
+    part by part. Raises HostNotReached too."""
     if not _INSIDE.match(str(path)):
         return
-    for meant, found in ((path.parent, place.parent), (path, place)):
-        if _identity(files, meant) != _identity(files, found):
+    for intended, actual in ((path.parent, place.parent), (path, place)):
+        if _identity(files, intended) != _identity(files, actual):
             at = f"{files.name}: {path}" if files.name else f"{path}"
             raise FileError(
                 f"{at}: is in another root directory or mount namespace, for example in a container; change it at "

@@ -1,5 +1,4 @@
-"""The systemd of this host, for OpenSMs that are its services. It is used through systemctl, which must not prompt for
-input.
+"""Calling systemctl on this host, for OpenSMs that are services of systemd. systemctl must not ask for a password.
 
 Source: systemctl(1).
 """
@@ -21,14 +20,13 @@ _MOST_WORDS: Final = 300
 
 
 def is_unit(name: str | None) -> bool:
-    """Return whether *name* can be that of a service, and cannot be mistaken by systemctl for an option or a
-    pattern."""
+    """Return whether *name* can be the name of a service, and systemctl cannot take it for an option or a pattern."""
     return name is not None and _UNIT.fullmatch(name) is not None
 
 
 def unit_of(process: OpensmProcess, tools: Mapping[str, str]) -> str | None:
-    """Return the unit whose main process this is; None if there is none, or systemd does not answer. *tools*: the
-    environment of systemctl."""
+    """Return the systemd unit of *process* if it is the main process of that unit; None if it is not, or systemd does
+    not answer. *tools*: the environment of systemctl."""
     if process.unit is None or not is_unit(process.unit):
         return None
     try:
@@ -39,11 +37,11 @@ def unit_of(process: OpensmProcess, tools: Mapping[str, str]) -> str | None:
 
 
 def systemctl(tools: Mapping[str, str], verb: str, *options: str, unit: str) -> str:
-    """Return the output of systemctl about a unit. Raises HostRefused if it fails, does not end, or is not
-    installed."""
-    asked = f"systemctl {verb} {unit}"
+    """Run ``systemctl VERB OPTION... UNIT``, and return its output. *tools*: its environment. Raises HostRefused if it
+    fails, does not end within `SYSTEMCTL_SECONDS`, or is not installed."""
+    command = f"systemctl {verb} {unit}"
     try:
-        done = subprocess.run(
+        result = subprocess.run(
             ["systemctl", "--no-ask-password", verb, *options, "--", unit],
             env=tools,
             stdin=subprocess.DEVNULL,
@@ -52,10 +50,10 @@ def systemctl(tools: Mapping[str, str], verb: str, *options: str, unit: str) -> 
             check=False,
         )
     except subprocess.TimeoutExpired:
-        raise HostRefused(f"{asked}: has not ended after {SYSTEMCTL_SECONDS:.0f} seconds", "") from None
+        raise HostRefused(f"{command}: has not ended after {SYSTEMCTL_SECONDS:.0f} seconds", "") from None
     except OSError as error:
-        raise HostRefused(f"{asked}: {error.strerror}", "") from None
-    if done.returncode:
-        output = clean(done.stderr.decode("utf-8", "replace").strip())[:_MOST_WORDS]
-        raise HostRefused(f"{asked}: {output or f'it ended with status {done.returncode}'}", "")
-    return done.stdout.decode("utf-8", "replace")
+        raise HostRefused(f"{command}: {error.strerror}", "") from None
+    if result.returncode:
+        output = clean(result.stderr.decode("utf-8", "replace").strip())[:_MOST_WORDS]
+        raise HostRefused(f"{command}: {output or f'it ended with status {result.returncode}'}", "")
+    return result.stdout.decode("utf-8", "replace")

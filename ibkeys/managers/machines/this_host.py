@@ -1,4 +1,4 @@
-"""Changes on this host: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.managers.machines.processes_here`."""
+"""Changes on this host: files by `ibkeys.host.replacing`, OpenSMs by `ibkeys.managers.machines.local_processes`."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Final
 
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.host.host_lock import FoundLock, LockHere, take_lock
+from ibkeys.host.host_lock import FoundLock, LocalLock, take_lock
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
 from ibkeys.host.replacing.hindrances import hindrance
@@ -18,8 +18,8 @@ from ibkeys.host.replacing.mounts import is_in_layer
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
 from ibkeys.host.replacing.staging import StagedFile, stage
+from ibkeys.managers.machines.local_processes import LocalProcesses
 from ibkeys.managers.machines.other_root import refuse_other_root
-from ibkeys.managers.machines.processes_here import ProcessesHere
 from ibkeys.managers.machines.remote_guard import RemoteGuard
 from ibkeys.managers.opensm.process import OpensmProcess, is_running
 from ibkeys.store.journal import FileEntry, RunningOperation
@@ -27,38 +27,39 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 _TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
-class ThisHost(ProcessesHere):
+class ThisHost(LocalProcesses):
     """Changes on this host: a `Machine` (`ibkeys.managers.machines.machine`)."""
 
     @property
     def name(self) -> str:
-        """The host's name as the user gave it: "" for this one."""
+        """The host's name as the user gave it; "" for this host."""
         return self.files.name
 
     @property
     def files(self) -> HostFiles:
-        """Its files, for reading."""
+        """The files of the host, for reading only."""
         return THIS_HOST
 
     def look(self, path: Path) -> SeenFile:
-        """Return the file that *path* leads to, symbolic links followed.
+        """Return the file that *path* leads to, with all symbolic links followed.
 
-        Extended attributes of a file of another host are not part of it; they are kept all the same. Raises FileError,
-        FileChanged as `ibkeys.host.replacing.looked_up.look`.
+        For a file of another host the result lacks the extended attributes; a replacement keeps them all the same.
+        Raises FileError and FileChanged as `ibkeys.host.replacing.looked_up.look`, and FileError for a file in another
+        root directory or mount namespace.
         """
         seen = look(path)
         refuse_other_root(self.files, path, seen.path)
         return seen
 
     def hindrance(self, seen: SeenFile, rights: int | None = None) -> str | None:
-        """Return why a file that was examined cannot be replaced, None if no reason is known.
+        """Return the reason why the file *seen* cannot be replaced, None if no reason is known. Nothing is written.
 
-        *rights*: as for `replace`. Nothing is written. Raises FileError if its folder cannot be read.
+        *rights*: as in `replace`. Raises FileError if its folder cannot be read.
         """
         return hindrance(seen, rights)
 
     def is_in_layer(self, seen: SeenFile) -> bool:
-        """Return whether a file that was examined is in the layer of a container: a change there is lost when the
+        """Return whether the file *seen* is in the writable layer of a container, in which a change is lost when the
         container is created again. Raises FileError when its folder cannot be read.
         """
         return is_in_layer(seen)
@@ -74,19 +75,19 @@ class ThisHost(ProcessesHere):
         rights: int | None = None,
         owner: int | None = None,
     ) -> FileEntry:
-        """Replace the contents of a file by *data*, or remove it for None, and return its entry in the journal. *seen*:
-        the file as it was read.
+        """Replace the contents of a file by *data* (None removes the file), and return its entry in the journal.
+        *seen*: the file as it was read.
 
-        Before anything is written *seen* is in the journal, synced, with the host's name; *contents*: which bytes of a
-        file with keys the journal keeps. The file keeps owner, mode, ACL and label. A file that did not exist gets
-        *mode* and *owner* (a user ID); if the owner is not the user of the program on the host, it gets the group of
-        its folder. *rights*: the permission bits of the new file, existing or not, in place of *mode*; more rights than
-        the old file gives, or a file with an ACL, are refused. Until the new file has its owner its mode is 0600. The
-        entry stays ``pending``: the caller records whether the effect of the change was proven; it is ``failed`` if the
-        file was not replaced.
+        Before anything is written, *seen* is in the journal, synced, with the host's name; *conversions* converts the
+        bytes of a file with keys for the journal. The file keeps owner, mode, ACL and label. A file that did not exist
+        gets *mode* and *owner* (a user ID; None: the user that writes it); the file of another owner gets the group of
+        its folder. *rights*: the permission bits of the new file whether or not it existed, in place of *mode*. If they
+        give more rights than the old file, or the file has an ACL, that is refused. Until the new file is complete its
+        mode is 0600. The entry stays ``pending``: the caller notes in it whether the change took effect. If the file
+        was not replaced, the entry is ``failed``.
 
-        Raises FileChanged if the file is not as it was read; FileError for a reason that prevents the replacement, and
-        if a step fails: ``is_replaced`` tells which file is in place. Raises StoreError, EncodeError.
+        Raises FileChanged if the file is not as it was read; FileError if it cannot be replaced or a step fails, with
+        ``is_replaced`` for the version that is in place; StoreError, EncodeError.
         """
         return replacing.replace(operation, seen, data, mode=mode, conversions=conversions, rights=rights, owner=owner)
 
@@ -99,62 +100,65 @@ class ThisHost(ProcessesHere):
         conversions: FileConversions = WITHOUT_KEYS,
         rights: int | None = None,
     ) -> AbstractContextManager[StagedFile]:
-        """Prepare the replacement of a file that exists, as far as possible without touching it, and return the object
-        that finishes it within the block. A new file that is not put in place when the block ends is removed, and its
-        entry is ``failed``.
+        """Prepare the replacement of a file as far as possible without touching the file. The result is a context
+        manager with the new file, whose `put` puts it in place. If that has not happened at the end of the block, the
+        new file is removed, and its entry is ``failed``.
 
-        On another host only one file at a time can be prepared. Raises as `replace`.
+        On another host only one file at a time can be prepared. Arguments and errors as in `replace`.
         """
         return stage(operation, seen, data, conversions=conversions, rights=rights)
 
     def set_mode(self, path: Path, seen: FileFact, mode: int) -> int:
-        """Reduce the rights of the file or folder that *path* leads to, and return its former mode.
+        """Reduce the rights of the file or folder that *path* leads to, and return its former mode. The change is not
+        in the journal.
 
-        *seen*: its facts as ``files.stat`` returned them: it must still be the same one (device and inode), with the
-        same owner and mode; its bytes may have changed, as those of a log do. The change is not journaled. Raises
-        FileChanged if it is another file; FileError for more rights, for anything but a regular file or a folder, and
-        if the change fails.
+        *seen*: the facts of the file when it was examined. It must still be the same file (device and inode), with the
+        same owner and mode; its bytes may have changed, as those of a log do. Raises FileChanged if it is another file,
+        or has another owner or mode; FileError if *mode* gives more rights, if it is neither a regular file nor a
+        folder, or if the change fails.
         """
         place = real_path(path)
         refuse_other_root(self.files, path, place)
         return set_mode(place, seen, mode)
 
     def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
-        """Remove the temporary files that interrupted runs left beside the files of *entries*; those of other hosts are
-        left out.
+        """Remove the temporary files that interrupted runs left beside those files of *entries* that are on this host,
+        and return them.
 
-        All of them are files with these *contents*. Beside a file whose bytes the journal does not keep, only
-        incomplete copies are removed. Raises FileError if a folder cannot be read or a temporary file cannot be
-        removed.
+        *conversions*: those of all these files. Beside a file whose bytes the journal does not have, only incomplete
+        temporary files are removed. Raises FileError if a folder cannot be read or a temporary file cannot be removed.
         """
         return replacing.clean_up((entry for entry in entries if not entry.image.host), conversions)
 
-    def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LockHere | FoundLock | None:
-        """Take the lock beside the file *path*, with *text* in it, a line of `LockHolder`; return the lock that another
-        run has instead. The kernel frees it when this process or the connection ends; the lock file is stale then.
+    def take_lock(self, path: Path, text: bytes, stale: bytes | None = None) -> LocalLock | FoundLock | None:
+        """Take the lock beside the file *path* and return it; if there is a lock already, return that lock as a
+        `FoundLock`. Return None if the folder does not exist, or this user may create no file in it. The kernel frees
+        the lock when this process or the connection ends; the lock file is stale then.
 
-        *stale*: the text of a stale lock that may be taken over. None if there is no such folder, or this user may
-        create no file in it. Raises FileError for anything but a regular file, and if a step fails.
+        *text*: the contents of the new lock file, a line of `LockHolder`. *stale*: the contents of a lock file that may
+        be taken over if no running process holds it. Raises FileError if the lock file is not regular or a step fails.
         """
         return take_lock(path, text, stale)
 
     def guard(self, seconds: float) -> RemoteGuard | None:
-        """Return a guard on another host, not started yet, which rolls a change back if it is not confirmed in time.
+        """Return None: on this host `ibkeys.change.confirming.guardian` rolls back.
 
-        None on this host: `ibkeys.change.confirming.guardian` rolls back here.
+        On another host, return a guard, not started yet, which rolls a change back if it is not confirmed within
+        *seconds*.
         """
         return None
 
     def confirm_guard(self, token: str) -> bool:
-        """Stop the guard with this token, which another process may have started. The change stays.
+        """Return False: this host has no guard.
 
-        Return False if it is rolling back, has rolled back, or was stopped before, or on this host, which has none.
-        Raises HostRefused if the guard belongs to another user.
+        On another host, end the guard with this *token*, which another process may have started, and keep the change.
+        Return False if the guard is rolling back, has rolled back, or was ended before. Raises HostRefused if the guard
+        belongs to another user.
         """
         return False
 
     def is_running(self, process: OpensmProcess) -> bool:
-        """Return whether exactly this process is running. A dead process that its parent has not waited for is not."""
+        """Return whether *process* is running, identified by its ID and start time. A zombie is not running."""
         return is_running(self.files, process)
 
 

@@ -1,1 +1,1 @@
-"""Changing an options file of OpenSM: single values in it, and references in place of its keys."""
+"""OpenSM's options file, command line and processes: reading them as OpenSM does, and changing values in the file."""

@@ -1,7 +1,9 @@
-"""OpenSM's command line, in all spellings that OpenSM accepts. It is read by getopt_long_only: a long name has one dash
-or two, may be shortened as long as it is unique, and its value follows ``=`` or is the next word. A name of one letter
-has one dash, and its value may follow without a space; letters without a value may be combined. A word with one dash is
-tried as a long name first. ``--`` ends the options. Of several equal options the last counts.
+"""OpenSM's command line, in all spellings that OpenSM accepts.
+
+OpenSM reads it with getopt_long_only. A long name has one dash or two, may be shortened as long as it is unique, and
+its value follows ``=`` or is the next word. A name of one letter has one dash, and its value may follow without a
+space; letters without a value may be combined. A word with one dash is tried as a long name first. ``--`` ends the
+options. If an option is given more than once, the last value counts.
 
 Source: opensm main.c (main, its table long_option), as in Debian's opensm 3.3.23, and glibc's getopt. The effect of -v
 on log_flags is left out. Two options have keys as values. No message and no text of this module shows a key.
@@ -20,8 +22,8 @@ from ibkeys.managers.opensm.options_file import CONSOLES, corrected
 
 
 class Argument(NamedTuple):
-    """One row of the table: the long name, its letter or "", whether it takes a value, the option of the options file
-    that it sets or "", and the value that it sets if it takes none."""
+    """An argument of OpenSM's command line. ``name``: its long name; ``letter``: its short name or "". ``sets``: the
+    name of the option in the options file that it sets, or "". ``fixed``: the value that it sets if it takes none."""
 
     name: str
     letter: str
@@ -122,7 +124,7 @@ _MISTYPED_KEY: Final = re.compile(r"(?i)(key[a-z_]*[=:\s]+)(0x[0-9a-f]+|[0-9a-f]
 
 @dataclass(frozen=True, slots=True)
 class GivenArgument:
-    """One argument that was given. ``value``: as written; None if the argument takes none, or if it is a key."""
+    """An argument in a command line. ``value``: its value as written; None if it takes none, or the value is a key."""
 
     argument: Argument
     value: str | None
@@ -135,10 +137,10 @@ class GivenArgument:
 
 @dataclass(frozen=True, slots=True)
 class CommandLine:
-    """The command line of an OpenSM. ``given``: its arguments in order. ``options``: the values that they set, by the
-    option's name in the options file. ``not_understood``: number of words that this table does not have or that lack
-    their value. OpenSM 3.3.23 would have ended at the first of them, so a running OpenSM with such words has another
-    version, and the other values are uncertain.
+    """The command line of an OpenSM. ``given``: its arguments in order. ``options``: option name in the options file →
+    the value that an argument sets. ``not_understood``: the number of words that are not in the table, or that lack
+    their value. OpenSM 3.3.23 would have ended at the first such word. So a running OpenSM with such words is another
+    version, and its other values are uncertain too.
     """
 
     given: tuple[GivenArgument, ...] = ()
@@ -146,60 +148,63 @@ class CommandLine:
     not_understood: int = 0
 
     def last(self, name: str) -> str | None:
-        """Return the value of the last argument *name* (its long name), None if it was not given."""
+        """Return the value of the last argument with the long name *name*, None if there is none."""
         values = [each.value for each in self.given if each.argument.name == name]
         return values[-1] if values else None
 
     def option(self, name: str) -> OptionValue:
-        """Return the value that the command line gives the option *name*; None if it does not set it."""
+        """Return the value that the command line sets for the option *name* of the options file; None if it sets
+        none."""
         return self.options.get(name)
 
 
 def read_command_line(words: Sequence[str], in_order: bool = False) -> CommandLine:
-    """Return the arguments and options in the words after the program's name. *in_order*: the environment has
-    POSIXLY_CORRECT, so the first word that is not an option ends the options."""
-    _, _, words = _scan(words, in_order)  # OpenSM looks for the options file first; getopt sorts the words meanwhile
+    """Return the command line with these *words* after the program's name. *in_order*: whether the process has the
+    variable POSIXLY_CORRECT, so that the first word that is not an option ends the options."""
+    # OpenSM reads the words twice, first only for the name of its options file. getopt reorders them in the first pass.
+    _, _, words = _scan(words, in_order)
     found, errors, _ = _scan(words, in_order)
     given = [(each, _MISTYPED_KEY.sub(rf"\1{_NOT_SHOWN}", value) if value else value) for each, value in found]
     options: dict[str, OptionValue] = {}
     for argument, value in given:
-        options.update(_set(argument, value))
+        options.update(_options_set_by(argument, value))
     if options.get("no_partition_enforcement") is True:
         options["part_enforce"] = "off"
     shown = (GivenArgument(each, None if _is_key(each) else value) for each, value in given)
     return CommandLine(tuple(shown), options, errors)
 
 
-_Found = list[tuple[Argument, str | None]]
+_Arguments = list[tuple[Argument, str | None]]
 
 
-def _scan(words: Sequence[str], in_order: bool) -> tuple[_Found, int, list[str]]:
-    """Return the arguments with their values, the number of wrong words, and the words in the order in which getopt
-    leaves them: options with their values first, the others behind."""
-    given: _Found = []
+def _scan(words: Sequence[str], in_order: bool) -> tuple[_Arguments, int, list[str]]:
+    """Return the arguments with their values, the number of wrong words, and the words in the order into which getopt
+    brings them: the options with their values, then all other words."""
+    given: _Arguments = []
     errors = 0
     options: list[str] = []
-    others: list[str] = []
+    non_options: list[str] = []
     queue = list(words)
     while queue and queue[0] != "--":
         word = queue.pop(0)
         if word.startswith("-") and word != "-":
-            left = list(queue)
-            errors += _take(word, queue, given)
-            options += [word, *left[: len(left) - len(queue)]]
+            queue_before = list(queue)
+            errors += _parse_word(word, queue, given)
+            options += [word, *queue_before[: len(queue_before) - len(queue)]]
         elif in_order:
             queue.insert(0, word)
             break
         else:
-            others.append(word)
-    return given, errors, [*options, *queue[:1], *others, *queue[1:]]
+            non_options.append(word)
+    return given, errors, [*options, *queue[:1], *non_options, *queue[1:]]
 
 
-def _take(word: str, queue: list[str], given: _Found) -> int:
-    """Read one word of options, and from *queue* its value; return the number of errors in it."""
-    found = _long(word)
+def _parse_word(word: str, queue: list[str], given: _Arguments) -> int:
+    """Parse one word of options, take its value from *queue* if it has none itself, and append the result to *given*.
+    Return the number of errors in the word."""
+    found = _parse_long(word)
     if found is None:
-        return _letters(word[1:], queue, given)
+        return _parse_letters(word[1:], queue, given)
     argument, value = found
     if argument is None or (value is not None and not argument.takes_value):
         return 1
@@ -211,9 +216,9 @@ def _take(word: str, queue: list[str], given: _Found) -> int:
     return 0
 
 
-def _long(word: str) -> tuple[Argument | None, str | None] | None:
-    """Return the long argument of *word*, with its value if *word* has one; (None, …) for a wrong word; None for a word
-    of letters."""
+def _parse_long(word: str) -> tuple[Argument | None, str | None] | None:
+    """Return the argument that *word* names by its long name, and its value if the word has one. Return (None, value)
+    for a word that is wrong, and None for a word with letters."""
     dashes = 2 if word.startswith("--") else 1
     if dashes == 1 and len(word) == 2 and word[1] in _SHORT:
         return None
@@ -229,8 +234,8 @@ def _long(word: str) -> tuple[Argument | None, str | None] | None:
     return None, None
 
 
-def _letters(letters: str, queue: list[str], given: _Found) -> int:
-    """Read a word of letters; return the number of errors in it."""
+def _parse_letters(letters: str, queue: list[str], given: _Arguments) -> int:
+    """Parse the *letters* of a word, as `_parse_word`. Return the number of errors in it."""
     errors = 0
     while letters:
         letter, letters = letters[0], letters[1:]
@@ -247,10 +252,7 @@ def _letters(letters: str, queue: list[str], given: _Found) -> int:
     return errors
 
 
-# --- the effect of arguments ------------------------------------------------------------------------------------------
-
-
-def _set(argument: Argument, text: str | None) -> dict[str, OptionValue]:
+def _options_set_by(argument: Argument, text: str | None) -> dict[str, OptionValue]:
     if not argument.sets:
         return {}
     option = OPTIONS[argument.sets]
@@ -270,7 +272,8 @@ def _set(argument: Argument, text: str | None) -> dict[str, OptionValue]:
 
 
 _WHEN_ZERO: Final = {"guid": (1 << 64) - 1, "maxsmps": 0x7FFF_FFFF}
-"""Argument → the value that 0 stands for: OpenSM asks for the port at its terminal; no limit."""
+"""Argument → the value that OpenSM takes for 0. For guid, it asks at its terminal for the port; for maxsmps, there is
+no limit."""
 
 
 def _is_key(argument: Argument) -> bool:

@@ -1,7 +1,7 @@
-"""New values in an options file of OpenSM: each in its place, and every other byte stays.
+"""Putting new values into an options file of OpenSM without changing any other byte.
 
-OpenSM takes the last good line of an option, so the value in that line is replaced. How OpenSM reads a file:
-`ibkeys.managers.opensm.options_file`. No key is in any message of this module.
+OpenSM uses the last valid line of an option, so the value in the last line is replaced.
+`ibkeys.managers.opensm.options_file` reads a file as OpenSM does. No message of this module has a key.
 """
 
 from __future__ import annotations
@@ -17,48 +17,49 @@ from ibkeys.managers.opensm.options_file import assignments, read_options
 
 NewValue = MKey | SMKey | int | bool | str
 """The value of an option: a number, a flag (written as TRUE or FALSE), a text, or a key."""
-_FOLLOWS: Final = {"no_partition_enforcement": "part_enforce"}
-"""Option → the other option whose value it decides."""
+_DECIDES: Final = {"no_partition_enforcement": "part_enforce"}
+"""Option → another option whose value it changes too."""
 
 
 def with_options(data: bytes, values: Mapping[str, NewValue]) -> bytes:
-    """Return the options file *data* with *values*, by option, each on a line; a line that has the value already stays.
+    """Return the contents of the options file *data* with new *values* (option name → value).
 
-    The value of an option's last line is replaced; an option without a line gets one at the end. Every other byte
-    stays. The result is read as OpenSM would read it: raises FileFormatError if an option, one of *values* or any
-    other, would then have another value than it should, or if OpenSM has no such option.
+    The value in the last line of each option is replaced; an option without a line gets one at the end. If OpenSM reads
+    the value from the file already, nothing is changed for that option. All other bytes stay. Raises FileFormatError if
+    OpenSM has no such option, or would read another value than intended for any option of the result.
     """
     before = read_options(data).values
     after = data
     for name, value in values.items():
-        if name not in before or before[name] != _read(value):
+        if name not in before or before[name] != _as_read(value):
             after = _with_value(after, name.encode(), _text(value))
     _check(before, read_options(after).values, values)
     return after
 
 
 def _check(before: Mapping[str, OptionValue], after: Mapping[str, OptionValue], values: Mapping[str, NewValue]) -> None:
-    """Raise FileFormatError unless OpenSM reads *values* after the change and all else as *before*."""
+    """Raise FileFormatError unless *after*, the options that OpenSM reads from the changed file, has *values* and for
+    all other options the values of *before*."""
     for name, value in values.items():
         if name not in OPTIONS:
             raise FileFormatError(f"OpenSM knows no option {name!r}, so no line for it was made")
         is_flag = OPTIONS[name].kind == "flag"
-        if name not in after or after[name] != _read(value) or isinstance(value, bool) != is_flag:
+        if name not in after or after[name] != _as_read(value) or isinstance(value, bool) != is_flag:
             raise FileFormatError(
                 f"its {name} cannot be changed (a line is too long for OpenSM, or its other text would "
                 "change the new value): edit it by hand"
             )
-    may_change = {*values, *(_FOLLOWS[name] for name in values if name in _FOLLOWS)}
-    others = [name for name in {*before, *after} - may_change if before.get(name) != after.get(name)]
-    if others:
+    may_change = {*values, *(_DECIDES[name] for name in values if name in _DECIDES)}
+    side_effects = [name for name in {*before, *after} - may_change if before.get(name) != after.get(name)]
+    if side_effects:
         raise FileFormatError(
-            f"changing {', '.join(values)} would also change how OpenSM reads {', '.join(sorted(others))} (a line is "
-            "too long for it): edit it by hand"
+            f"changing {', '.join(values)} would also change how OpenSM reads {', '.join(sorted(side_effects))} (a "
+            "line is too long for it): edit it by hand"
         )
 
 
-def _read(value: NewValue) -> OptionValue:
-    """Return *value* as `read_options` gives it: every key is an M_Key there."""
+def _as_read(value: NewValue) -> OptionValue:
+    """Return *value* as `read_options` would return it: there every key is an `MKey`."""
     return MKey(value.reveal()) if isinstance(value, SMKey) else value
 
 

@@ -1,8 +1,8 @@
-"""The options in effect in a running OpenSM, each with its source and whether that is certain.
+"""The options in force in a running OpenSM, each with its source, and whether the value is certain.
 
-The command line wins over the options file, and that over the defaults. A running OpenSM adopts a value of the file
-only if it differs from the last one it read there, so a value of the command line holds until the file's value changes.
-Source: opensm main.c, osm_subnet.c (osm_subn_rescan_conf_files).
+The command line overrides the options file, which overrides the defaults. A running OpenSM uses a new value of the file
+only if it differs from the last value that it read there. So a value of the command line stays in force until the value
+in the file changes. Source: opensm main.c, osm_subnet.c (osm_subn_rescan_conf_files).
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ SHOWN: Final = (
     *("partition_config_file", "part_enforce", "allow_both_pkeys", "keep_pkey_indexes"),
     *("sweep_interval", "sweep_on_trap", "ignore_other_sm", "console", "daemon", "log_file", "dump_files_dir"),
 )
-"""Options that are shown even if they were not set; of all others only those that were set are shown."""
+"""The options that are shown even if they are not set. Other options are shown only if they are set."""
 
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOption:
-    """One option. ``value``: None means no text, or not known where ``source`` is "not known". ``is_certain``: whether
-    nothing that was read gives a reason to doubt that this value is in force.
+    """An option of a running OpenSM. ``value``: None if the option has no text, or, with the ``source`` "not known", if
+    the value is not known. ``is_certain``: whether it is certain that this value is in force.
     """
 
     name: str
@@ -40,13 +40,13 @@ class EffectiveOption:
 
     @property
     def needs_restart(self) -> bool:
-        """Whether a running OpenSM never reads a changed value."""
+        """Whether OpenSM has to be restarted to use a changed value."""
         return OPTIONS[self.name].needs_restart
 
     @property
     def shown(self) -> int | bool | str | None:
-        """The value as it may be shown: a GUID in hex; of a key only ``zero``, ``default`` or ``set``, of the arguments
-        of a plugin only ``set``."""
+        """The value for people: a GUID in hex; in place of a key only ``zero``, ``default`` or ``set``, and in place of
+        a plugin's arguments only ``set``."""
         if isinstance(self.value, MKey):
             return state_of_key(self.name, self.value)
         if self.name == "event_plugin_options" and self.value:
@@ -60,7 +60,7 @@ def as_written(value: object) -> str:
 
 
 def state_of_key(name: str, key: MKey) -> str:
-    """Return ``zero``, ``default`` or ``set``: nothing more of a key is shown."""
+    """Return ``zero``, ``default`` or ``set``, which is all that is shown of a key. *name*: its option."""
     if key.is_zero:
         return "zero"
     return "default" if key == OPTIONS[name].default else "set"
@@ -68,9 +68,9 @@ def state_of_key(name: str, key: MKey) -> str:
 
 @dataclass(frozen=True, slots=True)
 class EffectiveOptions:
-    """The options of one process as far as they are known. ``file``: the present options file; None if it cannot be
-    read. ``is_changed``: the file may have changed since OpenSM read it. ``tmp_dir``: OSM_TMP_DIR, "" if it is not set,
-    None if the environment cannot be read.
+    """The options of one OpenSM process. ``command``: its command line. ``file``: the present options file; None if it
+    cannot be read. ``is_changed``: whether the file may have changed since OpenSM read it. ``tmp_dir``: the value of
+    OSM_TMP_DIR, "" if it is not set, None if the environment cannot be read.
     """
 
     command: CommandLine
@@ -79,25 +79,25 @@ class EffectiveOptions:
     tmp_dir: str | None
 
     def setting(self, name: str) -> EffectiveOption:
-        """Return the option of this name."""
+        """Return the option *name* with its value, its source, and whether it is certain."""
         option = OPTIONS[name]
         all_understood = not self.command.not_understood
         in_file = self.file is not None and name in self.file.values
         if name in self.command.options:
-            holds = option.needs_restart or (self.file is not None and not (self.is_changed and in_file))
-            return EffectiveOption(name, self.command.options[name], "command line", all_understood and holds)
+            is_in_force = option.needs_restart or (self.file is not None and not (self.is_changed and in_file))
+            return EffectiveOption(name, self.command.options[name], "command line", all_understood and is_in_force)
         if self.file is None:
             return EffectiveOption(name, None, "not known", False)
-        certain = all_understood and not self.is_changed
+        is_certain = all_understood and not self.is_changed
         if in_file:
-            return EffectiveOption(name, self.file.values[name], "options file", certain)
+            return EffectiveOption(name, self.file.values[name], "options file", is_certain)
         if name == "dump_files_dir" and self.tmp_dir != "":
             source: OptionSource = "environment" if self.tmp_dir else "not known"
-            return EffectiveOption(name, self.tmp_dir, source, certain and self.tmp_dir is not None)
-        return EffectiveOption(name, option.default, "default", certain)
+            return EffectiveOption(name, self.tmp_dir, source, is_certain and self.tmp_dir is not None)
+        return EffectiveOption(name, option.default, "default", is_certain)
 
     def shown(self) -> Iterator[EffectiveOption]:
-        """Yield the options worth showing, each once."""
+        """Yield the options to show, each once: those of `SHOWN`, and those that command line or options file set."""
         set_in_file: Mapping[str, OptionValue] = self.file.values if self.file is not None else {}
         for name in dict.fromkeys([*SHOWN, *self.command.options, *set_in_file]):
             yield self.setting(name)

@@ -1,6 +1,7 @@
-"""The lines of an opensm.conf for the keys in the key store: checking and writing them. An ``m_key`` is one key. If the
-ports have different keys nothing can be written: stock OpenSM reaches them with the key files, and then gives all of
-them its own key.
+"""Checking and writing the lines of an opensm.conf for the M_Keys in the key store.
+
+The option ``m_key`` has one key for all ports. If the ports have different keys, no line can be written: stock OpenSM
+reaches them with its key files, and then sets its own key on all of them.
 """
 
 from __future__ import annotations
@@ -17,8 +18,8 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 @dataclass(slots=True)
 class CheckedConf:
-    """An opensm.conf compared with the key store. ``problems``: the changes that an OpenSM that starts with it would
-    make to the keys, in words. ``was_written``: whether this run changed it."""
+    """An opensm.conf compared with the key store. ``problems``: the changes that an OpenSM started with this file would
+    make to the keys of ports, in words. ``was_written``: whether this run changed the file."""
 
     path: Path
     problems: list[str] = field(default_factory=list)
@@ -26,12 +27,13 @@ class CheckedConf:
 
 
 def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = None) -> KeyLines | None:
-    """Return the lines of an opensm.conf that keep the keys of *store*; None if the ports have different keys.
-    *protect* (0 to 3) and *lease* (seconds): the user's values; by default those that all ports got with their keys,
-    None in the result if these differ. Raises UsageError when there is no key.
+    """Return the lines that an opensm.conf must have so that OpenSM keeps the keys of *store*; None if the ports have
+    different keys. *protect* (0 to 3) and *lease* (seconds): the user's values; None: those that all ports got with
+    their keys. If these differ or are not known, they are None in the result. Raises UsageError if *store* has no key,
+    StoreError.
     """
-    first = {guid: keys[0] for guid, keys in store.all_keys().items()}  # the key of each port that is tried first
-    rows = [row for row in store.rows() if row.state != "former" and row.m_key == first[row.port_guid]]
+    current = {guid: keys[0] for guid, keys in store.all_keys().items()}  # each port's most likely key is the first
+    rows = [row for row in store.rows() if row.state != "former" and row.m_key == current[row.port_guid]]
     rows = [row for row in rows if not row.m_key.is_zero]
     if not rows:
         raise UsageError("the key store has no M_Key for any port, so there is no key for an opensm.conf")
@@ -48,16 +50,17 @@ def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = No
 
 
 def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> CheckedConf:
-    """Compare the opensm.conf *path* with the key store. Raises UsageError, FileFormatError, StoreError."""
+    """Return the opensm.conf *path* compared with the key store. *protect*, *lease*: as in `lines_of`. Raises
+    UsageError, FileFormatError, StoreError."""
     return CheckedConf(path, problems(read_conf(path), lines_of(store, protect, lease)))
 
 
-def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
-    """Compare each opensm.conf that is found on this host with the key store, and return those with problems; a file
-    that cannot be read is one of them."""
+def check_found(store: KeyStore, excluded: Path | None = None) -> list[CheckedConf]:
+    """Compare every opensm.conf on this host, but not *excluded*, with the key store, and return those with problems. A
+    file that cannot be read has a problem. Return none if the key store has no key."""
     checked = []
     for path in configs_here():
-        if but is not None and path.resolve() == but.resolve():
+        if excluded is not None and path.resolve() == excluded.resolve():
             continue
         try:
             checked.append(check_conf(store, path))
@@ -71,9 +74,10 @@ def check_found(store: KeyStore, but: Path | None = None) -> list[CheckedConf]:
 
 
 def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> KeyLines:
-    """Return the lines that `write_conf` would write into *path*; nothing is written. Raises Refused if a running
-    OpenSM reads *path* (writing would apply the lines), or if the ports have different keys; UsageError if level or
-    lease is not known; FileFormatError, StoreError.
+    """Return the lines for `write_conf` to write into *path*; nothing is written. *protect*, *lease*: as in `lines_of`.
+
+    Raises Refused if a running OpenSM reads *path*, which would apply the lines, or if the ports have different keys;
+    UsageError if there is no key, or the level or lease is not known; FileFormatError, StoreError.
     """
     for process in readers_of(path):
         raise Refused(
@@ -88,11 +92,11 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
             "mkey-rotate --same` gives all ports one",
             "keys-of-their-own",
         ).explained("Stock OpenSM knows one key for the subnet.")
-    there = read_options(read_conf(path)).values if path.exists() else {}
+    in_file = read_options(read_conf(path)).values if path.exists() else {}
     missing = [
         option
         for option, value, name in (("--protect", wanted.protect, LEVEL), ("--lease", wanted.lease, LEASE))
-        if value is None and name not in there
+        if value is None and name not in in_file
     ]
     if missing:
         raise UsageError(
@@ -104,6 +108,7 @@ def lines_to_write(store: KeyStore, path: Path, protect: int | None = None, leas
 
 
 def write_conf(path: Path, wanted: KeyLines) -> CheckedConf:
-    """Write the lines into *path*, and compare the file with them again. Raises FileFormatError, StoreError."""
+    """Write the lines *wanted* into *path*, and return the file compared with them. Raises FileFormatError,
+    StoreError."""
     was_written = write_lines(path, wanted)
     return CheckedConf(path, problems(read_conf(path), wanted), was_written)

@@ -1,10 +1,10 @@
-"""The M_Key lines of an opensm.conf: read as OpenSM reads them, compared with the keys of the fabric, written.
+"""The M_Key lines of an opensm.conf: reading them as OpenSM does, comparing them with the keys of ports, writing them.
 
-Stock OpenSM knows one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and uses 0 for a
-value that is not in its file: without these lines it removes every key. How OpenSM reads a line:
-`ibkeys.managers.opensm.options_file`.
+Stock OpenSM has one M_Key for the subnet. It sets ``m_key``, its level and its lease on every port, and takes 0 for a
+value that is not in its file: without these lines it removes every key. `ibkeys.managers.opensm.options_file` reads a
+line as OpenSM does.
 
-No key is in any message of this module.
+No message of this module has a key.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LEASE: Final = "m_key_lease_period"
 
 @dataclass(frozen=True, slots=True)
 class KeyLines:
-    """The lines that an opensm.conf must have so that OpenSM keeps the keys of a fabric. ``protect`` (0 to 3) and
-    ``lease`` (seconds): None if not known; then any value is accepted."""
+    """The lines that an opensm.conf must have so that OpenSM keeps the keys of ports. ``protect``: the level, 0 to 3;
+    ``lease``: in seconds. None: not known, so that any value is accepted."""
 
     m_key: MKey
     protect: int | None = None
@@ -41,7 +41,7 @@ class KeyLines:
 
 def read_conf(path: Path) -> bytes:
     """Return the bytes of an opensm.conf. Raises FileFormatError for a file that does not exist, is not a regular file,
-    or is too long, and StoreError if it cannot be read."""
+    or is too long; StoreError for one that may not be read or for an I/O error."""
     try:
         return files.read_bytes(path, files.SETTINGS)
     except FileNotFoundError as error:
@@ -53,13 +53,14 @@ def read_conf(path: Path) -> bytes:
 
 
 def has_key_for_each_port(data: bytes) -> bool:
-    """Return whether *data* has the option of a vendor's SM that gives each port a key of its own."""
+    """Return whether the options file *data* sets m_key_per_port, the option of a vendor's SM that sets a different
+    M_Key on each port."""
     return re.search(rb"^[ \t]*m_key_per_port[ \t]+TRUE\b", data, re.MULTILINE) is not None
 
 
 def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
-    """Return, in words, the changes that an OpenSM that starts with *data* would make to the ports' keys; none if it
-    keeps all. *wanted* None: the ports have different keys, which no ``m_key`` can express.
+    """Return, in words, the changes that an OpenSM started with the options file *data* would make to the ports' keys;
+    [] if it would keep all. *wanted*: the lines for the ports' keys; None: the ports have different keys.
     """
     found = read_options(data).values
     key = found.get(M_KEY, NO_MKEY)
@@ -67,34 +68,35 @@ def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
     if wanted is None:
         if not unset and has_key_for_each_port(data):
             return []
-        does = f"removes all of them ({unset})" if unset else "replaces each of them by its m_key"
-        return [f"each port has its own key, which no m_key can express: an OpenSM that starts with it {does}"]
+        effect = f"removes all of them ({unset})" if unset else "replaces each of them by its m_key"
+        return [f"each port has its own key, which no m_key can express: an OpenSM that starts with it {effect}"]
     warnings = []
     if unset:
         warnings.append(f"{unset}: an OpenSM that starts with it removes every M_Key")
     elif key != wanted.m_key:
         warnings.append("m_key is another key: an OpenSM that starts with it replaces every M_Key")
-    for name, meant in ((LEVEL, wanted.protect), (LEASE, wanted.lease)):
-        if meant is not None and found.get(name, 0) != meant:
-            has = f"{name} is {found[name]}" if name in found else f"{name} is not set, which means 0"
-            warnings.append(f"{has}; the ports have {meant}")
+    for name, expected in ((LEVEL, wanted.protect), (LEASE, wanted.lease)):
+        if expected is not None and found.get(name, 0) != expected:
+            present = f"{name} is {found[name]}" if name in found else f"{name} is not set, which means 0"
+            warnings.append(f"{present}; the ports have {expected}")
     return warnings
 
 
 def with_lines(data: bytes, wanted: KeyLines) -> bytes:
-    """Return *data* with the lines of *wanted*. Every other byte stays, and so do lines that already have the value.
-
-    Raises FileFormatError as `with_options` does.
+    """Return the options file *data* with the lines *wanted*. Lines that have the value already, and all other bytes,
+    stay. Raises FileFormatError as `with_options`.
     """
-    meant: dict[str, NewValue | None] = {M_KEY: wanted.m_key, LEVEL: wanted.protect, LEASE: wanted.lease}
-    return with_options(data, {name: value for name, value in meant.items() if value is not None})
+    expected: dict[str, NewValue | None] = {M_KEY: wanted.m_key, LEVEL: wanted.protect, LEASE: wanted.lease}
+    return with_options(data, {name: value for name, value in expected.items() if value is not None})
 
 
 def write_lines(path: Path, wanted: KeyLines) -> bool:
-    """Write the lines into the opensm.conf *path*; return whether that changed it. A missing file is created. The new
-    file is written beside the old one, synced, and renamed into place; owner and mode stay, but group and others lose
-    their rights, because it has a key now. A symbolic link, and a file with a second name, are refused: the other name
-    would keep the old lines. Raises FileFormatError (also for a file that is not regular), StoreError.
+    """Write the lines *wanted* into the opensm.conf *path*, and return whether its contents changed. A missing file is
+    created. The new file is written beside the old one, synced, and renamed into place. The owner and the owner's
+    rights stay; group and others lose their rights, because the file has a key now.
+
+    Raises FileFormatError for a file that is not regular, for a symbolic link or a file with a second hard link, whose
+    other name would keep the old lines, and as `with_options`; StoreError.
     """
     before, after, status = _before_and_after(path, wanted)
     try:
@@ -112,7 +114,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
 
 
 def check_lines(path: Path, wanted: KeyLines) -> None:
-    """Raise the error that `write_lines` would raise for the present file. Nothing is written."""
+    """Raise the error that `write_lines` would raise for the present file, without writing anything."""
     _before_and_after(path, wanted)
 
 
@@ -125,7 +127,7 @@ def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.st
 
 
 def _read_to_replace(path: Path) -> tuple[bytes, os.stat_result | None]:
-    """Return the bytes and the status of an opensm.conf; b"" and None if there is no file."""
+    """Return the bytes and the status of an opensm.conf; b"" and None if it does not exist."""
     if path.is_symlink():
         raise FileFormatError("is a symbolic link: give the file that it points to", str(path))
     try:

@@ -1,5 +1,5 @@
-"""OpenSM on this host, for the subnet of this process: the configurations that it would start with, its sweep interval,
-and its key files. Processes and files are examined when a function is called, and only then; nothing is changed.
+"""The OpenSMs on this host that serve the subnet of this process: their options files, sweep interval and key files.
+Each call examines processes and files anew; nothing is changed.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ _SOCKET: Final = "IBSIM_SOCKNAME"
 
 
 def own_socket() -> str:
-    """Return the name of the simulator's socket that this process talks to, "" on a real subnet."""
+    """Return the name of the simulator's socket with which this process communicates, "" on a real subnet."""
     return os.environ.get(_SOCKET, "")
 
 
 def running_here() -> list[OpensmProcess]:
-    """Return the OpenSM processes of this host, except for those on another simulated subnet than this process.
+    """Return the OpenSM processes of this host that may serve the same subnet as this process: the same simulated
+    subnet, or a real one.
 
-    libumad2sim talks to the server that IBSIM_SOCKNAME names; on a real subnet that variable is not set.
+    The variable IBSIM_SOCKNAME names the simulator's server for libumad2sim. On a real subnet it is not set.
     """
     own = own_socket()
     found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE)
@@ -39,22 +40,22 @@ def running_here() -> list[OpensmProcess]:
 
 
 def is_of_subnet(process: OpensmProcess, socket: str) -> bool:
-    """Return whether an OpenSM may serve the subnet of the simulator *socket*, "" for a real one; True if its
-    environment cannot be read."""
+    """Return whether an OpenSM may serve the subnet of the simulator with this *socket*; "": a real subnet. True if the
+    environment of the OpenSM cannot be read."""
     return process.environment is None or process.environment.get(_SOCKET, "") == socket
 
 
 def configs_here() -> list[Path]:
-    """Return the opensm.conf files of this host: those of the running OpenSMs, and those at the places of
-    distributions."""
+    """Return the existing opensm.conf files of this host: those that running OpenSMs name, and those at the default
+    paths of distributions."""
     paths = [process.config for process in running_here() if process.config is not None]
-    return _once([*paths, *opensm_host.OPENSM_CONFIGS])
+    return _existing_once([*paths, *opensm_host.OPENSM_CONFIGS])
 
 
 def readers_of(path: Path) -> list[OpensmProcess]:
-    """Return the running OpenSMs that read *path* as their configuration: each heavy sweep reads it again.
+    """Return the running OpenSMs that read *path* as their options file at each heavy sweep.
 
-    An OpenSM whose command line names no file reads that of its distribution.
+    An OpenSM whose command line names no file may read any of those at the default paths of distributions.
     """
     return [process for process in running_here() if any(is_same_file(path, each) for each in _configs_of(process))]
 
@@ -64,9 +65,11 @@ def _configs_of(process: OpensmProcess) -> Sequence[Path]:
 
 
 def known_sweep_interval(fabric: LiveFabric, manager: SubnetManager) -> int | None:
-    """Return OpenSM's sweep interval in seconds, if it can be known: the master runs on this host's port, and the
-    command line or options file of the only OpenSM here has it, or a distribution's options file if no OpenSM is found
-    to run. None otherwise."""
+    """Return the sweep interval of the master *manager* in seconds, None if it is not known.
+
+    It is known only if the master is at this host's port. It is the one in the command line or options file of the only
+    OpenSM on this host; if none is found to run, the one in the only options file at the default paths of
+    distributions."""
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
         return None
     running = running_here()
@@ -76,29 +79,32 @@ def known_sweep_interval(fabric: LiveFabric, manager: SubnetManager) -> int | No
         given = process.command.option("sweep_interval")
         if isinstance(given, int):
             return given
-    named = [process.config for process in running if process.config is not None]
-    found = named or [path for path in opensm_host.OPENSM_CONFIGS if os.path.exists(path)]
+    listed = [process.config for process in running if process.config is not None]
+    found = listed or [path for path in opensm_host.OPENSM_CONFIGS if os.path.exists(path)]
     config = read_opensm_config(found[0]) if len(found) == 1 else None
     return config.sweep_interval if config is not None else None
 
 
 def describe_locked_out(security_keys: Path | None) -> list[str]:
-    """Return advice on key files of this host that may open ports which do not answer: one line for each OpenSM that
-    runs here, or else for the key files that an OpenSM left. *security_keys*: the directory that was used already."""
+    """Return advice for the user whose ports do not answer: key files of this host that may have the ports' M_Keys. It
+    is a line for each directory of an OpenSM that runs here; if none runs, a line for the key files that an OpenSM
+    left. *security_keys*: the directory of key files that this process has used already, or None."""
     lines = []
-    named: list[Path] = []
+    listed: list[Path] = []
     for process in running_here():
-        if any(is_same_file(process.cache, each) for each in named):
+        if any(is_same_file(process.cache, each) for each in listed):
             continue
-        named.append(process.cache)
+        listed.append(process.cache)
         if has_m_keys(process.cache / MKEY_FILE) is False:
             continue
         unless = "" if process.cache_known else " (unless its OSM_CACHE_DIR says otherwise)"
         where = f"OpenSM runs on this host (process {process.pid}) and keeps its key files in {process.cache}{unless}"
-        lines.append(f"{where}{_way_in(process.cache, security_keys)}")
-    left = opensm_host.OPENSM_CACHE
-    if not named and os.path.exists(left / MKEY_FILE) and has_m_keys(left / MKEY_FILE) is not False:
-        lines.append(f"an OpenSM that ran on this host left its key files in {left}{_way_in(left, security_keys)}")
+        lines.append(f"{where}{_how_to_use(process.cache, security_keys)}")
+    left_over = opensm_host.OPENSM_CACHE
+    if not listed and os.path.exists(left_over / MKEY_FILE) and has_m_keys(left_over / MKEY_FILE) is not False:
+        lines.append(
+            f"an OpenSM that ran on this host left its key files in {left_over}{_how_to_use(left_over, security_keys)}"
+        )
     return lines
 
 
@@ -111,7 +117,7 @@ def has_m_keys(path: Path) -> bool | None:
     return any(not key.is_zero for key in keys.values())
 
 
-def _way_in(cache: Path, used: Path | None) -> str:
+def _how_to_use(cache: Path, used: Path | None) -> str:
     if used is not None and is_same_file(cache, used):
         return ": they were used; OpenSM writes them after a sweep, so they may be older than its keys"
     file = cache / MKEY_FILE
@@ -123,7 +129,7 @@ def _way_in(cache: Path, used: Path | None) -> str:
     return f": give {use_them}, or keep its keys with `ibkeys keystore import {cache}`"
 
 
-def _once(paths: list[Path]) -> list[Path]:
+def _existing_once(paths: list[Path]) -> list[Path]:
     found: list[Path] = []
     for path in paths:
         if os.path.exists(path) and not any(is_same_file(path, each) for each in found):

@@ -25,7 +25,7 @@ BITS: Final[dict[str, int]] = {"u8": 8, "u16": 16, "u32": 32, "u64": 64, "i32": 
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """One row. ``needs_restart``: a running OpenSM never reads a changed value."""
+    """An option of OpenSM. ``needs_restart``: whether OpenSM has to be restarted to use a changed value."""
 
     name: str
     kind: OptionKind
@@ -195,4 +195,4 @@ def _row(line: str) -> Option:
 _QOS_SETS: Final = ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
 _LINES: Final = [*_ROWS.split("\n"), *(line for each in _QOS_SETS for line in _QOS.replace("%s", each).split("\n"))]
 OPTIONS: Final[dict[str, Option]] = {row.name: row for row in map(_row, filter(None, _LINES))}
-"""Option name → its row."""
+"""Option name → option."""

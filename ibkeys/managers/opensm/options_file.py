@@ -1,10 +1,10 @@
 """The options file of OpenSM, its opensm.conf, read as OpenSM reads it.
 
-A line is a name, blanks and a value. ``#`` begins a comment anywhere, and quotes around a value are removed. Of several
-valid lines for one option the last counts. A line whose value is not a number of the option's width changes nothing. A
-flag is true for the exact word TRUE and false for every other word. Source: opensm osm_subnet.c
-(osm_subn_parse_conf_file, clean_val, osm_subn_verify_config), and the behaviour of opensm 3.3.23 with such files. No
-message of this module has a key, or a value that could not be parsed: it may be a key in a wrong place.
+A line is a name, blanks and a value. ``#`` begins a comment anywhere, and quotes around a value are removed. If an
+option has several valid lines, the last counts. A line of a number option has no effect if its value is no number or
+too large for the option. A flag is true for the exact word TRUE and false for every other word. Source: opensm
+osm_subnet.c (osm_subn_parse_conf_file, clean_val, osm_subn_verify_config), and the behaviour of opensm 3.3.23 with such
+files. No message of this module has a key, or a value that could not be parsed, since it may be a key in a wrong place.
 """
 
 from __future__ import annotations
@@ -19,22 +19,23 @@ from ibkeys.managers.opensm.option_table import BITS, OPTIONS, OptionKind, Optio
 from ibkeys.store.opensm import c_number
 
 MAX_LINE: Final = 1022
-"""Most bytes that OpenSM reads at once: it takes the rest of a longer line as a line of its own."""
+"""The most bytes of a line that OpenSM reads at once. It reads the rest of a longer line as the next line."""
 _ASSIGNMENT: Final = re.compile(rb"[ \t]*([^ \t]+)(?:[ \t](.*))?", re.DOTALL)
 _NAME: Final = re.compile(rb"(?=.*_)[a-z][a-z0-9]*(_[a-z0-9]+)*|(?![a-f]+\Z)[a-z]{2,16}")
-"""Text that looks like the name of an option; digits without an underscore may be a key."""
+"""Text that may be shown because it looks like the name of an option. Text with digits and no underscore may be a key.
+"""
 _SPACE: Final = b" \t\r\n\v\f"
 _NUMBER: Final = re.compile(rb"[ \t\r\n\v\f]*([+-]?)([0-9].*)", re.DOTALL)
 
 Complaint = Literal["unknown", "no-number", "not-true", "replaced", "no-newline"]
-"""A fault in a line: OpenSM has no such option; the value is not a number of the option's width, so the line changes
-nothing; a flag has a word that was probably meant as true and is false; OpenSM replaces the value by another; the file
-ends without a newline, so its last line may be half written."""
+"""A fault in a line, in this order: OpenSM has no such option; the value is no number or too large for the option, so
+the line has no effect; a flag has a word that was probably meant as true but means false; OpenSM replaces the value by
+another; the file ends without a newline, so its last line may be incomplete."""
 
 
 class OptionLine(NamedTuple):
-    """One line that sets an option: the option's name, its value as written, the offset of the value in the file, and
-    the number of the line from 1."""
+    """A line that sets an option. ``name``: the option; ``text``: the value as written; ``start``: the offset of the
+    value in the file, in bytes; ``line``: the number of the line, from 1."""
 
     name: bytes
     text: bytes
@@ -44,7 +45,8 @@ class OptionLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A fault in one line; ``option`` is empty if the line names no option of OpenSM."""
+    """A fault in a line. ``line``: its number, from 1; ``option``: the option that it sets, "" if that is none of
+    OpenSM's."""
 
     line: int
     option: str
@@ -53,21 +55,22 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class OptionsFile:
-    """The contents of an options file. ``values``: the value of each option that a valid line sets; ``remarks``: the
-    faults of the file. Keys are masked when they are printed. ``unknown``: the options that OpenSM does not have, by
-    name, or by the number of the line if the name may be a value in a wrong place."""
+    """The contents of an options file. ``values``: option name → value, for each option that a valid line sets; a key
+    is masked when it is printed. ``remarks``: the faults in the file, in the order of lines. ``unknown``: the names of
+    options that OpenSM does not have; in place of a name that may be a key in a wrong place, the number of its line."""
 
     values: Mapping[str, OptionValue] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
     unknown: tuple[str, ...] = ()
 
     def value(self, name: str) -> OptionValue:
-        """Return the value of *name* in an OpenSM that starts with this file: the file's, else the default."""
+        """Return the value of the option *name* in an OpenSM that starts with this file: that in the file, or else the
+        default."""
         return self.values[name] if name in self.values else OPTIONS[name].default
 
 
 def read_options(data: bytes) -> OptionsFile:
-    """Return the options that OpenSM reads from the options file *data*. Any bytes are accepted."""
+    """Return the options that OpenSM would read from the options file *data*. Any bytes are accepted."""
     values: dict[str, OptionValue] = {}
     lines: dict[str, int] = {}
     remarks: list[Remark] = []
@@ -79,7 +82,7 @@ def read_options(data: bytes) -> OptionsFile:
             remarks.append(Remark(last.line, "", "unknown"))
             unknown.append(last.name.decode() if _NAME.fullmatch(last.name) else f"line {last.line}")
             continue
-        text = unquoted(last.text)
+        text = without_quotes(last.text)
         value = _read(option.kind, text)
         if value is None and option.kind in BITS:
             remarks.append(Remark(last.line, option.name, "no-number"))
@@ -88,10 +91,10 @@ def read_options(data: bytes) -> OptionsFile:
             remarks.append(Remark(last.line, option.name, "not-true"))
         values[option.name], lines[option.name] = value, last.line
     for name in [name for name in values if name in _REPLACED]:
-        instead = corrected(name, values[name])
-        if instead != values[name]:
+        replacement = corrected(name, values[name])
+        if replacement != values[name]:
             remarks.append(Remark(lines[name], name, "replaced"))
-            values[name] = instead
+            values[name] = replacement
     if values.get("no_partition_enforcement") is True:
         values["part_enforce"] = "off"
         lines["part_enforce"] = lines["no_partition_enforcement"]
@@ -102,12 +105,14 @@ def read_options(data: bytes) -> OptionsFile:
 
 
 def corrected(name: str, value: OptionValue) -> OptionValue:
-    """Return the value that OpenSM uses for *value* of the option *name*: the same unless it is out of range."""
+    """Return the value that OpenSM uses if the option *name* has *value*: the same value, or another one if *value* is
+    out of range."""
     return _REPLACED[name](value) if name in _REPLACED else value
 
 
 def assignments(data: bytes) -> Iterator[OptionLine]:
-    """Yield each line of *data* that sets an option, known or not; lines without a value too."""
+    """Yield each line of the options file *data* that begins with a name, even if OpenSM has no such option, or the
+    line has no value."""
     start = 0
     line = 1
     while start < len(data):
@@ -124,15 +129,15 @@ def assignments(data: bytes) -> Iterator[OptionLine]:
         line += is_whole
 
 
-def unquoted(text: bytes) -> bytes:
+def without_quotes(text: bytes) -> bytes:
     """Return *text* without a pair of quotes around it."""
     is_quoted = len(text) > 1 and text[:1] == text[-1:] and text[:1] in (b'"', b"'")
     return text[1:-1] if is_quoted else text
 
 
 def number_of(text: bytes, bits: int) -> int | None:
-    """Return the number that C's strtoull reads from the whole of *text*, None if it is none or does not fit into
-    *bits* bits."""
+    """Return the number that C's strtoull reads from *text*; None if not all of *text* is a number, or the number does
+    not fit into *bits* bits."""
     match = _NUMBER.fullmatch(text)
     value = c_number(match[2], 64) if match is not None and len(match[2]) <= 64 else None
     if match is None or value is None:
@@ -141,17 +146,15 @@ def number_of(text: bytes, bits: int) -> int | None:
     return value if value < 1 << bits else None
 
 
-# --- values -----------------------------------------------------------------------------------------------------------
-
 _MEANT_AS_TRUE: Final = frozenset({b"true", b"yes", b"on", b"1", b"t", b"y", b"enable", b"enabled"})
 CONSOLES: Final = frozenset({"off", "local", "loopback", "socket"})
-"""The values of ``console``. ``socket`` works only if OpenSM was built with it, which cannot be determined from
-outside; else it means off."""
+"""The values of ``console``. Whether OpenSM was built with support for ``socket`` cannot be determined here; without it
+``socket`` means off."""
 _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 
 def _read(kind: OptionKind, text: bytes) -> OptionValue:
-    """Return the value of an option of this kind, None if *text* is not a valid one."""
+    """Return the value that *text* means for an option of this *kind*; None if it is invalid or means no text."""
     if kind == "flag":
         return text == b"TRUE"
     if kind == "text":
@@ -165,12 +168,12 @@ def _read(kind: OptionKind, text: bytes) -> OptionValue:
     return number if number < 1 << BITS[kind] else None
 
 
-def _at_most(limit: int, instead: int) -> Callable[[OptionValue], OptionValue]:
-    return lambda value: instead if isinstance(value, int) and value > limit else value
+def _at_most(limit: int, replacement: int) -> Callable[[OptionValue], OptionValue]:
+    return lambda value: replacement if isinstance(value, int) and value > limit else value
 
 
-def _one_of(words: frozenset[str], instead: str) -> Callable[[OptionValue], OptionValue]:
-    return lambda value: value if value in words else instead
+def _one_of(words: frozenset[str], replacement: str) -> Callable[[OptionValue], OptionValue]:
+    return lambda value: value if value in words else replacement
 
 
 _REPLACED: Final[dict[str, Callable[[OptionValue], OptionValue]]] = {
@@ -180,4 +183,4 @@ _REPLACED: Final[dict[str, Callable[[OptionValue], OptionValue]]] = {
     "console": _one_of(CONSOLES, "off"),
     "part_enforce": _one_of(_ENFORCEMENTS, "both"),
 }
-"""Option → the replacement of an invalid value by osm_subn_verify_config."""
+"""Option name → a function that returns the value which osm_subn_verify_config puts in place of an invalid one."""

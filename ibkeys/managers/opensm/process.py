@@ -1,5 +1,5 @@
-"""OpenSM on this host: the parts of its configuration that concern keys, and its running processes. Facts; nothing is
-changed. A key leaves this module only as an `MKey`, which is masked when it is printed.
+"""The running OpenSM processes of a host, and the options in an opensm.conf that concern keys. Nothing is changed. A
+key leaves this module only as an `MKey`, which is masked when it is printed.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from ibkeys.managers.opensm.m_key_lines import has_key_for_each_port
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 
 OPENSM_CONFIGS: Final = (Path("/etc/opensm/opensm.conf"), Path("/etc/rdma/opensm.conf"))
-"""The places of OpenSM's configuration in distributions; a running OpenSM may use another file (``-F``)."""
+"""The default paths of OpenSM's options file in distributions. A running OpenSM may use another file (``-F``)."""
 OPENSM_CACHE: Final = Path("/var/cache/opensm")
-"""OpenSM's cache directory if its OSM_CACHE_DIR does not name another."""
+"""OpenSM's cache directory, unless its variable OSM_CACHE_DIR names another one."""
 PROGRAM: Final = "opensm"
 PROC: Final = Path("/proc")
 DEVICES: Final = Path("/dev/infiniband")
 _NOBODY: Final = -1
-"""The user ID of a file that does not exist any more."""
+"""Stands for the owner of a file that does not exist any more."""
 ALL_ONES: Final = MKey(0xFFFF_FFFF_FFFF_FFFF)
 DEFAULT_SM_KEY: Final = MKey(1)
 """OpenSM's default of sm_key and sa_key."""
@@ -37,11 +37,12 @@ DEFAULT_SM_KEY: Final = MKey(1)
 
 @dataclass(frozen=True, slots=True)
 class OpensmConfig:
-    """The options of an opensm.conf that concern keys; the defaults for options that the file does not set.
+    """The options of an opensm.conf that concern keys, with OpenSM's defaults for options that the file does not set.
 
-    ``m_key_set``, ``m_key_all_ones``: whether m_key is other than 0, and 0xffffffffffffffff literally, which a vendor's
-    SM takes for a random key and stock OpenSM for a key. Levels and times as written. ``sm_key_default``,
-    ``sa_key_default``: whether they are OpenSM's own 1. ``mistakes``: names of options whose value is not a number.
+    ``m_key_set``: whether m_key is not 0. ``m_key_all_ones``: whether it is 0xffffffffffffffff, which a vendor's SM
+    replaces by a random key and stock OpenSM uses as it is. ``m_key_lease_period``, ``sweep_interval``: in seconds.
+    ``sm_key_default``, ``sa_key_default``: whether the key is OpenSM's default 1. ``mistakes``: the options whose value
+    is not a number.
     """
 
     file: FileFact
@@ -59,12 +60,12 @@ class OpensmConfig:
 
     @property
     def holds_key(self) -> bool:
-        """Whether an m_key is set, or another sm_key or sa_key than the default."""
+        """Whether m_key is not 0, or sm_key or sa_key is not the default."""
         return self.m_key_set or not self.sm_key_default or not self.sa_key_default
 
     @property
     def m_key(self) -> MKey:
-        """The m_key, which is masked when it is printed."""
+        """The value of m_key, which is masked when it is printed."""
         return self._keys[0]
 
     def is_sm_or_sa_key(self, key: MKey) -> bool:
@@ -73,20 +74,23 @@ class OpensmConfig:
 
 
 View = Literal["host", "own", "unknown"]
-"""Whether a process has the root directory and the mounts of its host, or its own ones, or this cannot be determined.
+"""Whose root directory and mounts a process has: those of its host, or its own, as in a container; or this is not
+known.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class OpensmProcess:
-    """A running OpenSM. ``cache``: its directory of key files, as a path for this process; ``cache_known`` is False if
-    that is only the default, because its environment cannot be read. ``config``: the file that ``-F`` names.
-    ``command``: its command line. ``environment``: those variables of `ENVIRONMENT` that it has; None if they cannot be
-    read. ``folder``: its folder in /proc. ``cwd``: its working directory; None if that cannot be read. ``started``: its
-    start time in seconds since 1970, within ``exact`` seconds. ``view``: whose root directory its paths refer to.
-    ``program_known``: its executable is OpenSM, not only its name. ``unit``: its systemd unit. ``umask``: its umask.
-    ``output``: the target of its standard output, as /proc names it. None if the host does not show it. ``ticks``: its
-    start time in ticks since that host booted; together with ``pid`` it identifies the process.
+    """A running OpenSM. A field is None if the host does not show the fact.
+
+    ``cache``: the directory of its key files, as a path by which ibkeys reaches it; ``cache_known``: False if this is
+    only the default, because the environment cannot be read. ``config``: the options file that ``-F`` names, as such a
+    path; None too if the command line names none. ``environment``: its variables among `ENVIRONMENT`. ``folder``: its
+    folder in /proc. ``cwd``: its working directory. ``started``: its start time in seconds since 1970;
+    ``start_precision``: the most seconds by which that may be wrong. ``unit``: its systemd unit. ``output``: the target
+    of its standard output, as /proc names it. ``view``: whose root directory and mounts it has. ``program_known``:
+    whether its executable is known to be OpenSM; otherwise only the name in its command line is. ``ticks``: its start
+    time in ticks since the host booted, which together with ``pid`` identifies the process.
     """
 
     pid: int
@@ -108,20 +112,21 @@ class OpensmProcess:
 
 
 ENVIRONMENT: Final[tuple[str, ...]] = ("OSM_CACHE_DIR", "OSM_TMP_DIR", "POSIXLY_CORRECT", "IBSIM_SOCKNAME")
-"""The environment variables that decide where an OpenSM has its files and its fabric; no other variable is kept."""
+"""The environment variables that decide which files and which fabric an OpenSM uses. No other variable is kept."""
 
 
 def read_opensm_config(path: Path) -> OpensmConfig | None:
-    """Return the options of an opensm.conf as OpenSM reads them; None if it does not exist or cannot be read."""
-    try:  # a process may have named it, so nothing that this one inherited is read
+    """Return the options of an opensm.conf that concern keys, as OpenSM reads them; None if the file does not exist or
+    cannot be read."""
+    try:  # another process may have named the path, so it must not mean a descriptor of this process (`LocalFiles`)
         return opensm_config(THIS_HOST.stat(path), THIS_HOST.read(path, files.SETTINGS))
     except OSError:
         return None
 
 
 def read_given_config(path: Path) -> OpensmConfig:
-    """Return the options of an opensm.conf that the user of this process named: it may be a pipe that was inherited.
-    Raises FileFormatError if it cannot be read."""
+    """Return the options, of those that concern keys, in an opensm.conf that the user named. The file may be a pipe
+    that this process inherited. Raises FileFormatError if it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
     except OSError:
@@ -130,7 +135,7 @@ def read_given_config(path: Path) -> OpensmConfig:
 
 
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
-    """Return the options of the options file *data* that concern keys."""
+    """Return the options that concern keys in the options file with the bytes *data*. *file*: its facts."""
     options = read_options(data)
     m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
     mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
@@ -169,12 +174,15 @@ def _number(options: OptionsFile, name: str) -> int:
 def opensm_processes(
     proc: Path = PROC, default_cache: Path = OPENSM_CACHE, devices: Path = DEVICES, host: HostFiles = THIS_HOST
 ) -> list[OpensmProcess]:
-    """Return the OpenSM processes in /proc, also those in containers (their paths by /proc/PID/root). Only those of
-    root, of an owner of a umad device in *devices*, and of this user count: any user may call a program opensm, and
-    could so decide which files are read and reported. On a simulated host only those of that host count, and on a real
-    one none that is on a simulated host (`ibkeys.simulated_host`).
+    """Return the OpenSM processes of *host*, including those in containers, whose files are reached through
+    /proc/PID/root. *proc*: the proc file system; *default_cache*: the cache directory of an OpenSM that names none.
+
+    A process counts only if it runs as root, as this user, or as an owner of a umad device in *devices*. Any user can
+    call a program opensm, and could otherwise decide which files are read and reported. If *host* is a simulated host
+    (`ibkeys.simulated_host`), only its own processes count; on a real host none of a simulated host does. Raises
+    HostNotReached.
     """
-    here = host.simulated_host
+    own_host = host.simulated_host
     umads = (name for name in (or_none(host.names, devices) or ()) if name.startswith("umad"))
     users = {0, host.own_user()}.union(*(_owner(host, devices / name) for name in umads)) - {_NOBODY}
     found = []
@@ -184,9 +192,9 @@ def opensm_processes(
         if not (_owner(host, folder) | _users_in(status)) <= users:
             continue
         words = _words(host, folder / "cmdline")
-        if words and os.path.basename(words[0]) == PROGRAM and simulated_host_of(host, folder) == here:
+        if words and os.path.basename(words[0]) == PROGRAM and simulated_host_of(host, folder) == own_host:
             process = _process(host, folder, words, status, default_cache)
-            if _words(host, folder / "cmdline"):  # otherwise it has ended since, and was only partly read
+            if _words(host, folder / "cmdline"):  # if empty, the process ended while it was read
                 found.append(process)
     return found
 
@@ -207,9 +215,9 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
     program = or_none(host.link, folder / "exe")
     return OpensmProcess(
         int(folder.name),
-        as_seen(host, folder, view, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
+        reachable_path(host, folder, view, (environment or {}).get("OSM_CACHE_DIR") or str(default_cache)),
         environment is not None,
-        as_seen(host, folder, view, config) if config else None,
+        reachable_path(host, folder, view, config) if config else None,
         command,
         environment,
         folder,
@@ -226,34 +234,34 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
 
 
 def view_of(host: HostFiles, process: Path) -> View:
-    """Return whether a process has another root directory or other mounts than its host. *process*: its folder in
-    /proc.
+    """Return whether a process has the root directory and the mounts of its host. *process*: its folder in /proc.
 
-    Two namespaces may have one device and inode as their root, and other file systems below it.
+    Two mount namespaces can have the same root directory and different file systems below it, so both the root
+    directory and the namespace are compared.
     """
     try:
         if host.stat(process / "root").identity != host.stat(Path("/")).identity:
             return "own"
-        theirs, ours = (host.link(folder / "ns" / "mnt") for folder in (process, process.parent / "self"))
-    except OSError:  # another user's
+        process_namespace, own_namespace = (
+            host.link(folder / "ns" / "mnt") for folder in (process, process.parent / "self")
+        )
+    except OSError:  # the process belongs to another user
         return "unknown"
-    return "host" if theirs == ours else "own"
+    return "host" if process_namespace == own_namespace else "own"
 
 
-def as_seen(host: HostFiles, process: Path, view: View, path: str) -> Path:
-    """Return a path of another process as a path for this process, which has another working directory and maybe
-    another root directory. If its *view* is unknown, its files are assumed to be those of its host."""
+def reachable_path(host: HostFiles, process: Path, view: View, path: str) -> Path:
+    """Return the path by which ibkeys reaches the file that another process calls *path*. That process may have another
+    working directory and root directory. *process*: its folder in /proc. If *view* is "unknown", its root directory is
+    assumed to be that of its host."""
     if not os.path.isabs(path):
         path = os.path.join(_cwd(host, process) or "", path)
     return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
 
 
-# --- facts from /proc -------------------------------------------------------------------------------------------------
-
-
 def started_at(stat: str) -> int | None:
-    """Return the start time of a process, in ticks since its host booted, from its /proc/PID/stat. None if the text has
-    another form.
+    """Return the start time of a process, in ticks since its host booted, from the text *stat* of its /proc/PID/stat;
+    None if the text has another form.
 
     Source: proc(5), field 22.
     """
@@ -265,9 +273,8 @@ def started_at(stat: str) -> int | None:
 
 
 def is_running(host: HostFiles, process: OpensmProcess) -> bool:
-    """Return whether *process* still runs, identified by its ID and start time. A process that has died and waits for
-    its parent (zombie) does not run, nor does one whose start time is not known. Raises HostNotReached. Source:
-    proc(5), fields 3 and 22 of stat.
+    """Return whether *process* still runs, identified by its ID and start time; False for a zombie, and if the start
+    time is not known. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
     """
     stat = _text(host, process.folder / "stat")
     state = stat.rpartition(")")[2].split()[:1]
@@ -275,7 +282,8 @@ def is_running(host: HostFiles, process: OpensmProcess) -> bool:
 
 
 def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
-    """Return the start time of a process, in seconds since 1970, and its precision in seconds."""
+    """Return the start time of a process in seconds since 1970, None if not known, and the most seconds by which it may
+    be wrong. *ticks*: the start time in ticks since the host booted."""
     try:
         clock = host.clock()
     except (OSError, IndexError, ValueError):
@@ -288,21 +296,22 @@ _START_FIELD: Final = 22 - 3
 
 
 def _users_in(status: str) -> set[int]:
-    """Return the real, the effective and the saved user ID. A setuid program that runs as root also has the user ID of
-    its starter."""
+    """Return the user IDs in the text *status* of a process's /proc/PID/status: the real, effective and saved one. A
+    setuid program that runs as root also has the user ID of the user who started it."""
     line = re.search(r"^Uid:((?:\s+[0-9]+)+)$", status, re.MULTILINE)
     return {int(word) for word in (line[1].split() if line else ())}
 
 
 def _owner(host: HostFiles, path: Path) -> set[int]:
-    """Return the owner of a file as a set; for a folder in /proc the effective user of the process."""
+    """Return a set with the user ID of a file's owner; for a folder in /proc that is the effective user of the
+    process."""
     fact = or_none(host.stat, path)
     return {_NOBODY if fact is None else fact.uid}
 
 
 def _cwd(host: HostFiles, process: Path) -> Path | None:
-    """Return the working directory as a path inside the root directory of the process. After chroot, /proc shows it as
-    a path of the host. None if it cannot be read, or is outside the root directory of the process."""
+    """Return the working directory of a process as a path below its own root directory; after chroot, /proc shows it as
+    a path of the host. Return None if it cannot be read, or is outside that root directory."""
     found, root = or_none(host.link, process / "cwd"), or_none(host.link, process / "root")
     if found is None:
         return None

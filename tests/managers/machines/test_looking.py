@@ -13,7 +13,7 @@ import pytest
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.looked_up import look
 from ibkeys.managers.machines import other_host
-from ibkeys.managers.machines.ground import FolderFacts, hindrance_of
+from ibkeys.managers.machines.folder_facts import FolderFacts, folder_hindrance
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.machines.other_host import OtherHost
 from ibkeys.managers.machines.other_root import refuse_other_root
@@ -164,7 +164,7 @@ def test_what_hinders(file: Path, ground: FolderFacts, user: int, reason: str | 
     assert seen.found is not None
     metadata = replace(seen.found.metadata, uid=7 if user else 0)
     seen = replace(seen, path=Path("/etc/p"), found=replace(seen.found, device=1, metadata=metadata))
-    answer = hindrance_of(seen, ground, user)
+    answer = folder_hindrance(seen, ground, user)
     assert (answer is None) if reason is None else (reason in str(answer))
 
 

@@ -33,7 +33,7 @@ def there(request: pytest.FixtureRequest, tmp_path: Path) -> There:
 @pytest.fixture(autouse=True)
 def _the_program_of_the_test(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(writer, "program", there.program)
-    monkeypatch.setattr("ibkeys.managers.machines.other_host.hindrance_of", lambda *_: None)
+    monkeypatch.setattr("ibkeys.managers.machines.other_host.folder_hindrance", lambda *_: None)
 
 
 @pytest.fixture(autouse=True)

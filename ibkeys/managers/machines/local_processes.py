@@ -18,32 +18,32 @@ from ibkeys.managers.opensm.process import OpensmProcess, started_at
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessesHere:
-    """The control of the OpenSMs of this host. ``tools``: the environment of systemctl; ``proc``: the folder of
-    processes.
-
-    Every method raises HostRefused for a process that is not the one that was examined.
+class LocalProcesses:
+    """Signals, stops and starts the OpenSMs of this host. ``tools``: the environment of systemctl; ``proc``: the proc
+    file system.
     """
 
     tools: Mapping[str, str]
     proc: Path = Path("/proc")
 
     def may_signal(self, process: OpensmProcess) -> str | None:
-        """Return why this user may not signal *process* to read its files, None if the user may. Nothing is sent."""
+        """Return the reason why *process* cannot be signalled, None if it can. It is a reason, too, if another process
+        has its ID now. No signal is sent."""
         try:
-            with self._held(process) as descriptor:
+            with self._open_pidfd(process) as descriptor:
                 signal.pidfd_send_signal(descriptor, 0)
         except HostRefused as error:
             return str(error)
         return None
 
     def signal(self, process: OpensmProcess) -> None:
-        """Send SIGHUP to exactly this process: its ID and the moment it started must be those that were read.
+        """Send SIGHUP to *process*, if the process with its ID has the same start time.
 
-        If it is the main process of its systemd unit, systemd sends it; if systemd fails, this process sends it. Raises
-        HostRefused if the process has ended, if the moment is not known, or if this user may not signal it.
+        If it is the main process of its systemd unit, systemd sends the signal; if systemd fails, this process sends
+        it. Raises HostRefused if the process has ended, if its start time is not known, or if this user may not signal
+        it.
         """
-        with self._held(process) as descriptor:
+        with self._open_pidfd(process) as descriptor:
             unit = unit_of(process, self.tools)
             with suppress(HostRefused):
                 if unit is not None:
@@ -52,12 +52,13 @@ class ProcessesHere:
             signal.pidfd_send_signal(descriptor, signal.SIGHUP)
 
     def stop(self, process: OpensmProcess) -> None:
-        """Begin to stop exactly this process, by systemd if it is the main process of its unit, else by SIGTERM.
+        """Begin to stop *process*: by systemd if it is the main process of its unit, else by SIGTERM.
 
-        It may run on for a while, or not end at all: call `is_running`. Raises HostRefused as `signal`, and with
-        systemctl's message if that refused; then nothing was sent, because systemd might start the process again.
+        The process may run on for a while, or not end at all: call `is_running`. Raises HostRefused as `signal`. If
+        systemctl refuses, HostRefused has its message, and no signal is sent, because systemd might start the process
+        again.
         """
-        with self._held(process) as descriptor:
+        with self._open_pidfd(process) as descriptor:
             unit = unit_of(process, self.tools)
             if unit is None:
                 signal.pidfd_send_signal(descriptor, signal.SIGTERM)
@@ -65,34 +66,35 @@ class ProcessesHere:
                 systemctl(self.tools, "stop", "--no-block", unit=unit)
 
     def can_start(self, process: OpensmProcess) -> bool:
-        """Return whether *process* is the main process of its unit, so that `start_unit` would start it again.
+        """Return whether *process* is the main process of its systemd unit, so that `start_unit` would start it again.
 
-        Call this before the process is stopped. Raises HostRefused if it is no longer the process that was examined.
+        Call this before the process is stopped. Raises HostRefused if it has ended already.
         """
-        with self._held(process):
+        with self._open_pidfd(process):
             return unit_of(process, self.tools) is not None
 
     def start_unit(self, unit: str) -> None:
-        """Start a service of systemd; one that is active stays as it is.
+        """Start a service of systemd; nothing happens if it is active. The result does not show whether the process of
+        the service works.
 
-        Whether its process works can be checked only later. Raises HostRefused with systemctl's message, and for a text
-        that is not the name of a service.
+        Raises HostRefused with systemctl's message, and for a *unit* that is not the name of a service.
         """
         if not is_unit(unit):
             raise HostRefused(f"{unit!r} is not a valid name of a service", "")
         systemctl(self.tools, "start", unit=unit)
 
     @contextmanager
-    def _held(self, process: OpensmProcess) -> Iterator[int]:
-        """Yield a pidfd of exactly this process. Raises HostRefused if another process has its ID now."""
+    def _open_pidfd(self, process: OpensmProcess) -> Iterator[int]:
+        """Yield a pidfd of *process*. Raises HostRefused if it has ended, if another process has its ID now, or if it
+        may not be signalled."""
         if process.ticks is None:
             raise HostRefused(
                 f"process {process.pid}: its start time is not known, so it may be a different process now", ""
             )
         try:
             with closing_descriptor(os.pidfd_open(process.pid)) as descriptor:
-                # Open first, then compare the start time: an open pidfd never refers to a later process with the same
-                # ID.
+                # The pidfd is opened before the start time is compared: it never refers to a later process with the
+                # same ID.
                 status = files.read_text(self.proc / str(process.pid) / "stat", files.SETTINGS, "replace")
                 if started_at(status) != process.ticks:
                     raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")

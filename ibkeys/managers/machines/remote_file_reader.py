@@ -1,6 +1,5 @@
-"""Reading a file of another host that may be replaced: its real path, its bytes, and the properties that must be kept.
-
-As `ibkeys.host.replacing.looked_up` for this host.
+"""Reading a file of another host that may be replaced: its real path, its bytes, and the metadata that must be kept. It
+is as `ibkeys.host.replacing.looked_up` for this host.
 """
 
 from __future__ import annotations
@@ -26,7 +25,8 @@ _TIME: Final = re.compile(r"[^.]*\.(\d{9})_\+0000")
 
 @dataclass(frozen=True, slots=True)
 class _Status:
-    """The file at a name itself; links are not followed. ``kind``: its mode, with the bits for the kind of file."""
+    """The status of a file; a symbolic link is not followed. ``kind``: the mode, with the bits for the kind of file.
+    ``links``: the number of hard links; ``modified_ns``: the time of its last change, in ns since 1970."""
 
     kind: int
     uid: int
@@ -38,9 +38,9 @@ class _Status:
     modified_ns: int
 
 
-class LookingThere:
-    """Reads a file through two programs on another host: ``files`` gives the bytes, ``writer`` the facts that it
-    compares later."""
+class RemoteFileReader:
+    """Reads a file through two programs on another host: ``files`` reads the bytes; ``writer`` reads the status, which
+    it compares again before it replaces the file."""
 
     def __init__(self, files: RemoteFiles, writer: HostWriter) -> None:
         self.name = files.name
@@ -48,7 +48,8 @@ class LookingThere:
         self.writer = writer
 
     def look(self, path: Path) -> SeenFile:
-        """Return the file that *path* leads to. Raises FileError, FileChanged, HostNotReached."""
+        """Return the file that *path* leads to, as `ibkeys.host.replacing.looked_up.look` does, without the extended
+        attributes. Raises FileError, FileChanged, HostNotReached."""
         place, status = self._place(path)
         if status is None:
             return SeenFile(place, None)
@@ -63,12 +64,13 @@ class LookingThere:
         return SeenFile(place, found)
 
     def real_path(self, path: Path) -> Path:
-        """Return the path that *path* leads to, links followed. Raises FileError, FileChanged, HostNotReached."""
+        """Return the path of the file that *path* leads to, with all symbolic links followed. Raises FileError,
+        FileChanged, HostNotReached."""
         return self._place(path)[0]
 
     def _place(self, path: Path) -> tuple[Path, _Status | None]:
-        """Return the path that *path* leads to, links followed, and the file there; raises FileError for a path in
-        another root directory."""
+        """Return the path of the file that *path* leads to, with all symbolic links followed, and its status; None if
+        it does not exist. Raises FileError for a file in another root directory too."""
         if not path.is_absolute():
             raise FileError(f"{self._at(path)}: is a relative path, which is not possible on another host")
         place, status = self._followed(path)
@@ -80,7 +82,7 @@ class LookingThere:
         trusted = {0, *self.users()}
         for number in range(MOST_LINKS + 1):
             try:
-                place = self.writer.name("real", place.parent) / place.name
+                place = self.writer.ask_path("real", place.parent) / place.name
             except WriterRefused:
                 raise FileError(f"{self._at(path)}: {place.parent} is not there, or cannot be read") from None
             if not place.is_absolute():
@@ -95,49 +97,51 @@ class LookingThere:
             if status.uid not in trusted:
                 raise FileError(f"{self._at(path)}: {place} is a symbolic link of another user (UID {status.uid})")
             try:
-                place = place.parent / self.writer.name("target", place)
+                place = place.parent / self.writer.ask_path("target", place)
             except WriterRefused:
                 raise FileChanged(f"{self._at(place)}: another program is changing it right now") from None
         raise FileError(f"{self._at(path)}: a loop of symbolic links, or more than {MOST_LINKS} of them")
 
     def users(self) -> list[int]:
-        """Return the user ID of the program on the host, and, if it runs by sudo, that of the user who ran sudo."""
+        """Return the user ID of the program on the host. If it runs through sudo, the second ID is that of the user who
+        called sudo."""
         try:
-            words = self.writer.one("users").split(" ")
+            words = self.writer.ask_line("users").split(" ")
         except WriterRefused:
             self.writer.conversation.end("its answer is invalid (users)")
         return [self.writer.conversation.number(word) for word in words if word != NOTHING]
 
     def _status(self, place: Path) -> _Status | None:
         try:
-            text = self.writer.one("seen", path=place)
-        except WriterRefused as no:
-            raise FileError(f"{self._at(place)}: cannot be examined: {no.reason}") from None
+            text = self.writer.ask_line("seen", path=place)
+        except WriterRefused as refusal:
+            raise FileError(f"{self._at(place)}: cannot be examined: {refusal.reason}") from None
         if text == NOTHING:
             return None
-        talk = self.writer.conversation
+        conversation = self.writer.conversation
         match text.split(":", 8):
             case [kind, uid, gid, size, device, inode, links, seconds, when]:
                 fraction = _TIME.fullmatch(when)
                 if fraction is not None:
                     return _Status(
-                        talk.kind_and_mode(kind),
-                        talk.number(uid),
-                        talk.number(gid),
-                        talk.number(size),
-                        talk.number(device),
-                        talk.number(inode),
-                        talk.number(links),
-                        talk.time(seconds) * _SECOND + int(fraction[1]),
+                        conversation.kind_and_mode(kind),
+                        conversation.number(uid),
+                        conversation.number(gid),
+                        conversation.number(size),
+                        conversation.number(device),
+                        conversation.number(inode),
+                        conversation.number(links),
+                        conversation.time(seconds) * _SECOND + int(fraction[1]),
                     )
-        talk.end("its answer is invalid (status of a file)")
+        conversation.end("its answer is invalid (status of a file)")
 
     def _at(self, path: Path) -> str:
         return f"{self.name}: {path}"
 
 
 def marks(seen: SeenFile) -> str:
-    """Return the marks of a file as the program on the host makes them: see ``marks`` there."""
+    """Return one word with the status of a file, as the function ``marks`` of the program on the host prints it, so
+    that the program can compare both."""
     found = seen.found
     if found is None:
         return NOTHING

@@ -1,6 +1,7 @@
-"""The lock beside a file of an OpenSM of another host: the program there holds it, as `ibkeys.host.host_lock` here.
+"""The lock beside a file of an OpenSM of another host. The program on that host holds it, as `ibkeys.host.host_lock`
+does on this host.
 
-The lock is free when the connection ends, for whatever reason; the file is removed only when it is released.
+The kernel frees the lock when the connection ends, for whatever reason. The lock file is removed only by a release.
 """
 
 from __future__ import annotations
@@ -12,19 +13,19 @@ from pathlib import Path
 
 from ibkeys.errors import FileError
 from ibkeys.host.host_lock import LONGEST, TRIES, FoundLock, lock_file
-from ibkeys.managers.machines.writer import HostWriter, WriterRefused, sum_of
+from ibkeys.managers.machines.writer import HostWriter, WriterRefused, checksum_of
 
 
 @dataclass(frozen=True, slots=True)
-class LockThere:
-    """A lock that the program on the host holds."""
+class RemoteLock:
+    """A lock that the program on another host holds. ``name``: that host; ``path``: the file beside which it is."""
 
     name: str
     path: Path
     writer: HostWriter
 
     def release(self) -> None:
-        """Remove the lock file, if it is still the file that this process locked, and free the lock. Raises FileError,
+        """Remove the lock file, unless another file has its name by now, and free the lock. Raises FileError,
         HostNotReached."""
         try:
             self.writer.ask("drop_lock", path=self.path)
@@ -34,11 +35,12 @@ class LockThere:
 
 def take_lock(
     name: str, writer: HostWriter, path: Path, text: bytes, stale: bytes | None
-) -> LockThere | FoundLock | None:
-    """Take a lock as `ibkeys.host.host_lock.take_lock` does, on the host *name*. Raises FileError, HostNotReached."""
+) -> RemoteLock | FoundLock | None:
+    """Take a lock on the host *name* as `ibkeys.host.host_lock.take_lock` does on this host. Raises FileError,
+    HostNotReached."""
     data = base64.b64encode(text)
     for tries_left in reversed(range(TRIES)):
-        words = str(len(data)), secrets.token_hex(8), sum_of(stale)
+        words = str(len(data)), secrets.token_hex(8), checksum_of(stale)
         try:
             lines = writer.ask("take_lock", *words, path=path, more=data)
         except WriterRefused as refusal:
@@ -47,7 +49,7 @@ def take_lock(
             raise _lock_error(name, path, "taken", refusal) from None
         match lines:
             case ["taken"]:
-                return LockThere(name, path, writer)
+                return RemoteLock(name, path, writer)
             case ["closed"]:
                 return None
             case ["held" | "stale" as state, *text_in_hex]:
