@@ -19,7 +19,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.site import hosts_in, reach
-from ibkeys.managers.ufm.access import is_ufm, via_of
+from ibkeys.managers.ufm.access import is_ufm, via_option
 from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.store.journal import PlanRecord
@@ -77,7 +77,7 @@ def carrier_for(writer: ChangeWriter, via: CarrierChoice, plan: PartitionPlan) -
         return carrier_of(writer, via)
     if is_ufm(plan.policy.file) and not writer.fabric.is_simulated:
         raise Refused("the policy of the plan is UFM's, and UFM is never chosen as the method", METHOD).unchanged(
-            given(f"type it: `{via.command} {via_of(plan.policy.file)}`", "give via=ThroughUFM(URL)")
+            given(f"type it: `{via.command} {via_option(plan.policy.file)}`", "give via=ThroughUFM(URL)")
         )
     choice = choose_method(writer, via.hosts or [SmHost()])
     if choice is None:

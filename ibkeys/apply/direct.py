@@ -24,7 +24,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import PKey
-from ibkeys.managers.ufm.access import is_ufm, via_of
+from ibkeys.managers.ufm.access import is_ufm, via_option
 from ibkeys.plan.breaks import find_breaks
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import EnforcementStep, Phase, PlanStep, order_of, sets_of, tables_without_room, write
@@ -59,9 +59,9 @@ class DirectCarrier(Carrier):
         if not self._command or manager.presence != "active":
             return ""
         if is_ufm(self._policy):
-            return f": {given(f'`{self._command} {via_of(self._policy)}`', 'via=ThroughUFM(URL)')}"
+            return f": {given(f'`{self._command} {via_option(self._policy)}`', 'via=ThroughUFM(URL)')}"
         is_here = manager.port_guid == self._writer.fabric.own_guid
-        command = f"`{self._command} {via_of(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
+        command = f"`{self._command} {via_option(self._policy)}{'' if is_here else ' --sm-host HOST'}`"
         return f": {given(command, 'via=ThroughOpenSM()' if is_here else 'via=ThroughOpenSM([HOST])')}"
 
     def find_remaining(

@@ -18,7 +18,7 @@ from ibkeys.change.wanted import TableChange
 from ibkeys.errors import UsageError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
 from ibkeys.keys.pkey import DEFAULT_FULL, PKey
-from ibkeys.managers.ufm.access import via_of
+from ibkeys.managers.ufm.access import via_option
 from ibkeys.partitions.membership import Resolution, end_ports_of, resolve
 from ibkeys.partitions.model import DEFAULT_PARTITION, Policy, table_order
 from ibkeys.plan.breaks import find_breaks
@@ -278,7 +278,7 @@ class _Planner:
                 port,
                 "active-sm",
                 f"{self.manager.evidence or 'a subnet manager is master'}; {BESIDE_SM}: `ibkeys apply PLAN "
-                f"{via_of(self.policy.path)}` puts it there{undo}",
+                f"{via_option(self.policy.path)}` puts it there{undo}",
             )
 
 

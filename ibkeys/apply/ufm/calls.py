@@ -66,7 +66,7 @@ class UfmCalls(StepKind[MembershipsByBase]):
         stored, entry = self.stored[base], self.ufm.partition(base)
         if stored.has_members_of(entry):
             return stored.with_settings(entry)
-        if entry is not None and entry.is_untold:
+        if entry is not None and entry.lacks_memberships:
             raise stale_for_good(
                 f"{self.ufm.url}{resource(base)}: it now lists members without their membership, so it was not changed"
             )
@@ -128,7 +128,7 @@ class UfmCalls(StepKind[MembershipsByBase]):
     def _lost(self, base: int, members: Memberships, entry: UfmPartition | None) -> dict[PortKey | None, str]:
         """Return the GUIDs that UFM has not stored as *members* says, in words by port; under None those that are no
         known port."""
-        if entry is not None and entry.is_untold:
+        if entry is not None and entry.lacks_memberships:
             return {None: f"UFM reported success, but lists members of {base:#x} without their membership"}
         now = entry.words if entry is not None else {}
         lost: dict[PortKey | None, str] = {}

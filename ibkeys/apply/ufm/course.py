@@ -28,8 +28,8 @@ from ibkeys.change.consent import Objection
 from ibkeys.change.wanted import Entries, differing_places
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import FULL_BIT, PKey
-from ibkeys.managers.ufm.answers import UfmMembership, UfmPartition, word_of
-from ibkeys.managers.ufm.limits import refuse_impossible, without_room
+from ibkeys.managers.ufm.answers import UfmMembership, UfmPartition, membership_of
+from ibkeys.managers.ufm.limits import find_full_tables, refuse_impossible
 from ibkeys.partitions.explicit import explicit_policy
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import PartitionPlan
@@ -153,12 +153,12 @@ class UfmPlanning:
         entry = self.partitions.get(base)
         if entry is not None and entry.members is not None:
             return
-        if entry is not None and entry.is_untold:
+        if entry is not None and entry.lacks_memberships:
             raise UsageError(
                 f"UFM lists members of partition {base:#x} without their membership, so a call could "
                 "change it: the partition is left unchanged; check it in UFM"
             )
-        there = [guid for guid, keys in self.present_keys.items() if guid not in ours and word_of(keys, base)]
+        there = [guid for guid, keys in self.present_keys.items() if guid not in ours and membership_of(keys, base)]
         if there:
             what = "lists no members" if entry is not None else "has no entry"
             have = "port has" if len(there) == 1 else "ports have"
@@ -210,7 +210,7 @@ class UfmPlanning:
     def _changes(
         self, base: int, state: TableState, pairs: Collection[tuple[int, int]], is_last: bool
     ) -> dict[int, UfmMembership | None]:
-        found = {guid: word_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
+        found = {guid: membership_of(state[guid], base) for each, guid in pairs if each == base and guid in state}
         return found | (self.extra.get(base, {}) if is_last else {})
 
     def _states_between(self, wanted_keys: TableState) -> list[tuple[PhaseName, TableState]]:
@@ -224,7 +224,7 @@ class UfmPlanning:
         states: list[tuple[PhaseName, TableState]] = []
         before = present_keys
         for is_adding, state in one_partition_at_a_time(present_keys, found.states):
-            tight = without_room(before, state, rooms)
+            tight = find_full_tables(before, state, rooms)
             if tight:
                 raise UsageError(
                     f"{named(self._names(tight))}: the P_Key table has no room for the old and the new P_Keys "
@@ -242,12 +242,12 @@ class UfmPlanning:
             if entry.members is None:
                 continue
             for guid, keys in self.present_keys.items():
-                in_ufm, on_port = entry.words.get(guid), word_of(keys, base)
+                in_ufm, on_port = entry.words.get(guid), membership_of(keys, base)
                 if in_ufm == on_port or (base, guid) in self.earlier:
                     continue
                 state = f"{in_ufm or 'no member'} of {base:#x} in UFM and {on_port or 'none'} on the port"
                 text = f"{self._name(guid)} is {state}"
-                if base in changed.get(guid, ()) and in_ufm != word_of(wanted_keys[guid], base):
+                if base in changed.get(guid, ()) and in_ufm != membership_of(wanted_keys[guid], base):
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)

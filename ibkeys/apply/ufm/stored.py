@@ -15,7 +15,7 @@ from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, StoreError, UsageError
 from ibkeys.managers.ufm.access import PREFIX
 from ibkeys.managers.ufm.answers import UfmMembership, UfmPartition, p_key_base
-from ibkeys.managers.ufm.rest import Call, changing, resource
+from ibkeys.managers.ufm.rest import Call, calls_to_change, resource
 from ibkeys.partitions.model import Policy
 from ibkeys.store.journal import FileImage
 
@@ -107,7 +107,7 @@ class StoredPartition:
         """Return whether UFM's answer has the same members as this partition. An empty list and no entry at all count
         as the same: neither lists members, and no UFM is known to tell them apart. An answer with GUIDs but without
         their memberships never matches."""
-        if entry is not None and entry.is_untold:
+        if entry is not None and entry.lacks_memberships:
             return False
         return dict(self.members) == (dict(entry.words) if entry is not None else {})
 
@@ -115,7 +115,7 @@ class StoredPartition:
         """Return the calls that give the partition these *members*. Raises UsageError if no call keeps the index0 flags
         of the others."""
         flags = {"ip_over_ib": self.ip_over_ib, "index0": bool(self.index0)}
-        calls = changing(self.base, self.members, members, **flags, name=self.name)
+        calls = calls_to_change(self.base, self.members, members, **flags, name=self.name)
         if self.index0 is None and any(call.method == "PUT" for call in calls):
             raise UsageError(
                 f"UFM has members with and without index0 in partition {self.base:#x}, and the only call that sets "

@@ -1,1 +1,1 @@
-"""NVIDIA UFM over REST: reading and changing its partitions, and its settings of the subnet manager as states."""
+"""NVIDIA UFM over REST: reading and changing its partitions, and reading its settings of the subnet manager."""

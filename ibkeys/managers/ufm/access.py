@@ -1,4 +1,4 @@
-"""The access to a UFM: its URL, the token or client certificate, the CA that TLS trusts, and limits of time and size.
+"""The access to a UFM: its URL, the token or client certificate, the CA that TLS trusts, limits on time and size.
 
 Source: NVIDIA UFM REST guide: `/ufmRestV3` takes a token, `/ufmRest` a client certificate.
 """
@@ -25,11 +25,11 @@ PREFIX: Final = "ufm:"
 WITH_TOKEN: Final = "/ufmRestV3"
 WITH_CERTIFICATE: Final = "/ufmRest"
 TIMEOUT: Final = 30.0
-"""The seconds for one answer, from the connection to its last byte."""
+"""The most seconds for one answer, from making the connection to the last byte."""
 MOST_BYTES: Final = 64 << 20
-"""The most bytes of one answer: 100,000 memberships have about 8 MB."""
-ALL_WITHIN: Final = 300.0
-"""The seconds for reading all partitions: a UFM that lists only P_Keys is asked for each of them."""
+"""The most bytes of one answer; 100,000 memberships are about 8 MB."""
+TOTAL_TIMEOUT: Final = 300.0
+"""The most seconds for reading all partitions. A UFM whose list has only P_Keys is asked for each partition."""
 _HOST: Final = re.compile(r"[A-Za-z0-9_-]{1,63}(\.[A-Za-z0-9_-]{1,63})*\.?")
 _PATH: Final = re.compile(r"(/[A-Za-z0-9._~-]+)*")
 
@@ -43,12 +43,13 @@ class UfmToken:
         self.__text = text
 
     def reveal(self) -> str:
-        """Return the text. Called where the header of a request is made, and where an answer is searched for it."""
+        """Return the text of the token in clear. Call this only to make the header of a request, or to search an answer
+        for the token."""
         return self.__text
 
-    def hidden_in(self, text: str) -> str:
-        """Return *text* without the token, in clear, in Base64, or as a URL, JSON or a log writes it: an error's text
-        may repeat the request."""
+    def mask_in(self, text: str) -> str:
+        """Return *text* with the token masked wherever it is in it: in clear, in Base64, or escaped as in a URL, JSON
+        or a log. The text of an error may repeat the request."""
         clear = self.__text
         coded = [base64.b64encode(each.encode()).decode().rstrip("=") for each in (clear, f"token:{clear}")]
         escaped = [quote(clear), quote(clear, safe=""), json.dumps(clear)[1:-1], repr(clear.encode())[2:-1]]
@@ -68,11 +69,13 @@ class UfmToken:
 
 @dataclass(slots=True)
 class UfmAccess:
-    """The access to one UFM. ``url``: its base, without a slash at the end; it may be given as ``ufm:URL``, and without
-    a path gets the one that goes with the token or the certificate. ``token`` or ``certificate`` (PEM, with
-    ``private_key`` if that is another file): the credential. ``trusted``: a PEM file with the CA that TLS trusts
-    besides the system's. ``verifies``: whether the server's certificate is checked. ``proxy``: its URL; those of the
-    environment are not used. ``timeout``: see `TIMEOUT`."""
+    """The access to one UFM. ``url``: the base of its REST interface, without a slash at the end. The caller may write
+    it as ``ufm:URL``, and leave out the path, which then is the usual one for a token or a certificate.
+
+    The credential is ``token``, or ``certificate``: a PEM file, with ``private_key`` if the key is in another file.
+    ``trusted``: a PEM file with a CA that TLS trusts besides those of the system. ``verifies``: whether the server's
+    certificate is checked. ``proxy``: the URL of a proxy; the environment variables for proxies are not used.
+    ``timeout``: the most seconds for one answer."""
 
     url: str
     token: UfmToken | None = None
@@ -84,15 +87,16 @@ class UfmAccess:
     timeout: float = TIMEOUT
 
     def __post_init__(self) -> None:
-        """Check the URLs and the credential. Raises UsageError, which repeats no credential."""
+        """Check the URLs and the credential, and complete ``url``. Raises UsageError, whose message has no
+        credential."""
         if self.token is None and self.certificate is None:
             either = given("--ufm-token @FILE, or --ufm-cert FILE", "token_file= or certificate=")
             raise UsageError(f"UFM needs a login: give {either}")
         if self.private_key is not None and self.certificate is None:
             raise UsageError(f"{given('--ufm-key')} requires {given('--ufm-cert')}")
         parts = split_url(self.url)
-        through = split_proxy(self.proxy) if self.proxy is not None else parts
-        hosts = parts.hostname or "", through.hostname or ""
+        proxy_parts = split_proxy(self.proxy) if self.proxy is not None else parts
+        hosts = parts.hostname or "", proxy_parts.hostname or ""
         if parts.scheme == "http" and self.verifies and not all(map(_is_loopback, hosts)):
             raise UsageError(
                 f"http://{parts.netloc}: anyone who listens could read the token; use https, or "
@@ -104,10 +108,12 @@ class UfmAccess:
         self.url = f"{parts.scheme}://{parts.netloc}{path}"
 
     def tls(self) -> ssl.SSLContext:
-        """Return the context of TLS. Raises UsageError for a certificate or key that cannot be used."""
-        import ssl  # late: commands that only look whether a name means a UFM do without
+        """Return the TLS context for connections to UFM. Raises UsageError for a certificate or key that cannot be
+        used."""
+        import ssl  # imported here because commands that only call `is_ufm` do not need it
 
-        # Not create_default_context: it writes to SSLKEYLOGFILE what decrypts the token on its way.
+        # create_default_context is not used: it writes the secrets of connections to the file SSLKEYLOGFILE, and with
+        # these the token can be decrypted.
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.load_default_certs()
         try:
@@ -125,28 +131,30 @@ class UfmAccess:
 
 
 def is_ufm(name: str | None) -> bool:
-    """Return whether the name of a policy or a method means a UFM; a file of that name is ``./ufm:...``."""
+    """Return whether the *name* of a policy or method means a UFM. The user can write ``./ufm:...`` for a file with
+    such a name."""
     return name is not None and name.startswith(PREFIX)
 
 
-def via_of(policy: str) -> str:
-    """Return the option by which a plan of the *policy* of this name lasts: through the UFM that it names, or through
-    OpenSM."""
+def via_option(policy: str) -> str:
+    """Return the option with which `ibkeys apply` makes a plan from this *policy* permanent: ``--via`` with the UFM
+    that *policy* names, or with OpenSM."""
     return f"--via {policy if is_ufm(policy) else 'opensm'}"
 
 
 def split_url(url: str) -> SplitResult:
-    """Take UFM's URL apart, with or without ``ufm:`` before it. Raises UsageError, which repeats none of it."""
+    """Parse UFM's URL, with or without ``ufm:`` before it. Raises UsageError, whose message has no part of the URL."""
     return _split(url.removeprefix(PREFIX), "UFM's URL", f"{PREFIX}https://HOST[:PORT]")
 
 
 def split_proxy(proxy: str) -> SplitResult:
-    """Take the URL of a proxy apart. Raises UsageError, which repeats none of it."""
+    """Parse the URL of a proxy. Raises UsageError, whose message has no part of the URL."""
     return _split(proxy, given("--ufm-proxy"), "http://HOST:PORT")
 
 
 def _split(text: str, what: str, form: str) -> SplitResult:
-    """Take a URL of the *form* apart. Raises UsageError, which repeats none of it: there may be a password in it."""
+    """Parse a URL. *what*: its name in the message of UsageError; *form*: how the user should write it. The message has
+    no part of the URL, which may have a password in it."""
     if "@" in text:
         raise UsageError(f"{what} must not hold a user name or password: the command line is not a safe place for it")
     try:

@@ -1,9 +1,8 @@
-"""The values in UFM's answers: partitions, jobs, its version, settings of the subnet manager. Pure: JSON in, values
-out.
+"""Parsing UFM's answers in JSON: partitions and jobs. The functions are pure.
 
-UFM spells P_Keys without the membership bit and without padding, GUIDs without ``0x``; other clients have met other
-spellings, so both are read as numbers. A value that an answer does not have is None, which means "not known", never "no
-member". Source: NVIDIA UFM REST guide; the spellings that clients of UFM accept.
+UFM spells P_Keys without the membership bit and without leading zeros, and GUIDs without ``0x``. Other clients have
+found other spellings, so both are read as numbers. A value that an answer does not have is None, which means "not
+known", never "no member". Source: NVIDIA UFM REST guide; the spellings that clients of UFM accept.
 """
 
 from __future__ import annotations
@@ -31,7 +30,8 @@ _TRUTHS: Final = {True: True, False: False, "true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Member:
-    """One port of a partition. ``index0``: whether UFM wants the P_Key at index 0 there; None: not in the answer."""
+    """A member of a partition. ``index0``: whether UFM puts the P_Key at index 0 of the member's table; None: not in
+    the answer."""
 
     membership: UfmMembership
     index0: bool | None = None
@@ -39,28 +39,29 @@ class Member:
 
 @dataclass(frozen=True, slots=True)
 class UfmPartition:
-    """A partition as UFM stores it. ``members``: by GUID, of ports or virtual ports; None: the answer does not have
-    them (a list without GUIDs, an empty one, the default partition). ``is_untold``: the answer lists GUIDs without
-    their memberships: then there are members, and no call keeps them as they are. ``ip_over_ib``: None if it is not in
-    the answer. ``qos``: mtu_limit, service_level and rate_limit of its multicast group, as far as they are in the
-    answer."""
+    """A partition as UFM stores it. ``base``: its number (15 bits). ``members``: GUID of a port or virtual port →
+    member. It is None if the answer does not show the members: it has no list of GUIDs, an empty list, or GUIDs without
+    memberships, or it is for the default partition. ``lacks_memberships``: whether the answer has GUIDs without their
+    memberships; then there are members, and no call can keep them as they are. ``ip_over_ib``: whether the partition
+    has an IPoIB multicast group; None if not in the answer. ``qos``: mtu_limit, service_level and rate_limit of that
+    group, those that are in the answer."""
 
     base: int
     name: str | None = None
     members: Mapping[int, Member] | None = None
     ip_over_ib: bool | None = None
-    is_untold: bool = False
+    lacks_memberships: bool = False
     qos: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def words(self) -> Mapping[int, UfmMembership]:
-        """The memberships by GUID; empty where they are not known."""
+        """GUID → membership; empty if the members are not known."""
         return {guid: member.membership for guid, member in (self.members or {}).items()}
 
 
 @dataclass(frozen=True, slots=True)
 class UfmJob:
-    """The state of a job of UFM. ``summary``: the job's own text."""
+    """The state of a job of UFM. ``id``: its name in UFM; ``summary``: UFM's text about it, "" for none."""
 
     id: str
     state: JobState
@@ -69,52 +70,56 @@ class UfmJob:
 
 @dataclass(frozen=True, slots=True)
 class UfmPartitions:
-    """The partitions of a whole answer. ``complete``: whether the answer has their members, or only their P_Keys."""
+    """The partitions in an answer for all of them. ``by_base``: partition number → partition. ``complete``: whether the
+    answer has their members, not only their P_Keys."""
 
     by_base: Mapping[int, UfmPartition] = field(default_factory=dict)
     complete: bool = True
 
 
 def p_key_base(text: object) -> int:
-    """Return the partition number of a P_Key as UFM spells it, or with the membership bit. Raises EncodeError."""
+    """Return the partition number (15 bits) of a P_Key in hexadecimal, with or without ``0x`` and membership bit.
+    Raises EncodeError."""
     found = _P_KEY.fullmatch(text) if isinstance(text, str) else None
     base = int(found[1], 16) & PARTITION_MASK if found else 0
     if not base:
-        raise EncodeError(f"{_shown(text)} is not a P_Key of a partition")
+        raise EncodeError(f"{_quoted(text)} is not a P_Key of a partition")
     return base
 
 
 def guid_number(text: object) -> int:
-    """Return the number of a GUID in any spelling: padded or not, upper or lower case, with or without 0x. Raises
-    EncodeError, also for 0."""
+    """Return the number of a GUID in hexadecimal, with or without ``0x`` and leading zeros. Raises EncodeError, also
+    for 0."""
     found = _GUID.fullmatch(text) if isinstance(text, str) else None
     number = int(found[1], 16) if found else 0
     if not number:
-        raise EncodeError(f"{_shown(text)} is not a GUID")
+        raise EncodeError(f"{_quoted(text)} is not a GUID")
     return number
 
 
-def word_of(keys: Iterable[PKey], base: int) -> UfmMembership | None:
-    """Return the membership in a partition by the P_Keys of a table, as UFM names it; None: no member."""
+def membership_of(keys: Iterable[PKey], base: int) -> UfmMembership | None:
+    """Return the membership in the partition *base* of a port with the P_Keys *keys*, in UFM's words; None if it is no
+    member."""
     found = [key.is_full for key in keys if key.partition == base]
     return None if not found else "full" if any(found) else "limited"
 
 
-def partitions_in(document: object) -> UfmPartitions:
-    """Return the partitions of a list of all: a dictionary by P_Key, a plain list of P_Keys, or a list of dictionaries
-    with a ``pkey`` each. Raises EncodeError."""
+def parse_partitions(document: object) -> UfmPartitions:
+    """Parse the answer for all partitions: a dictionary with P_Keys as names, a list of P_Keys, or a list of
+    dictionaries, each with a ``pkey``. Raises EncodeError."""
     if isinstance(document, dict):
         pairs = [(p_key_base(key), value) for key, value in document.items()]
-        return UfmPartitions(_once(partition_in(base, value) for base, value in pairs if value != {}))
+        return UfmPartitions(_by_base(parse_partition(base, value) for base, value in pairs if value != {}))
     if not isinstance(document, list):
-        raise EncodeError(f"{_shown(document)} is not a list of partitions")
+        raise EncodeError(f"{_quoted(document)} is not a list of partitions")
     if all(isinstance(each, dict) for each in document) and document:
-        return UfmPartitions(_once(partition_in(p_key_base(each.get("pkey")), each) for each in document))
-    return UfmPartitions(_once(UfmPartition(p_key_base(each)) for each in document), complete=False)
+        return UfmPartitions(_by_base(parse_partition(p_key_base(each.get("pkey")), each) for each in document))
+    return UfmPartitions(_by_base(UfmPartition(p_key_base(each)) for each in document), complete=False)
 
 
-def entry_in(base: int, document: object) -> UfmPartition | None:
-    """Return the partition in the answer for one: flat, or below its P_Key; None for ``{}``. Raises EncodeError."""
+def parse_single_answer(base: int, document: object) -> UfmPartition | None:
+    """Parse the answer for the single partition *base*: its entry, or a dictionary with the entry under its P_Key.
+    Return None for ``{}``: UFM has no such partition. Raises EncodeError."""
     if document == {}:
         return None
     if isinstance(document, dict) and len(document) == 1:
@@ -123,13 +128,13 @@ def entry_in(base: int, document: object) -> UfmPartition | None:
             if p_key_base(key) != base:
                 raise EncodeError(f"UFM was asked for partition {base:#x}, but it answered for {key}")
             document = value
-    return partition_in(base, document)
+    return parse_partition(base, document)
 
 
-def partition_in(base: int, entry: object) -> UfmPartition:
-    """Return one partition from its entry. Raises EncodeError."""
+def parse_partition(base: int, entry: object) -> UfmPartition:
+    """Parse the *entry* of the partition *base*. Raises EncodeError."""
     if not isinstance(entry, dict):
-        raise EncodeError(f"partition {base:#x}: {_shown(entry)} is not an entry of a partition")
+        raise EncodeError(f"partition {base:#x}: {_quoted(entry)} is not an entry of a partition")
     name = entry.get("partition")
     guids = entry.get("guids")
     members = None if base == DEFAULT_PARTITION else _members(base, guids)
@@ -138,31 +143,33 @@ def partition_in(base: int, entry: object) -> UfmPartition:
         clean(name) if isinstance(name, str) and name else None,
         members,
         _truth(entry.get("ip_over_ib")),
-        is_untold=members is None and bool(guids),
+        lacks_memberships=members is None and bool(guids),
         qos=_qos(entry),
     )
 
 
-def job_in(identity: str, document: object) -> UfmJob:
-    """Return the state of a job: ``ID`` and ``Status``, or the same in lower case. Raises EncodeError."""
+def parse_job(identity: str, document: object) -> UfmJob:
+    """Parse the answer for the job *identity*; its names may be in upper or lower case. A status that is not known
+    counts as failed. Raises EncodeError."""
     if not isinstance(document, dict):
-        raise EncodeError(f"{_shown(document)} is not a job")
+        raise EncodeError(f"{_quoted(document)} is not a job")
     fields = {str(name).lower(): value for name, value in document.items()}
-    answered = fields.get("status")
-    status = answered.strip().lower() if isinstance(answered, str) else ""
+    status_value = fields.get("status")
+    status = status_value.strip().lower() if isinstance(status_value, str) else ""
     summary = next((clean(each)[:200] for name in _SUMMARIES if isinstance(each := fields.get(name), str) and each), "")
     if status == "completed":
         return UfmJob(identity, "done", summary)
-    if status in _RUNNING and (answered is None or isinstance(answered, str)):
+    if status in _RUNNING and (status_value is None or isinstance(status_value, str)):
         return UfmJob(identity, "running", summary)
-    shown = clean(answered)[:80] if isinstance(answered, str) else _shown(answered)
+    shown = clean(status_value)[:80] if isinstance(status_value, str) else _quoted(status_value)
     return UfmJob(identity, "failed", ": ".join(filter(None, (shown, summary))))
 
 
-def job_of(location: str | None, document: object) -> str | None:
-    """Return the id of the job that an answer began: the last part of its ``Location``, or ``ID`` in it; else None.
+def parse_job_id(location: str | None, document: object) -> str | None:
+    """Return the ID of the job that UFM began: the last part of the header ``Location``, or else the ``ID`` in the
+    answer; None if there is neither.
 
-    The host in a ``Location`` is ignored. Raises EncodeError for an invalid id.
+    The host in *location* is ignored. Raises EncodeError for an invalid ID.
     """
     found: object = location.rstrip("/").rpartition("/")[2] if location else None
     if found is None and isinstance(document, dict):
@@ -170,40 +177,40 @@ def job_of(location: str | None, document: object) -> str | None:
     if found is None:
         return None
     if not isinstance(found, (str, int)) or not re.fullmatch(r"[\w-]{1,64}", str(found), re.ASCII):
-        raise EncodeError(f"{_shown(found)} is not the id of a job")
+        raise EncodeError(f"{_quoted(found)} is not the id of a job")
     return str(found)
 
 
 def _members(base: int, guids: object) -> dict[int, Member] | None:
-    """Return the members; None for an empty list, which UFM also returns if all ports are members, and for a list in
-    which a membership is missing."""
+    """Return the members in the list *guids*, by GUID. Return None for an empty list, which UFM sends also if all ports
+    are members, and for a list in which a membership is missing. Raises EncodeError."""
     if guids is None or guids == []:
         return None
     if not isinstance(guids, list):
-        raise EncodeError(f"partition {base:#x}: {_shown(guids)} is not a list of GUIDs")
+        raise EncodeError(f"partition {base:#x}: {_quoted(guids)} is not a list of GUIDs")
     found: dict[int, Member] = {}
-    is_said = True
+    has_all_memberships = True
     for each in guids:
         if isinstance(each, str):
             guid_number(each)
-            is_said = False
+            has_all_memberships = False
             continue
         if not isinstance(each, dict):
-            text = f"{_shown(each)} in its list of members is not an entry for a member"
+            text = f"{_quoted(each)} in its list of members is not an entry for a member"
             raise EncodeError(f"partition {base:#x}: {text}")
         guid, word = guid_number(each.get("guid")), each.get("membership")
         if word is None:
-            is_said = False
+            has_all_memberships = False
             continue
         if not isinstance(word, str) or word.strip().lower() not in _WORDS:
-            raise EncodeError(f"partition {base:#x}: GUID {guid:016x} has membership {_shown(word)}")
+            raise EncodeError(f"partition {base:#x}: GUID {guid:016x} has membership {_quoted(word)}")
         member = Member(cast(UfmMembership, word.strip().lower()), _truth(each.get("index0")))
         if found.setdefault(guid, member).membership != member.membership:
             raise EncodeError(f"partition {base:#x}: GUID {guid:016x} is there twice, as full and as limited")
-    return found if is_said else None
+    return found if has_all_memberships else None
 
 
-def _once(partitions: Iterable[UfmPartition]) -> dict[int, UfmPartition]:
+def _by_base(partitions: Iterable[UfmPartition]) -> dict[int, UfmPartition]:
     found: dict[int, UfmPartition] = {}
     for each in partitions:
         if each.base in found and found[each.base] != each:
@@ -213,10 +220,11 @@ def _once(partitions: Iterable[UfmPartition]) -> dict[int, UfmPartition]:
 
 
 def _qos(entry: Mapping[str, object]) -> dict[str, str]:
-    """Return the QoS values of an entry: below ``qos_conf``, or flat, as one client expects them."""
-    below = entry.get("qos_conf")
-    told: Mapping[str, object] = below if isinstance(below, dict) else entry
-    return {name: clean(str(each))[:20] for name in QOS if isinstance(each := told.get(name), (str, int, float))}
+    """Return the QoS values in the entry of a partition. They are under ``qos_conf``, or, as one client of UFM expects,
+    in the entry itself."""
+    nested = entry.get("qos_conf")
+    values: Mapping[str, object] = nested if isinstance(nested, dict) else entry
+    return {name: clean(str(each))[:20] for name in QOS if isinstance(each := values.get(name), (str, int, float))}
 
 
 def _truth(value: Any) -> bool | None:
@@ -225,7 +233,7 @@ def _truth(value: Any) -> bool | None:
     return _TRUTHS.get(value) if isinstance(value, (bool, str)) else None
 
 
-def _shown(value: object) -> str:
-    # Not the repr of a list or object: it may be as long as the answer, and is nested as deeply.
+def _quoted(value: object) -> str:
+    # The repr of a list or object is not used: it may be as long and as deeply nested as the answer.
     kinds = {list: "a list", dict: "an object", int: "a number", float: "a number"}
     return kinds.get(type(value)) or clean(repr(value))[:80]

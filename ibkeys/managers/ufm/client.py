@@ -1,7 +1,7 @@
-"""One question to UFM and its answer: within limits of time and size, to the one host that was named.
+"""One request to UFM and its answer, within limits on time and size.
 
-A redirect is refused: the token is for that host. Nothing is logged here, the logs of httpx and httpcore contain
-nothing secret, and no cookie is kept. httpx is imported at the first question.
+A redirect is refused: no other host may get the token. This module logs nothing, it keeps secrets out of the logs of
+httpx and httpcore, and it stores no cookie. httpx is imported only when a client is made.
 """
 
 from __future__ import annotations
@@ -17,19 +17,19 @@ from ibkeys.closing import calling_after
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.lazily import how_to_install, is_of_distribution, optional
 from ibkeys.managers.ufm.access import MOST_BYTES, UfmAccess
-from ibkeys.managers.ufm.quiet import scrubbed
+from ibkeys.managers.ufm.quiet import masked_logs
 from ibkeys.printable import clean
 
 HttpMethod = Literal["GET", "POST", "PUT", "DELETE"]
-_SHOWN: Final = 200
-"""The most characters of an error's text that are repeated."""
-_NOT_TAKEN: Final = (401, 403)
+_MOST_CHARACTERS: Final = 200
+"""The most characters of UFM's error text that are shown."""
+_LOGIN_REFUSED: Final = (401, 403)
 
 
 @dataclass(frozen=True, slots=True)
 class RestAnswer:
-    """An answer of UFM. ``kind``: its content type in lower case, "" if it has none; ``location``: the header of that
-    name."""
+    """An answer of UFM. ``status``: its HTTP status; ``kind``: its content type in lower case, "" for none;
+    ``location``: the header Location."""
 
     status: int
     kind: str
@@ -38,13 +38,13 @@ class RestAnswer:
 
     @property
     def is_page(self) -> bool:
-        """Whether the answer is a page for people: UFM sends its login page, with status 200, to a client that it does
-        not know."""
+        """Whether the answer is an HTML page. UFM sends its login page, with status 200, to a client whose credential
+        it does not accept."""
         return "html" in self.kind or self.body.lstrip()[:1] == b"<"
 
 
 class UfmClient:
-    """The client of one UFM. *access*: its URL, credential and limits. *most*: the most bytes of an answer.
+    """The client for one UFM. *access*: its URL, credential and limits. *most*: the most bytes of an answer.
 
     Raises UsageError without httpx, and for a certificate that cannot be used.
     """
@@ -56,14 +56,14 @@ class UfmClient:
 
     @property
     def url(self) -> str:
-        """Its base, without credentials."""
+        """The base URL of UFM, which has no credential."""
         return self.access.url
 
     def read(self, path: str, query: Mapping[str, str] | None = None, *, holds_keys: bool = False) -> Any | None:
-        """Return the JSON at *path* below the base, None if UFM has nothing there (404). *holds_keys*: no part of the
-        answer is repeated in an error.
+        """Return the JSON document at *path* below the base URL, None if UFM has none there (404). *query*: parameters
+        of the request. *holds_keys*: whether the answer may have keys, so that no error repeats a part of it.
 
-        Raises UfmNotReached, UfmRefused.
+        Raises UfmNotReached without a valid answer, UfmRefused for a status that means an error.
         """
         answer = self._ask("GET", path, query, None)
         if answer.status == 404:
@@ -81,9 +81,11 @@ class UfmClient:
             raise self.not_reached(path, f"its answer {'is not JSON' if holds_keys else error}") from None
 
     def write(self, method: HttpMethod, path: str, body: Mapping[str, Any] | None = None) -> RestAnswer:
-        """Ask for a change, once: it is never repeated blindly. The answer is no proof that it was made.
+        """Request a change once, and return the answer, which does not prove that the change was made. The request is
+        never sent again by itself.
 
-        Raises UfmNotReached, after which it is not known whether the change was made, and UfmRefused.
+        Raises UfmNotReached, after which the change may have been made unless the message says that no request was
+        sent; UfmRefused for a status that means an error.
         """
         answer = self._ask(method, path, None, body)
         self._require_success(method, path, answer, self._reason(answer))
@@ -93,7 +95,7 @@ class UfmClient:
         return answer
 
     def not_reached(self, path: str, what: str) -> UfmNotReached:
-        """Return the error for a question about *path* without an answer that can be used."""
+        """Return the error for a request for *path* without a usable answer. *what*: the reason, in words."""
         return UfmNotReached(f"{self.url}{path}: {what}", self.url)
 
     def _require_success(self, method: HttpMethod, path: str, answer: RestAnswer, reason: str) -> None:
@@ -102,24 +104,23 @@ class UfmClient:
         what = f"{self.url}{path}: {method} was answered with status {answer.status}"
         if 300 <= answer.status < 400:
             raise UfmRefused(f"{what}, a redirect; redirects are not followed: give the right URL", answer.status)
-        if answer.status in _NOT_TAKEN:
+        if answer.status in _LOGIN_REFUSED:
             what += ": it does not accept this token or certificate, or not for this request"
         raise UfmRefused(f"{what}{reason}", answer.status)
 
     def _reason(self, answer: RestAnswer) -> str:
-        """Return the text of an error, in one line, without the token; "" for a page and for an empty answer."""
+        """Return UFM's error text, in one line after ": " and with the token masked; "" for an HTML page or an empty
+        answer."""
         if answer.is_page:
             return ""
-        text = answer.body.strip()[: 8 * _SHOWN].decode("utf-8", "replace")
+        text = answer.body.strip()[: 8 * _MOST_CHARACTERS].decode("utf-8", "replace")
         with suppress(FileFormatError):
             document = jsonfile.loads(answer.body)
             if isinstance(document, dict):
                 texts = (document.get(name) for name in ("error", "detail", "message"))
                 text = next((each for each in texts if isinstance(each, str)), text)
-        text = self._hidden(text)  # once more: JSON may have spelled it with escapes
-        return f": {clean(text)[:_SHOWN]}" if text else ""
-
-    # --- one exchange ------------------------------------------------------------------------------------------------
+        text = self._mask(text)  # the body was masked before, but JSON may spell the token with escapes
+        return f": {clean(text)[:_MOST_CHARACTERS]}" if text else ""
 
     def _ask(
         self, method: HttpMethod, path: str, query: Mapping[str, str] | None, body: Mapping[str, Any] | None
@@ -127,10 +128,10 @@ class UfmClient:
         httpx, access, deadline = self._httpx, self.access, Deadline()
         headers = {"Accept": "application/json", "Accept-Encoding": "identity"}
         if access.token is not None:
-            headers["Authorization"] = f"Basic {access.token.reveal()}"  # as it is, not in Base64: [doc] /ufmRestV3
+            headers["Authorization"] = f"Basic {access.token.reveal()}"  # not in Base64 (UFM REST guide, /ufmRestV3)
         try:
             with (
-                scrubbed(self._hidden),
+                masked_logs(self._mask),
                 httpx.Client(
                     verify=self._tls,
                     proxy=access.proxy,
@@ -138,29 +139,29 @@ class UfmClient:
                     follow_redirects=False,
                     timeout=access.timeout,
                 ) as client,
-                calling_after(access.timeout, deadline.over),
+                calling_after(access.timeout, deadline.end_connection),
                 client.stream(
                     method, access.url + path, params=query, json=body, headers=headers, extensions=deadline.extension
                 ) as response,
             ):
                 if response.headers.get("Content-Encoding", "identity") != "identity":
                     raise self.not_reached(path, "its answer is compressed, although that was not requested")
-                # Without the token: whatever is told of it later, an error or the name of a job, has none.
-                data = self._hidden(self._whole(path, response.iter_raw()).decode("latin-1")).encode("latin-1")
-                if deadline.is_over:  # an answer without a length seems whole where it was cut off
+                # The token is masked here, so that no error or name of a job that is taken from the answer shows it.
+                data = self._mask(self._read_body(path, response.iter_raw()).decode("latin-1")).encode("latin-1")
+                if deadline.is_over:  # an answer without a length looks complete when it was cut off
                     raise TimeoutError("cut off")
                 kind = response.headers.get("Content-Type", "").lower()
-                location = self._hidden(response.headers.get("Location", ""))
+                location = self._mask(response.headers.get("Location", ""))
                 return RestAnswer(response.status_code, kind, data, location or None)
         except (httpx.ConnectError, httpx.ConnectTimeout) as error:
-            asked = "" if method == "GET" else "; no request was sent"
-            raise self.not_reached(path, f"{method}: cannot be reached: {self._text_of(error)}{asked}") from None
+            addition = "" if method == "GET" else "; no request was sent"
+            raise self.not_reached(path, f"{method}: cannot be reached: {self._text_of(error)}{addition}") from None
         except (httpx.HTTPError, httpx.InvalidURL, httpx.StreamError, OSError, ValueError) as error:
-            made = "" if method == "GET" else "; it is not known whether the change was made"
-            what = f"{method}: no complete answer within {access.timeout:g} s: {self._text_of(error)}{made}"
+            addition = "" if method == "GET" else "; it is not known whether the change was made"
+            what = f"{method}: no complete answer within {access.timeout:g} s: {self._text_of(error)}{addition}"
             raise self.not_reached(path, what) from None
 
-    def _whole(self, path: str, pieces: Iterator[bytes]) -> bytes:
+    def _read_body(self, path: str, pieces: Iterator[bytes]) -> bytes:
         found = bytearray()
         for piece in pieces:
             found += piece
@@ -169,16 +170,16 @@ class UfmClient:
         return bytes(found)
 
     def _text_of(self, error: Exception) -> str:
-        return clean(self._hidden(str(error) or type(error).__name__))
+        return clean(self._mask(str(error) or type(error).__name__))
 
-    def _hidden(self, text: str) -> str:
-        return text if self.access.token is None else self.access.token.hidden_in(text)
+    def _mask(self, text: str) -> str:
+        return text if self.access.token is None else self.access.token.mask_in(text)
 
 
 class Deadline:
-    """A timer that ends a connection when its time is over, because timeouts of reads allow a server to send one byte
-    now and then forever. A connection that is made after that, after many addresses or a slow handshake, is ended at
-    once."""
+    """Ends a connection when `end_connection` is called, which a timer does. The timeouts of httpx are not enough: they
+    count anew for each read, so a server could send single bytes forever. A connection that is made after the call, for
+    example because of a slow handshake, is ended at once. ``is_over``: whether `end_connection` was called."""
 
     def __init__(self) -> None:
         self._socket: socket.socket | None = None
@@ -186,7 +187,7 @@ class Deadline:
 
     @property
     def extension(self) -> dict[str, Any]:
-        """The extension by which httpx passes its socket to this object."""
+        """The extension of a request by which httpx passes its socket to this object."""
         return {"trace": self._trace}
 
     def _trace(self, event: str, info: Mapping[str, Any]) -> None:
@@ -195,15 +196,15 @@ class Deadline:
             if self.is_over:
                 self._end()
 
-    def over(self) -> None:
-        """End the connection, at whatever step it waits."""
+    def end_connection(self) -> None:
+        """End the connection now, also while another thread waits for it."""
         self.is_over = True
         self._end()
 
     def _end(self) -> None:
         if self._socket is not None:
-            with suppress(OSError):  # it has ended by itself
-                # Not SSLSocket.shutdown, which forgets TLS first: the other thread would then send in clear.
+            with suppress(OSError):  # the connection has ended by itself
+                # SSLSocket.shutdown is not used: it drops TLS first, and the other thread would then send in clear.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
 
 

@@ -1,4 +1,4 @@
-"""Changes that no call of UFM's REST interface can make: memberships that are refused before anything is sent.
+"""Finding changes of memberships that no call of UFM's REST interface can make, before anything is sent.
 
 Source: NVIDIA UFM REST guide.
 """
@@ -14,15 +14,17 @@ from ibkeys.printable import named
 
 
 def refuse_impossible(
-    had: Mapping[int, Collection[PKey]],
-    gets: Mapping[int, Collection[PKey]],
+    before: Mapping[int, Collection[PKey]],
+    after: Mapping[int, Collection[PKey]],
     names: Callable[[Collection[int]], Sequence[str]],
 ) -> None:
-    """Raise UsageError where ports would enter or leave the default partition, or get both P_Keys of one.
+    """Raise UsageError if a port would enter or leave the default partition, or get both the full and the limited P_Key
+    of a partition.
 
-    *had* and *gets*: the P_Keys of each port before and after, by GUID; *names*: returns the names of ports.
+    *before*, *after*: port GUID → P_Keys before and after the change; *names*: returns the names of ports by their
+    GUIDs.
     """
-    changed = [guid for guid in had if _default(had[guid]) != _default(gets[guid])]
+    changed = [guid for guid in before if _default(before[guid]) != _default(after[guid])]
     if changed:
         raise UsageError(
             f"the plan changes who is in the default partition ({named(names(changed))}), which UFM "
@@ -33,8 +35,8 @@ def refuse_impossible(
         )
     both = [
         guid
-        for guid in had
-        if set(gets[guid]) != set(had[guid]) and any(PKey(key ^ FULL_BIT) in gets[guid] for key in gets[guid])
+        for guid in before
+        if set(after[guid]) != set(before[guid]) and any(PKey(key ^ FULL_BIT) in after[guid] for key in after[guid])
     ]
     if both:
         raise UsageError(
@@ -43,15 +45,16 @@ def refuse_impossible(
         )
 
 
-def without_room(
-    before: Mapping[int, Collection[PKey]], after: Mapping[int, Collection[PKey]], rooms: Mapping[int, int]
+def find_full_tables(
+    before: Mapping[int, Collection[PKey]], after: Mapping[int, Collection[PKey]], capacities: Mapping[int, int]
 ) -> list[int]:
-    """Return the ports, by GUID, whose tables are too small for an intermediate state. UFM takes one partition at a
-    time, so new P_Keys stand beside the old ones for a while. *rooms*: how many P_Keys a table takes."""
+    """Return the GUIDs of the ports whose tables are too small for their P_Keys *after*, a state within a change. UFM
+    changes one partition at a time, so a table has new P_Keys beside old ones for a while. *capacities*: port GUID →
+    the number of P_Keys that its table can have."""
     return [
         guid
         for guid, keys in after.items()
-        if keys != before[guid] and len(keys) > max(rooms.get(guid, len(keys)), len(before[guid]))
+        if keys != before[guid] and len(keys) > max(capacities.get(guid, len(keys)), len(before[guid]))
     ]
 
 

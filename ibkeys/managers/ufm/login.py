@@ -1,5 +1,5 @@
-"""The credentials of a UFM in files: token, certificate and private key; these files are checked before they are
-used."""
+"""Reading the credentials for a UFM from files: token, certificate and private key. The files are checked before they
+are used."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ from ibkeys.secret_files import read_secret_file, read_token
 
 @dataclass(frozen=True, slots=True)
 class UfmLogin:
-    """The fields of `UfmAccess`, with ``token_file`` in place of the token."""
+    """The credentials and settings for a connection to UFM, as in `UfmAccess`, but with ``token_file``, the path of the
+    file with the token, in place of the token."""
 
     token_file: str | None = None
     certificate: str | None = None
@@ -25,11 +26,11 @@ class UfmLogin:
 
 
 def open_ufm(url: str, login: UfmLogin, names: Mapping[str, str], warn: Callable[[str], None]) -> Ufm:
-    """Return the UFM at *url*. Nothing is sent yet.
+    """Return the UFM at *url*, without sending anything to it.
 
-    *names*: the words by which messages call ``token_file``, ``certificate``, ``private_key`` and ``verifies``; *warn*:
-    called with a warning about a file that others may read, and about a certificate that is not checked. Raises
-    UsageError; no message repeats a credential.
+    *names*: the names in messages of ``token_file``, ``certificate``, ``private_key`` and ``verifies``, such as
+    options. *warn*: called with a warning about a file that others may read, and if the server's certificate is not
+    checked. Raises UsageError; no message has a credential.
     """
     token = None
     if login.token_file is not None:

@@ -1,7 +1,7 @@
-"""UFM's partitions as a policy: it wants the partitions as UFM stores them, and leaves the rest as it is.
+"""UFM's partitions as a policy, which has the members that UFM stores.
 
-The members of the default partition, of a partition with an empty list, and of partitions that are not listed at all
-are unknown: nothing may be concluded from their absence. `Policy.says` has the partitions whose members are known.
+The members of the default partition, of partitions with an empty list, and of partitions that UFM does not list are not
+known, so the policy says nothing about them. `Policy.says` has the partitions whose members are known.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from ibkeys.partitions.reader import parse_policy
 from ibkeys.printable import counted, named
 
 _NOTHING: Final = Definition(None, DEFAULT_PARTITION, True, "limited", False, False, GroupFlags(), (), ())
-"""The text used if UFM lists the members of no partition: OpenSM does not accept an empty file."""
+"""The only line of the policy if UFM lists the members of no partition, because OpenSM accepts no empty policy."""
 _NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,30}")
 
 
 def policy_of(url: str, partitions: Iterable[UfmPartition]) -> Policy:
-    """Return the policy that the *partitions* of the UFM at *url* are, with a text of its own."""
+    """Return the policy for the *partitions* of the UFM at *url*, with the text of a partitions.conf."""
     listed = sorted(partitions, key=lambda each: each.base)
     known = [each for each in listed if each.members is not None]
     path = f"{PREFIX}{url}"
-    made = Policy(path, tuple(definition for each in known for definition in _definitions(each)) or (_NOTHING,))
-    text = f"# {path}: only the partitions whose members UFM lists\n{to_conf(made)}"
+    policy = Policy(path, tuple(definition for each in known for definition in _definitions(each)) or (_NOTHING,))
+    text = f"# {path}: only the partitions whose members UFM lists\n{to_conf(policy)}"
     return replace(parse_policy(text.encode(), path), says=frozenset(each.base for each in known))
 
 
 def notes_on(partitions: Iterable[UfmPartition]) -> list[str]:
-    """Return notes on the members that the answer leaves unknown, in words."""
+    """Return a note for the user about partitions whose members UFM does not list."""
     empty = [f"{each.base:#x}" for each in sorted(partitions, key=lambda each: each.base) if each.members is None]
     what = f"UFM does not say who is in {counted(len(empty), 'partition')} ({named(empty)}), nor in those that it does "
     if not empty:

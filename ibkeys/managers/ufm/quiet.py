@@ -1,7 +1,7 @@
-"""The logs of httpx and httpcore of an exchange, without their secrets.
+"""Keeping secrets out of the logs of httpx and httpcore.
 
-At DEBUG httpcore logs the headers of each answer: a redirect may repeat the token there, and the cookie of a session is
-as good as a token. Source: httpcore `_trace.py`, `_sync/http11.py`.
+At the level DEBUG httpcore logs the headers of each answer. A redirect may repeat the token in them, and the cookie of
+a session gives the same access as a token. Source: httpcore `_trace.py`, `_sync/http11.py`.
 """
 
 from __future__ import annotations
@@ -14,25 +14,26 @@ from typing import Final
 
 _LIBRARIES: Final = ("httpx", "httpcore")
 _LOGGERS: Final = tuple(f"httpcore.{name}" for name in ("connection", "http11", "http2", "proxy", "socks"))
-"""Loggers of httpcore that may be made only when they are first needed."""
+"""The loggers of httpcore, which may not exist before they are first used."""
 _HEADERS: Final = re.compile(r"(response_headers\.complete return_value=\([^\[]*)\[.*", re.DOTALL)
 
 
 @contextmanager
-def scrubbed(hidden: Callable[[str], str]) -> Iterator[None]:
-    """Keep the headers of answers out of the libraries' logs in this block, and the texts that *hidden* removes."""
+def masked_logs(mask: Callable[[str], str]) -> Iterator[None]:
+    """Within the block, leave out the headers of answers from the logs of httpx and httpcore, and change each message
+    by *mask*, which removes secrets."""
 
-    def scrub(record: logging.LogRecord) -> bool:
-        record.msg, record.args = hidden(_HEADERS.sub(r"\1<headers not shown>)", record.getMessage())), ()
-        return True  # it is logged in any case
+    def mask_record(record: logging.LogRecord) -> bool:
+        record.msg, record.args = mask(_HEADERS.sub(r"\1<headers not shown>)", record.getMessage())), ()
+        return True  # a filter that returns False would drop the record
 
-    # A filter of a logger does not apply to the logs of its children, so each one gets it.
-    made = [name for name in tuple(logging.root.manager.loggerDict) if name.partition(".")[0] in _LIBRARIES]
-    loggers = [logging.getLogger(name) for name in {*made, *_LIBRARIES, *_LOGGERS}]
+    # The filter of a logger does not apply to records of its child loggers, so every logger gets the filter.
+    existing = [name for name in tuple(logging.root.manager.loggerDict) if name.partition(".")[0] in _LIBRARIES]
+    loggers = [logging.getLogger(name) for name in {*existing, *_LIBRARIES, *_LOGGERS}]
     for logger in loggers:
-        logger.addFilter(scrub)
+        logger.addFilter(mask_record)
     try:
         yield
     finally:
         for logger in loggers:
-            logger.removeFilter(scrub)
+            logger.removeFilter(mask_record)

@@ -1,6 +1,7 @@
-"""UFM's settings of the subnet manager as states: whether a key is unset or everybody's default, never the key.
+"""The states of the keys in UFM's settings of the subnet manager: unset, OpenSM's default, or set. The keys themselves
+do not leave this module.
 
-Source: NVIDIA UFM REST guide, GET /app/smconf, which gives m_key, sm_key and sa_key in clear; opensm osm_subnet.c for
+Source: NVIDIA UFM REST guide, GET /app/smconf, which returns m_key, sm_key and sa_key in clear; opensm osm_subnet.c for
 the defaults.
 """
 
@@ -21,8 +22,9 @@ _DEFAULT_KEY: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class UfmSmSettings:
-    """The states of the settings that UFM gives its subnet manager. ``url``: that of the UFM. ``m_key``: the global
-    key, or the seed of keys per port. ``m_key_per_port``: None if the answer does not have it."""
+    """The states of UFM's settings of its subnet manager. ``url``: the UFM's. ``m_key``: the state of the M_Key of all
+    ports, or of the seed from which each port's key is made. ``m_key_per_port``: whether each port has its own key;
+    None if the answer does not say so."""
 
     url: str
     m_key: SettingState = "unknown"
@@ -32,13 +34,13 @@ class UfmSmSettings:
 
 
 def read_sm_settings(ufm: Ufm) -> UfmSmSettings:
-    """Ask UFM for the settings and return their states. Raises UfmNotReached, UfmRefused."""
+    """Return the states of the settings of *ufm*, which is asked for them. Raises UfmNotReached, UfmRefused."""
     return states_of(ufm.url, ufm.sm_settings())
 
 
 def states_of(url: str, settings: Mapping[str, Any]) -> UfmSmSettings:
-    """Return the states of the *settings* that a UFM answered with; a setting that is missing, or no number, is
-    unknown."""
+    """Return the states of *settings*, the answer of the UFM at *url*. A key that is missing or not a number is
+    "unknown"."""
     return UfmSmSettings(
         url,
         _state(settings.get("m_key"), None),

@@ -8,9 +8,9 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from ibkeys.errors import UsageError
-from ibkeys.managers.ufm.answers import QOS, UfmMembership, word_of
-from ibkeys.managers.ufm.limits import refuse_impossible, without_room
-from ibkeys.managers.ufm.rest import Call, changing, resource
+from ibkeys.managers.ufm.answers import QOS, UfmMembership, membership_of
+from ibkeys.managers.ufm.limits import find_full_tables, refuse_impossible
+from ibkeys.managers.ufm.rest import Call, calls_to_change, resource
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.by_hand.script import ScriptStage, ScriptState, refuse_circles, script_lines
 from ibkeys.plan.model import PartitionPlan, tables_by_guid
@@ -52,7 +52,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
     stages: list[ScriptStage] = []
     before: ScriptState = old
     for is_adding, state in one_partition_at_a_time(old, steps.states):
-        too_full = [str(tables[guid].port) for guid in without_room(before, state, rooms)]
+        too_full = [str(tables[guid].port) for guid in find_full_tables(before, state, rooms)]
         if too_full:
             raise UsageError(f"{named(too_full)}: its P_Key table has no room for the new P_Keys beside the old ones")
         title = "members come" if is_adding else "members go"
@@ -71,7 +71,7 @@ def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> It
         yield f'{_CURL} "$UFM{resource(base)}?guids_data=true&qos_conf=true"'
         planned = policy.partition(base) if policy is not None else None
         ip_over_ib, index0 = (planned.ipoib, planned.indx0) if planned is not None else (True, False)
-        calls = changing(base, old, new, ip_over_ib=ip_over_ib, index0=index0)
+        calls = calls_to_change(base, old, new, ip_over_ib=ip_over_ib, index0=index0)
         if any(call.method == "PUT" for call in calls):
             listed = ", ".join(f"{guid:016x} {word}" for guid, word in sorted(old.items())) or "no port"
             yield f"# it must show: {listed}"
@@ -90,4 +90,4 @@ def _curl_line(call: Call) -> str:
 
 
 def _words(state: ScriptState, base: int) -> Mapping[int, UfmMembership]:
-    return {guid: word for guid, keys in state.items() if (word := word_of(keys, base)) is not None}
+    return {guid: word for guid, keys in state.items() if (word := membership_of(keys, base)) is not None}

@@ -94,7 +94,7 @@ def test_an_empty_partition_and_none_are_the_same_when_read_again(entry: UfmPart
 
 
 def test_members_whose_membership_is_not_said_are_no_empty_partition() -> None:
-    assert not StoredPartition(0x10, {}, True).has_members_of(UfmPartition(0x10, is_untold=True))
+    assert not StoredPartition(0x10, {}, True).has_members_of(UfmPartition(0x10, lacks_memberships=True))
 
 
 @given(st.lists(MEMBERS, min_size=2, max_size=5))

@@ -158,7 +158,7 @@ def _ufm(data: bytes) -> None:
 
 
 def _policy_of_ufm(document: object) -> None:
-    found = answers.partitions_in(document)
+    found = answers.parse_partitions(document)
     partitions = list(found.by_base.values())
     notes_on(partitions)
     assert policy_of(_URL, partitions).accepted
@@ -171,9 +171,9 @@ def _sm_states(document: object) -> None:
 
 _ANSWERS: tuple[Callable[[object], object], ...] = (
     _policy_of_ufm,
-    lambda document: answers.entry_in(5, document),
-    lambda document: answers.job_in("1", document),
-    lambda document: answers.job_of(None, document),
+    lambda document: answers.parse_single_answer(5, document),
+    lambda document: answers.parse_job("1", document),
+    lambda document: answers.parse_job_id(None, document),
     _sm_states,
 )
 

@@ -15,13 +15,13 @@ from ibkeys.managers.ufm.answers import (
     Member,
     UfmJob,
     UfmPartition,
-    entry_in,
     guid_number,
-    job_in,
-    job_of,
     p_key_base,
-    partition_in,
-    partitions_in,
+    parse_job,
+    parse_job_id,
+    parse_partition,
+    parse_partitions,
+    parse_single_answer,
 )
 from ibkeys.managers.ufm.sm_settings import states_of
 
@@ -81,7 +81,7 @@ def test_what_is_no_guid(text: object) -> None:
     ids=lambda each: each if isinstance(each, str) else "",
 )
 def test_members(what: str, entry: dict[str, Any], members: object) -> None:
-    assert partition_in(0x10, entry).members == members
+    assert parse_partition(0x10, entry).members == members
 
 
 @pytest.mark.parametrize(
@@ -94,9 +94,9 @@ def test_members(what: str, entry: dict[str, Any], members: object) -> None:
         ([FULL, {"guid": f"{B:x}"}], True),
     ],
 )
-def test_members_without_a_membership_are_no_empty_list(guids: object, is_untold: bool) -> None:
+def test_members_without_a_membership_are_no_empty_list(guids: object, lacks_memberships: bool) -> None:
     """Who takes them for nobody would take them out by a PUT, or make them full by a POST."""
-    assert partition_in(0x10, {"guids": guids}).is_untold is is_untold
+    assert parse_partition(0x10, {"guids": guids}).lacks_memberships is lacks_memberships
 
 
 @pytest.mark.parametrize("depth", range(940, 1000, 3))
@@ -104,12 +104,16 @@ def test_members_without_a_membership_are_no_empty_list(guids: object, is_untold
 def test_an_answer_that_is_nested_deeply_is_an_error_and_no_traceback(depth: int, opens: str) -> None:
     with suppress(FileFormatError):
         document = jsonfile.loads((opens[:-1] * depth + "1" + opens[-1] * depth).encode())
-        for parse in (partitions_in, lambda each: entry_in(0x10, {"guids": [each]}), lambda each: job_of(None, each)):
+        for parse in (
+            parse_partitions,
+            lambda each: parse_single_answer(0x10, {"guids": [each]}),
+            lambda each: parse_job_id(None, each),
+        ):
             with suppress(EncodeError):
                 parse(document)
-        assert job_in("1", {"Status": document}).state == "failed"
+        assert parse_job("1", {"Status": document}).state == "failed"
         with pytest.raises(EncodeError):
-            job_of(None, {"ID": document})
+            parse_job_id(None, {"ID": document})
 
 
 @pytest.mark.parametrize(
@@ -118,11 +122,11 @@ def test_an_answer_that_is_nested_deeply_is_an_error_and_no_traceback(depth: int
 @pytest.mark.parametrize("where", ['{{"{0}": {1}}}', '{{"0x10": {{"guids": [{{"guid": {1}}}]}}}}', "[{1}]"])
 def test_numbers_where_there_are_none(number: str, where: str) -> None:
     with pytest.raises((EncodeError, FileFormatError)):
-        partitions_in(jsonfile.loads(where.format("0x10", number).encode()))
+        parse_partitions(jsonfile.loads(where.format("0x10", number).encode()))
 
 
 def test_the_default_partition_is_never_known_whatever_is_listed() -> None:
-    assert partition_in(0x7FFF, {"guids": [FULL], "partition": "management"}).members is None
+    assert parse_partition(0x7FFF, {"guids": [FULL], "partition": "management"}).members is None
 
 
 @pytest.mark.parametrize(
@@ -139,7 +143,7 @@ def test_the_default_partition_is_never_known_whatever_is_listed() -> None:
 )
 def test_an_entry_that_makes_no_sense_is_an_error(entry: object) -> None:
     with pytest.raises(EncodeError):
-        partition_in(0x10, entry)
+        parse_partition(0x10, entry)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +158,7 @@ def test_an_entry_that_makes_no_sense_is_an_error(entry: object) -> None:
     ],
 )
 def test_the_list_of_all_partitions(document: object, bases: set[int], complete: bool) -> None:
-    found = partitions_in(document)
+    found = parse_partitions(document)
     assert (set(found.by_base), found.complete) == (bases, complete)
     if complete and 0x10 in bases:
         assert found.by_base[0x10].members == KNOWN
@@ -165,12 +169,12 @@ def test_the_list_of_all_partitions(document: object, bases: set[int], complete:
 @pytest.mark.parametrize("document", ["text", 5, None, [5], [{"pkey": None}], {"0x10": "text"}])
 def test_what_is_no_list_of_partitions(document: object) -> None:
     with pytest.raises(EncodeError):
-        partitions_in(document)
+        parse_partitions(document)
 
 
 def test_one_partition_in_two_spellings_that_differ_is_an_error() -> None:
     with pytest.raises(EncodeError, match="twice"):
-        partitions_in({"0x678": {"guids": [FULL]}, "0x0678": {"guids": []}})
+        parse_partitions({"0x678": {"guids": [FULL]}, "0x0678": {"guids": []}})
 
 
 @pytest.mark.parametrize(
@@ -187,12 +191,12 @@ def test_one_partition_in_two_spellings_that_differ_is_an_error() -> None:
     ],
 )
 def test_one_partition_flat_nested_or_absent(document: object, found: UfmPartition | None) -> None:
-    assert entry_in(0x678, document) == found
+    assert parse_single_answer(0x678, document) == found
 
 
 def test_the_answer_for_another_partition_is_an_error() -> None:
     with pytest.raises(EncodeError, match="0x679"):
-        entry_in(0x678, {"0x679": {"guids": [FULL]}})
+        parse_single_answer(0x678, {"0x679": {"guids": [FULL]}})
 
 
 @pytest.mark.parametrize(
@@ -209,11 +213,11 @@ def test_the_answer_for_another_partition_is_an_error() -> None:
     ],
 )
 def test_jobs(document: object, state: str) -> None:
-    assert job_in("5", document).state == state
+    assert parse_job("5", document).state == state
 
 
 def test_a_failed_job_says_why() -> None:
-    assert job_in("5", {"Status": "Failed", "Summary": "disk full"}) == UfmJob("5", "failed", "Failed: disk full")
+    assert parse_job("5", {"Status": "Failed", "Summary": "disk full"}) == UfmJob("5", "failed", "Failed: disk full")
 
 
 @pytest.mark.parametrize(
@@ -227,7 +231,7 @@ def test_a_failed_job_says_why() -> None:
     ],
 )
 def test_which_job_was_begun(location: str | None, document: object, found: str | None) -> None:
-    assert job_of(location, document) == found
+    assert parse_job_id(location, document) == found
 
 
 @pytest.mark.parametrize(
@@ -235,7 +239,7 @@ def test_which_job_was_begun(location: str | None, document: object, found: str 
 )
 def test_an_id_that_is_none_is_not_asked_for(location: str) -> None:
     with pytest.raises(EncodeError):
-        job_of(location, None)
+        parse_job_id(location, None)
 
 
 _JSON = st.recursive(
@@ -250,7 +254,7 @@ _JSON = st.recursive(
 
 @given(_JSON)
 def test_any_json_is_read_or_refused(document: object) -> None:
-    for parse in (partitions_in, lambda each: entry_in(0x10, each), lambda each: job_in("1", each)):
+    for parse in (parse_partitions, lambda each: parse_single_answer(0x10, each), lambda each: parse_job("1", each)):
         with suppress(EncodeError):
             parse(document)
 

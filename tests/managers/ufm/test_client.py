@@ -13,7 +13,7 @@ import pytest
 
 from ibkeys.errors import IbkeysError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.managers.ufm.client import Deadline, UfmClient
-from ibkeys.managers.ufm.rest import Ufm, adding
+from ibkeys.managers.ufm.rest import Ufm, call_to_add
 from tests.managers.ufm.exchange import JSON, A, access, answers, page
 from tests.managers.ufm.mock import Mock, ufm
 
@@ -108,7 +108,7 @@ def test_a_silent_server_is_given_up_and_a_lost_change_is_not_known(mock: Mock) 
 
     mock.answer = answer
     with pytest.raises(UfmNotReached, match="it is not known whether the change was made"):
-        Ufm(access(mock, timeout=0.3)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
+        Ufm(access(mock, timeout=0.3)).make(call_to_add(0x11, [A], ip_over_ib=True, index0=False))
     assert len(mock.log) == 1, "a change is never repeated blindly"
 
 
@@ -118,7 +118,7 @@ def test_nobody_there() -> None:
     with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused"):
         Ufm(access(gone)).partitions()
     with pytest.raises(UfmNotReached, match=r"cannot be reached: .*refused; no request was sent"):
-        Ufm(access(gone)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
+        Ufm(access(gone)).make(call_to_add(0x11, [A], ip_over_ib=True, index0=False))
 
 
 class LateHttpx:

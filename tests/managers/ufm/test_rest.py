@@ -7,8 +7,8 @@ import itertools
 import pytest
 
 from ibkeys.errors import UfmNotReached
-from ibkeys.managers.ufm.access import ALL_WITHIN
-from ibkeys.managers.ufm.rest import Ufm, adding, removing, replacing
+from ibkeys.managers.ufm.access import TOTAL_TIMEOUT
+from ibkeys.managers.ufm.rest import Ufm, call_to_add, call_to_replace, calls_to_remove
 from tests.managers.ufm.exchange import A, B, C, access
 from tests.managers.ufm.mock import Mock
 
@@ -36,19 +36,19 @@ def test_an_absent_partition_is_none(mock: Mock, absent: str) -> None:
 
 def test_changes_are_sent_as_the_facts_say(mock: Mock) -> None:
     client = Ufm(access(mock))
-    client.make(adding(0x11, [B, A], ip_over_ib=False, index0=True))
+    client.make(call_to_add(0x11, [B, A], ip_over_ib=False, index0=True))
     assert mock.words(0x11) == {A: "full", B: "full"}
     assert not mock.partitions[0x11].ip_over_ib
-    client.make(replacing(0x11, {A: "limited", C: "full"}, ip_over_ib=True, index0=False))
+    client.make(call_to_replace(0x11, {A: "limited", C: "full"}, ip_over_ib=True, index0=False))
     assert mock.words(0x11) == {A: "limited", C: "full"}
-    for call in removing(0x11, [A, C]):
+    for call in calls_to_remove(0x11, [A, C]):
         client.make(call)
     assert mock.words(0x11) == {}
     assert client.version() == "6.23.1-6"
 
 
 def test_many_guids_are_removed_by_several_calls() -> None:
-    calls = list(removing(0x11, range(1, 251)))
+    calls = list(calls_to_remove(0x11, range(1, 251)))
     assert [call.path.count(",") + 1 for call in calls] == [100, 100, 50]
     assert max(len(call.path) for call in calls) < 2000
 
@@ -56,7 +56,7 @@ def test_many_guids_are_removed_by_several_calls() -> None:
 def test_a_change_that_begins_a_job_names_it(mock: Mock) -> None:
     mock.job = "Running"
     client = Ufm(access(mock))
-    job = client.make(adding(0x11, [A], ip_over_ib=True, index0=False))
+    job = client.make(call_to_add(0x11, [A], ip_over_ib=True, index0=False))
     assert job == "1"
     assert client.job(job).state == "running"
     assert all("elsewhere" not in headers["Host"] for _, _, headers, _ in mock.log)
@@ -67,7 +67,7 @@ def test_many_questions_together_have_an_end(mock: Mock) -> None:
     mock.listing = "plain"
     for base in range(0x20, 0x30):
         mock.store(base, g2c903000a1011="full")
-    clock = itertools.count(0, ALL_WITHIN / 10)
+    clock = itertools.count(0, TOTAL_TIMEOUT / 10)
     with pytest.raises(UfmNotReached, match=r"each of its 18 partitions takes more than 300 s: 9 were read by then"):
         Ufm(access(mock), now=lambda: next(clock)).partitions()
     assert mock.reads == 1 + 9

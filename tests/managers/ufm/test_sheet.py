@@ -13,8 +13,8 @@ import pytest
 
 from ibkeys.errors import UfmNotReached, UfmRefused
 from ibkeys.managers.ufm.access import UfmAccess, UfmToken
-from ibkeys.managers.ufm.answers import partition_in
-from ibkeys.managers.ufm.rest import Ufm, adding, changing
+from ibkeys.managers.ufm.answers import parse_partition
+from ibkeys.managers.ufm.rest import Ufm, call_to_add, calls_to_change
 from tests.managers.ufm.mock import TOKEN, Mock
 
 HERE = Path(__file__).parent
@@ -128,7 +128,7 @@ def answering(status: int, kind: str, body: bytes) -> object:
 def test_what_is_a_success_of_a_change(mock: Mock, status: int, kind: str, body: bytes) -> None:
     mock.answer = answering(status, kind, b"" if status == 204 else body)  # type: ignore[assignment]
     ask = client(mock)
-    call = adding(0x11, [1], ip_over_ib=True, index0=False)
+    call = call_to_add(0x11, [1], ip_over_ib=True, index0=False)
     if status == 202:
         with pytest.raises(UfmNotReached, match="status 202 names no job"):
             ask.make(call)
@@ -141,13 +141,13 @@ def test_what_is_a_success_of_a_change(mock: Mock, status: int, kind: str, body:
 def test_what_is_no_success(mock: Mock, status: int, kind: str, body: bytes) -> None:
     mock.answer = answering(status, kind, body)  # type: ignore[assignment]
     with pytest.raises(UfmRefused, match=f"POST was answered with status {status}(: exist)?$"):
-        client(mock).make(adding(0x11, [1], ip_over_ib=True, index0=False))
+        client(mock).make(call_to_add(0x11, [1], ip_over_ib=True, index0=False))
 
 
 @pytest.mark.parametrize("base", [1, 0x10, 0x7FFE])
 @pytest.mark.parametrize("after", [{1: "full"}, {1: "limited"}, {}])
 def test_what_is_sent_has_no_membership_bit_and_bare_guids(base: int, after: dict[int, str]) -> None:
-    calls = changing(base, {0xABC: "full"}, after, ip_over_ib=True, index0=False)  # type: ignore[arg-type]
+    calls = calls_to_change(base, {0xABC: "full"}, after, ip_over_ib=True, index0=False)  # type: ignore[arg-type]
     for call in calls:
         if call.body is not None:
             assert (call.body["pkey"], call.body["guids"]) == (f"{base:#x}", ["0000000000000001"])
@@ -166,4 +166,4 @@ def test_the_list_is_not_asked_for_qos(mock: Mock) -> None:
 @pytest.mark.parametrize("word", ["full", "limited", None])
 def test_the_membership_of_the_default_partition_tells_no_members(word: str | None) -> None:
     entry = {"partition": "management", "membership": word, "guids": []}
-    assert partition_in(0x7FFF, entry).members is None
+    assert parse_partition(0x7FFF, entry).members is None

@@ -13,7 +13,7 @@ import pytest
 
 from ibkeys.errors import IbkeysError, UfmNotReached
 from ibkeys.managers.ufm.access import UfmToken
-from ibkeys.managers.ufm.rest import Ufm, adding
+from ibkeys.managers.ufm.rest import Ufm, call_to_add
 from tests.managers.ufm.exchange import JSON, A, access, answers, page
 from tests.managers.ufm.mock import TOKEN, Mock
 
@@ -21,7 +21,7 @@ from tests.managers.ufm.mock import TOKEN, Mock
 def test_a_place_that_repeats_the_token(mock: Mock) -> None:
     answers(202, {"Location": f"/jobs/x y{TOKEN}"}, b"")(mock)
     with pytest.raises(UfmNotReached, match="is not the id of a job") as caught:
-        Ufm(access(mock)).make(adding(0x11, [A], ip_over_ib=True, index0=False))
+        Ufm(access(mock)).make(call_to_add(0x11, [A], ip_over_ib=True, index0=False))
     assert TOKEN not in str(caught.value)
 
 
@@ -60,7 +60,7 @@ def test_the_token_is_in_one_header_and_nowhere_else(
     lie(mock)
     client = Ufm(access(mock))
     texts = [repr(client.__dict__), repr(access(mock)), repr(UfmToken(TOKEN)), f"{UfmToken(TOKEN)}"]
-    for ask in (client.partitions, lambda: client.make(adding(0x11, [A], ip_over_ib=True, index0=False))):
+    for ask in (client.partitions, lambda: client.make(call_to_add(0x11, [A], ip_over_ib=True, index0=False))):
         try:
             ask()
         except IbkeysError as error:
