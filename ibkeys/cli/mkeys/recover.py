@@ -130,7 +130,7 @@ def _in_words(outlook: Outlook, recovery_options: RecoveryOptions) -> Iterator[s
     if outlook.shown:
         yield f"{counted(outlook.shown, 'port')} with an unknown key that can be read: it is stored"
     if outlook.hidden:
-        never = f"; those with lease 0 never open: {outlook.never}" if outlook.never else ""
+        never = f"; those with lease 0 never open: {outlook.never_open}" if outlook.never_open else ""
         yield (
             f"{counted(outlook.hidden, 'port')} at level 1 with a hidden key: the command starts each lease and "
             f"waits{never}"

@@ -133,8 +133,8 @@ def _in_words(outlook: RepairOutlook) -> Iterator[str]:
     if outlook.leases:
         leases = ", ".join(map(str, outlook.leases))
         yield f"  it opens after at most {outlook.leases[-1]} s (leases in key store and opensm.conf: {leases} s)"
-    if outlook.never:
-        yield f"  {counted(outlook.never, 'port')} with lease 0: never"
+    if outlook.never_open:
+        yield f"  {counted(outlook.never_open, 'port')} with lease 0: never"
     if outlook.unknown_leases:
         yield (
             f"  the key store does not know the lease of {counted(outlook.unknown_leases, 'port')} (the longest "

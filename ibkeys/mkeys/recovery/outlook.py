@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ibkeys.mkeys.recovery.recovery_options import RecoveryOptions
 from ibkeys.mkeys.recovery.search import Search
@@ -15,16 +15,17 @@ from ibkeys.mkeys.recovery.timing import most_questions, patience
 class Outlook:
     """The ports that a recovery would work on, and its maximum cost.
 
-    ``shown``: keys that can be read and are not known; ``hidden``: ports at level 1 that hide theirs, ``never`` of them
-    with lease 0; ``silent``: ports that do not answer, if known. ``leases``: seconds, if known. ``has_links``: the
-    links behind silent switches are known. ``tries``: most keys tried on one port. ``violations``: most M_Key
-    violations at the ports counted here; ``blind_probes``: most SMPs through closed switches to unknown ports.
-    ``seconds``: until a silent port is given up.
+    ``shown``: the number of keys that can be read and are not known. ``hidden``: the number of ports at level 1 that
+    hide their key; ``never_open``: how many of these have lease 0 and so never give it up. ``silent``: the number of
+    known ports that do not answer. ``leases``: the known leases, in seconds. ``has_links``: whether the links behind
+    silent switches are known. ``tries``: the most keys that are tried on one port. ``violations``: the most M_Key
+    violations at all these ports; ``blind_probes``: the most SMPs through closed switches to unknown ports.
+    ``seconds``: the time after which a silent port is given up.
     """
 
     shown: int
     hidden: int
-    never: int
+    never_open: int
     silent: int
     leases: tuple[int, ...]
     has_links: bool
@@ -40,7 +41,11 @@ class Outlook:
 
     def to_json(self) -> dict[str, Any]:
         """Return the outlook as JSON values."""
-        return {name: getattr(self, name) for name in self.__slots__}
+        return {_JSON_NAMES.get(name, name): getattr(self, name) for name in self.__slots__}
+
+
+_JSON_NAMES: Final = {"never_open": "never"}
+"""Field → its name in the document, where that differs."""
 
 
 def outlook_of(search: Search, options: RecoveryOptions, shown: int, spares: int) -> Outlook:
@@ -55,7 +60,7 @@ def outlook_of(search: Search, options: RecoveryOptions, shown: int, spares: int
     return Outlook(
         shown=shown,
         hidden=hiding,
-        never=sum(not port.lease for port in waiting.hiding.values()),
+        never_open=sum(not port.lease for port in waiting.hiding.values()),
         silent=silent,
         leases=leases,
         has_links=bool(waiting.links),

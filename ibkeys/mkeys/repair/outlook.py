@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.mkeys.repair.candidates import Candidates, KeyOrigin
@@ -18,7 +18,8 @@ class RepairOutlook:
     of the store; ``orders``: keys in the order of use → number of ports. ``protected``: ports that are not known to be
     at level 0 or 1. ``violations``: most M_Key violations that are counted: one for each key at each protected port.
     ``leases``: the leases of protected ports in the store and of the opensm.confs, in seconds; ``unknown_leases``:
-    protected ports without a lease in the store; ``never``: protected ports with lease 0.
+    protected ports without a lease in the store; ``never_open``: protected ports with lease 0,
+    which never give up their M_Key.
     """
 
     ports: int
@@ -27,12 +28,16 @@ class RepairOutlook:
     violations: int
     leases: tuple[int, ...]
     unknown_leases: int
-    never: int
+    never_open: int
 
     def to_json(self) -> dict[str, Any]:
         """Return the outlook as JSON values."""
-        document = {name: getattr(self, name) for name in self.__slots__}
+        document = {_JSON_NAMES.get(name, name): getattr(self, name) for name in self.__slots__}
         return document | {"orders": [{"keys": keys, "ports": count} for keys, count in self.orders.items()]}
+
+
+_JSON_NAMES: Final = {"never_open": "never"}
+"""Field → its name in the document, where that differs."""
 
 
 def outlook_of(
@@ -53,5 +58,5 @@ def outlook_of(
         violations=sum(len(candidates[guid]) for guid in protected),
         leases=tuple(sorted(set().union(conf_leases if protected else (), *leases.values()) - {0})),
         unknown_leases=len(protected - leases.keys()),
-        never=sum(0 in each for each in leases.values()),
+        never_open=sum(0 in each for each in leases.values()),
     )

@@ -86,4 +86,4 @@ LOGGERS = ("httpx", "httpcore", "httpcore.connection", "httpcore.http11", "httpc
 )
 def test_a_token_is_hidden_however_it_is_written(token: str, write: Callable[[str], str]) -> None:
     written = write(token).strip("\"'").removeprefix("b'").removeprefix('b"')
-    assert UfmToken(token).hidden_in(f"before {written} after") == "before <token not shown> after"
+    assert UfmToken(token).mask_in(f"before {written} after") == "before <token not shown> after"

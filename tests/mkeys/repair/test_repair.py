@@ -182,7 +182,7 @@ def test_what_it_may_cost_is_said_before_anything_is_sent(lab: Lab) -> None:
     count = len(lab.ports)
     assert (outlook.ports, outlook.protected, outlook.violations) == (count, count, 2 * count)
     assert outlook.orders == {("current", "pending"): count}
-    assert (outlook.leases, outlook.unknown_leases, outlook.never) == ((LEASE,), 0, 0)
+    assert (outlook.leases, outlook.unknown_leases, outlook.never_open) == ((LEASE,), 0, 0)
     assert not wire.heard
     assert not wire.keyless
 
