@@ -22,10 +22,10 @@ from ibkeys.cli.documents.field import (
     Field,
     JsonType,
     by_name,
-    listed,
-    maybe,
+    list_of,
     object_of,
     one_of,
+    or_null,
 )
 from ibkeys.cli.documents.plans import PLAN
 from ibkeys.cli.documents.shared import P_KEY, PORT
@@ -86,8 +86,8 @@ def kinds_of(kind: JsonType) -> Iterator[JsonType]:
 def test_a_schema_is_as_strict_as_the_declaration() -> None:
     kind = object_of(
         Field("level", one_of(0, 1), "A number."),
-        Field("key", maybe(P_KEY), "A P_Key."),
-        Field("names", listed(maybe(TEXT)), "Names.", optional=True),
+        Field("key", or_null(P_KEY), "A P_Key."),
+        Field("names", list_of(or_null(TEXT)), "Names.", optional=True),
         Field("counts", by_name(NUMBER), "Counts."),
     )
     found = schema_of(Document("test", 3, kind.fields))
@@ -109,7 +109,9 @@ def test_a_schema_is_as_strict_as_the_declaration() -> None:
 
 
 def test_a_list_of_fields_says_what_each_is() -> None:
-    ports = Field("ports", listed(object_of(*PORT, Field("m_key", maybe(TEXT), "The key; see ibkeys-a-b(1)."))), "All.")
+    ports = Field(
+        "ports", list_of(object_of(*PORT, Field("m_key", or_null(TEXT), "The key; see ibkeys-a-b(1)."))), "All."
+    )
     assert man_fields(Document("test", 1, (ports,), CsvRows("port", PORT))) == (
         "\\fBibkeys.test/1\\fR has the following; a port is an object with \\fBnode_guid\\fR, \\fBport_guid\\fR, "
         "\\fBnode_desc\\fR, \\fBnode_type\\fR, \\fBport\\fR, \\fBlid\\fR.\n"

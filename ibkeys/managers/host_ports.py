@@ -23,7 +23,7 @@ _WORDS: Final = 4
 
 
 @dataclass(frozen=True, slots=True)
-class HostPort:
+class HostInfinibandPort:
     """A port with link layer InfiniBand. ``guid``: its port GUID. ``is_sm``: whether its IsSM bit is set."""
 
     device: str
@@ -32,7 +32,7 @@ class HostPort:
     is_sm: bool
 
 
-def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
+def host_ports(host: HostFiles) -> tuple[HostInfinibandPort, ...]:
     """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
 
     Of a simulated host whose server has ended there are none.
@@ -50,22 +50,22 @@ def host_ports(host: HostFiles) -> tuple[HostPort, ...]:
     return tuple(found)
 
 
-def _simulated_ports(host: SimulatedHost) -> tuple[HostPort, ...]:
+def _simulated_ports(host: SimulatedHost) -> tuple[HostInfinibandPort, ...]:
     try:
         answer = ask(host.socket, host.host).host
     except TransportError:
         return ()
-    return tuple(HostPort(*each) for each in wire.parse_ports(answer.ports))
+    return tuple(HostInfinibandPort(*each) for each in wire.parse_ports(answer.ports))
 
 
-def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostPort | None:
+def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostInfinibandPort | None:
     try:
         if _text(host, folder / "link_layer") != "InfiniBand":
             return None
         words = _text(host, folder / "gids" / "0").split(":")
         guid = _hex("".join(words[-_WORDS:]), 16)
         mask = _hex(_text(host, folder / "cap_mask").removeprefix("0x"), 8)
-        return HostPort(device, _hex(number, 3, 10), guid, bool(mask & CapabilityMask.IS_SM))
+        return HostInfinibandPort(device, _hex(number, 3, 10), guid, bool(mask & CapabilityMask.IS_SM))
     except (OSError, ValueError):
         return None
 

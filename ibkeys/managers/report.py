@@ -13,7 +13,7 @@ from typing import Final
 
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import HostFiles
-from ibkeys.managers.host_ports import HostPort, host_ports
+from ibkeys.managers.host_ports import HostInfinibandPort, host_ports
 from ibkeys.managers.instance import NO_ENTRY, HostEntry, Instance, InstanceFile, read_instance
 from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.managers.opensm.on_this_host import is_of_subnet
@@ -35,7 +35,7 @@ class HostReport:
 
     name: str
     instances: tuple[Instance, ...] = ()
-    ports: tuple[HostPort, ...] = ()
+    ports: tuple[HostInfinibandPort, ...] = ()
     error: str = ""
 
 

@@ -11,7 +11,7 @@ import ibkeys
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.managers.dangers.catalogue import all_dangers
 from ibkeys.managers.document import to_json
-from ibkeys.managers.host_ports import HostPort, host_ports
+from ibkeys.managers.host_ports import HostInfinibandPort, host_ports
 from ibkeys.managers.instance import HostEntry
 from ibkeys.managers.report import SmReport, join_reports, report_on_host
 from ibkeys.managers.subnet_managers import Manager, managers_of
@@ -43,7 +43,7 @@ def test_ports_of_a_host() -> None:
     host = sm_host("", ONE)
     host.file("/sys/class/infiniband/mlx5_1/ports/1/link_layer", "Ethernet\n")
     host.file("/sys/class/infiniband/mlx5_2/ports/1/link_layer", "InfiniBand\n")  # the rest cannot be read
-    assert host_ports(host) == (HostPort("mlx5_0", 1, ONE, True),)
+    assert host_ports(host) == (HostInfinibandPort("mlx5_0", 1, ONE, True),)
     assert host_ports(MadeUpHost()) == ()
 
 

@@ -10,7 +10,7 @@ import pytest
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.elsewhere.ssh import SshHost
-from ibkeys.managers.host_ports import HostPort
+from ibkeys.managers.host_ports import HostInfinibandPort
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import Instance, read_instance
 from ibkeys.managers.machines.this_host import THIS
@@ -50,7 +50,7 @@ def opensm(folder: Path, port: int | None, text: str) -> Instance:
 
 def found(monkeypatch: pytest.MonkeyPatch, *instances: Instance, name: str = "") -> list[tuple[Path, set[MKey]]]:
     """Return the folders and keys that are read of one host with these OpenSMs and the ports OWN and OTHER."""
-    ports = () if name else (HostPort("mlx4_0", 1, OWN, True), HostPort("mlx4_0", 2, OTHER, True))
+    ports = () if name else (HostInfinibandPort("mlx4_0", 1, OWN, True), HostInfinibandPort("mlx4_0", 2, OTHER, True))
     monkeypatch.setattr(at_hand, "report_on_host", lambda files, entry, socket: HostReport(name, instances, ports))
     host = SmHost(SshHost(name)) if name else SmHost()
     return [(file.cache, set(file.keys.values())) for file in read_key_files([ReachedHost(host, cast(Any, THIS))], OWN)]
