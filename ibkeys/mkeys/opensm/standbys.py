@@ -124,13 +124,13 @@ class SeenProcess:
 
 @dataclass(frozen=True, slots=True)
 class ProcessOrder(StepKind[None], Proof[SeenProcess]):
-    """The kind of step that stops or starts a process, and its proof. ``tell``: gives the order, once; ``look``: reads
-    the state of the process; ``check``: called often, raises to stop; ``prepare``: called first,
-    writes the key files that the process needs at its start; `write` returns no entries of them."""
+    """The kind of step that stops or starts a process, and its proof. ``signal_sm``: gives the order, once; ``look``:
+    reads the state of the process; ``check``: called often, raises to stop; ``prepare``: called first, writes the key
+    files that the process needs at its start; `write` returns no entries of them."""
 
     may_signal_again = False
 
-    tell: Callable[[], None]
+    signal_sm: Callable[[], None]
     look: Callable[[], SeenProcess]
     check: Callable[[], None]
     prepare: Callable[[], None] = lambda: None
