@@ -154,11 +154,11 @@ def describe_adapter(adapter: Adapter) -> bytes:
     )
 
 
-def ports_of(adapter: Adapter) -> Iterator[wire.HostPort]:
+def ports_of(adapter: Adapter) -> Iterator[wire.AnsweredPort]:
     """Yield the ports of an adapter that a program can open."""
     for port in adapter.ports():
         is_sm = bool(PortInfo(bytes(port.info)).capability_mask & CapabilityMask.IS_SM)
-        yield wire.HostPort(adapter.name, port.number, port.guid, is_sm)
+        yield wire.AnsweredPort(adapter.name, port.number, port.guid, is_sm)
 
 
 def describe_port(adapter: Adapter, port: SimPort) -> bytes:

@@ -134,8 +134,8 @@ class HostAnswer(NamedTuple):
     ports: str
 
 
-class HostPort(NamedTuple):
-    """A port of a host. ``is_sm``: its bit IsSM is set."""
+class AnsweredPort(NamedTuple):
+    """A port in the ANSWER to HOST. ``is_sm``: IsSM of the port is set."""
 
     device: str
     number: int
@@ -193,15 +193,15 @@ def ask_host(host: str, *, with_folder: bool) -> bytes:
     )
 
 
-def ports_text(ports: Iterable[HostPort]) -> str:
+def ports_text(ports: Iterable[AnsweredPort]) -> str:
     """Return *ports* as a text with one line for each, as it is in the ANSWER to HOST."""
     return "\n".join(f"{port.device} {port.number} {port.guid:016x} {port.is_sm:d}" for port in ports)
 
 
-def parse_ports(text: str) -> list[HostPort]:
+def parse_ports(text: str) -> list[AnsweredPort]:
     """Return the ports in *text*, the result of `ports_text`. Raises ValueError."""
     words = (line.split(" ") for line in text.splitlines())
-    return [HostPort(device, int(number), int(guid, 16), is_sm == "1") for device, number, guid, is_sm in words]
+    return [AnsweredPort(device, int(number), int(guid, 16), is_sm == "1") for device, number, guid, is_sm in words]
 
 
 def ask_shell(host: str) -> bytes:
