@@ -54,9 +54,9 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
         return flags
     number = c_number(pair.value.text)
     column = pair.value.column
-    is_clean = number.found and (not number.rest or number.rest[0] in " \t\n\v\f\r")
+    is_clean = number.is_number and (not number.rest or number.rest[0] in " \t\n\v\f\r")
     value = number.value & 0xFFFFFFFF
-    if number.octal:
+    if number.is_octal:
         remarks.warn(column, "octal", f"{name}={pair.value.text} begins with 0 and is octal: {value}")
     if name in ("sl", "FlowLabel"):
         highest = 15 if name == "sl" else 0xFFFFF

@@ -28,14 +28,14 @@ def read_group(
     known_mgids: set[int],
     pair: NameValue,
     flags: list[NameValue],
-    closed: bool,
+    is_closed: bool,
     comment: str | None,
 ) -> MgidGroup | None:
     """Return the group of an ``mgid=`` line; None if OpenSM crashes on it. Problems are added to *remarks*.
 
     *definition*: the one in which the line is. *known_mgids*: the MGIDs of earlier groups, to which those of this group
     are added. *pair*: the ``mgid=GID`` itself, and *flags*: the rest of the line, up to a semicolon or comment.
-    *closed*: whether a semicolon follows. *comment*: the comment that follows instead, None if there is none.
+    *is_closed*: whether a semicolon follows. *comment*: the comment that follows instead, None if there is none.
     """
     value = pair.value
     if value is None:
@@ -64,7 +64,7 @@ def read_group(
                 "no port may follow on an mgid= line",
             )
     group = _group(remarks, definition, known_mgids, value, group_flags)
-    if closed and bool(flags) != (group.mgid >> 120 == 0xFF):
+    if is_closed and bool(flags) != (group.mgid >> 120 == 0xFF):
         # OpenSM finds the end of the line by counting flags, and here it counts a wrong number of them.
         remarks.error(
             value.end,

@@ -142,7 +142,7 @@ class _Reader:
                 self.lone_semicolon(at)
             else:
                 self.last_item = (self.remarks.line, at + 1)
-                self.read_piece(code, at, stop, closed=end >= 0, comment=comment if sharp and end < 0 else None)
+                self.read_piece(code, at, stop, is_closed=end >= 0, comment=comment if sharp and end < 0 else None)
             if end < 0:
                 return
             self.close()
@@ -157,9 +157,9 @@ class _Reader:
                 "put it after the last port",
             )
 
-    def read_piece(self, code: str, at: int, stop: int, *, closed: bool, comment: str | None) -> None:
-        """Read ``code[at:stop]``, the part of a definition on one line. *closed*: a semicolon follows. *comment*: the
-        comment that follows instead, None if there is none.
+    def read_piece(self, code: str, at: int, stop: int, *, is_closed: bool, comment: str | None) -> None:
+        """Read ``code[at:stop]``, the part of a definition on one line. *is_closed*: a semicolon follows. *comment*:
+        the comment that follows instead, None if there is none.
         """
         if self.skipping:
             return
@@ -182,7 +182,7 @@ class _Reader:
         for index, pair in enumerate(items):
             if pair.name.text == "mgid":
                 flags = items[index + 1 :]
-                group = read_group(self.remarks, self.open, self.mgids, pair, flags, closed, comment)
+                group = read_group(self.remarks, self.open, self.mgids, pair, flags, is_closed, comment)
                 self.groups += [group] if group is not None else []
                 return
             self.read_rule(pair)
@@ -210,12 +210,12 @@ class _Reader:
         base = 0
         if key is not None:
             number = c_number(key.text)
-            if not number.found or number.rest:
+            if not number.is_number or number.rest:
                 shown = f"{shortened(key.text)} is not a P_Key" if key.text else "there is no P_Key after the '='"
                 self.remarks.error(key.column, "bad-pkey", f"{shown} (0x..., decimal)")
                 return False
             base = number.value & PARTITION_MASK
-            self.check_key(key, number.value, number.octal, number.negative)
+            self.check_key(key, number.value, number.is_octal, number.is_negative)
         pkey_given = bool(base)
         if not base:
             # If several partitions have this name, it is that of the first in OpenSM's table.
@@ -250,13 +250,13 @@ class _Reader:
                 return self.last_automatic
         return 0
 
-    def check_key(self, key: LineWord, value: int, octal: bool, negative: bool) -> None:
-        if octal:
+    def check_key(self, key: LineWord, value: int, is_octal: bool, is_negative: bool) -> None:
+        if is_octal:
             self.remarks.warn(key.column, "octal", f"P_Key {key.text} begins with 0 and is octal: 0x{value & 0xFFFF:x}")
         base = value & PARTITION_MASK
         if not base:
             return
-        if negative or value > 0xFFFF:
+        if is_negative or value > 0xFFFF:
             self.remarks.warn(
                 key.column, "wide-pkey", f"P_Key {key.text} does not fit 16 bits; OpenSM takes 0x{base:04x}"
             )
@@ -308,11 +308,11 @@ class _Reader:
         if not number.value or number.rest:
             self.bad_guid(pair)
             return
-        if number.octal:
+        if number.is_octal:
             self.remarks.warn(
                 word.column, "octal", f"GUID {word.text} begins with 0 and is octal: 0x{number.value:016x}"
             )
-        if number.negative or (len(word.text) > 18 and number.value == (1 << 64) - 1):
+        if number.is_negative or (len(word.text) > 18 and number.value == (1 << 64) - 1):
             self.remarks.warn(word.column, "wide-guid", f"GUID {word.text} does not fit 64 bits")
         self.rules.append(
             MemberRule("GUID", number.value, self.read_membership(pair.value), self.remarks.line, word.column)
@@ -349,7 +349,7 @@ class _Reader:
         elif text.startswith("ALL_"):
             advice = "; this version of OpenSM knows ALL_CAS, ALL_SWITCHES and ALL_ROUTERS"
         else:
-            advice = "" if c_number(text).found else "; a port is named by its port GUID or a keyword"
+            advice = "" if c_number(text).is_number else "; a port is named by its port GUID or a keyword"
         self.remarks.error(
             pair.name.column, "bad-guid", f"{shortened(text)} is neither a port GUID nor a keyword{advice}"
         )

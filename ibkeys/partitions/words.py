@@ -52,15 +52,15 @@ _MAX: Final = (1 << 64) - 1
 class ParsedNumber:
     """The result of C's strtoull(text, &end, 0).
 
-    ``value``: the number, 0 if there is none. ``rest``: the text after it. ``found``: whether there is a number.
-    ``octal``: whether it is read as octal because of a leading 0. ``negative``: whether it has a minus sign.
+    ``value``: the number, 0 if there is none. ``rest``: the text after it. ``is_number``: whether there is a number.
+    ``is_octal``: whether it is read as octal because of a leading 0. ``is_negative``: whether it has a minus sign.
     """
 
     value: int
     rest: str
-    found: bool
-    octal: bool = False
-    negative: bool = False
+    is_number: bool
+    is_octal: bool = False
+    is_negative: bool = False
 
 
 def c_number(text: str) -> ParsedNumber:
@@ -69,16 +69,16 @@ def c_number(text: str) -> ParsedNumber:
     """
     match = _NUMBER.match(text)
     if not match:
-        return ParsedNumber(0, text, found=False)
+        return ParsedNumber(0, text, is_number=False)
     digits = match[2]
-    octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
-    base = 16 if digits[:2] in ("0x", "0X") else 8 if octal else 10
+    is_octal = len(digits) > 1 and digits[0] == "0" and digits[1] not in "xX"
+    base = 16 if digits[:2] in ("0x", "0X") else 8 if is_octal else 10
     value = int(digits, base) if base != 10 or len(digits) <= 20 else _MAX + 1
     if value > _MAX:
         value = _MAX
     elif match[1] == "-":
         value = -value & _MAX
-    return ParsedNumber(value, text[match.end() :], found=True, octal=octal, negative=match[1] == "-")
+    return ParsedNumber(value, text[match.end() :], is_number=True, is_octal=is_octal, is_negative=match[1] == "-")
 
 
 def abbreviates(word: str, full: str) -> bool:
