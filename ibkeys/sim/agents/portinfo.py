@@ -13,7 +13,7 @@ from typing import Final
 from ibkeys.mad.attributes import VIOLATION_COUNTERS, PortInfo, SwitchInfo
 from ibkeys.mad.const import MAX_UNICAST_LID, CapabilityMask, NodeType, PortPhysicalState, PortState
 from ibkeys.mad.fields import NumberRow
-from ibkeys.sim.nodes import SimPort
+from ibkeys.sim.nodes import KEY, LID, SimPort
 from ibkeys.sim.physical import links
 from ibkeys.sim.physical.power import ENFORCEMENT
 from ibkeys.sim.traps import Traps
@@ -27,13 +27,16 @@ _ALL_SPEEDS: Final = 0x0F
 _STORED: Final = (PortInfo.vl_high_limit, PortInfo.local_phy_errors, PortInfo.overrun_errors)
 """The fields that every port stores from a Set without a check."""
 _STORED_BY_END_PORTS: Final = (
-    PortInfo.m_key,
-    PortInfo.gid_prefix,
     PortInfo.m_key_lease_period,
     PortInfo.m_key_protect_bits,
     PortInfo.init_type,
     PortInfo.subnet_timeout,
 )
+_GID_PREFIX: Final = PortInfo.gid_prefix.span
+_SM_LID: Final = PortInfo.master_sm_lid.span
+_OF_ONE_PORT: Final = PortInfo.capability_mask.byte
+"""The length of the first part of PortInfo: M_Key, GIDPrefix, LID and MasterSMLID. Many ports have equal second
+parts."""
 _ENFORCED_BY_ROUTERS: Final = (PortInfo.partition_enforcement_inbound, PortInfo.partition_enforcement_outbound)
 
 
@@ -42,23 +45,43 @@ def apply(port: SimPort, data: bytes, traps: Traps) -> bool:
     the link."""
     node, info = port.node, port.info
     switch_info = None if node.switch_info is None else bytes(node.switch_info)
-    with_fields = _with_fields if port.is_end_port else _with_fields_of_external_port
-    info[:], valid = with_fields(bytes(info), data, node.node_type, port.number == 0, switch_info)
-    valid &= _apply_states(port, data, traps)
+    valid, has_sm_lid = _apply_own_fields(info, data) if port.is_end_port else (True, False)
+    before, kind = bytes(info[_OF_ONE_PORT:]), (node.node_type, port.number == 0)
+    info[_OF_ONE_PORT:], others_valid = _other_fields(before, data[_OF_ONE_PORT:], *kind, has_sm_lid, switch_info)
+    valid &= others_valid & _apply_states(port, data, traps)
     port.touch(reroutes=False)
     return valid
 
 
-def _with_fields(
-    before: bytes, data: bytes, node_type: int, is_port_0: bool, switch_info: bytes | None
+def _apply_own_fields(info: bytearray, data: bytes) -> tuple[bool, bool]:
+    """Apply the first part of PortInfo, which only end ports have. Return whether all its fields are valid, and whether
+    MasterSMLID is."""
+    info[KEY], info[_GID_PREFIX] = data[KEY], data[_GID_PREFIX]
+    has_lid = 0 < PortInfo.lid.decode(data) <= MAX_UNICAST_LID
+    if has_lid:
+        info[LID] = data[LID]
+    has_sm_lid = 0 < PortInfo.master_sm_lid.decode(data) <= MAX_UNICAST_LID
+    if has_sm_lid:
+        info[_SM_LID] = data[_SM_LID]
+    return has_lid and has_sm_lid, has_sm_lid
+
+
+@lru_cache(maxsize=1024)
+def _other_fields(
+    before: bytes, data: bytes, node_type: int, is_port_0: bool, has_sm_lid: bool, switch_info: bytes | None
 ) -> tuple[bytes, bool]:
-    """Return the PortInfo *before* as it is after a Set of *data*, apart from PortState and PortPhysicalState, and
-    whether all other fields were valid. *switch_info*: the SwitchInfo of a switch, else None."""
-    info, requested = bytearray(before), PortInfo(data)
+    """Return the second part of a PortInfo, *before*, as it is after a Set of *data*, apart from PortState and
+    PortPhysicalState, and whether all other fields of it were valid.
+
+    *has_sm_lid*: whether MasterSMLID was valid. *switch_info*: the SwitchInfo of a switch, else None. The result is
+    cached, because a subnet manager sets most ports to the same values. No M_Key gets into the cache.
+    """
+    info, requested = bytearray(_OF_ONE_PORT) + before, PortInfo(bytes(_OF_ONE_PORT) + data)
+    data = requested.raw
     is_switch = node_type == NodeType.SWITCH
     valid = _apply_link_fields(info, requested)
     if is_port_0 or not is_switch:
-        valid &= _apply_end_port_fields(info, requested, switch_info)
+        valid &= _apply_end_port_fields(info, requested, has_sm_lid, switch_info)
     has_link = not (is_switch and is_port_0)
     if has_link and node_type != NodeType.CA:
         PortInfo.hoq_life.copy(data, info)
@@ -71,24 +94,17 @@ def _with_fields(
         # No field shows whether a router can enforce, so a port that enforces already counts as able to.
         for bit in _ENFORCED_BY_ROUTERS:
             bit.copy(data, info)
-    return bytes(info), valid
+    return bytes(info[_OF_ONE_PORT:]), valid
 
 
-_with_fields_of_external_port: Final = lru_cache(maxsize=1024)(_with_fields)
-"""`_with_fields` with a cache, because a subnet manager sets most external ports of switches to the same values. No
-M_Key gets into the cache: these ports have none."""
-
-
-def _apply_end_port_fields(info: bytearray, requested: PortInfo, switch_info: bytes | None) -> bool:
+def _apply_end_port_fields(info: bytearray, requested: PortInfo, has_sm_lid: bool, switch_info: bytes | None) -> bool:
     data = requested.raw
     for row in _STORED_BY_END_PORTS:
         row.copy(data, info)
     # A base switch port 0 has only one LID.
     has_one_lid = switch_info is not None and not SwitchInfo.enhanced_port0.decode(switch_info)
     valid = _store_if_valid(info, requested, not (requested.lmc and has_one_lid), PortInfo.lmc)
-    valid &= _store_if_valid(info, requested, 0 < requested.lid <= MAX_UNICAST_LID, PortInfo.lid)
-    is_sm_lid = 0 < requested.master_sm_lid <= MAX_UNICAST_LID
-    valid &= _store_if_valid(info, requested, is_sm_lid, PortInfo.master_sm_lid, PortInfo.master_sm_sl)
+    _store_if_valid(info, requested, has_sm_lid, PortInfo.master_sm_sl)
     for row in VIOLATION_COUNTERS:
         if not row.decode(data):
             row.copy(data, info)
@@ -121,11 +137,10 @@ def _apply_link_fields(info: bytearray, requested: PortInfo) -> bool:
     return valid
 
 
-def _store_if_valid(info: bytearray, requested: PortInfo, is_valid: bool, *rows: NumberRow) -> bool:
-    """Store the fields *rows* of *requested* in *info* if *is_valid*, and return *is_valid*."""
+def _store_if_valid(info: bytearray, requested: PortInfo, is_valid: bool, row: NumberRow) -> bool:
+    """Store the field *row* of *requested* in *info* if *is_valid*, and return *is_valid*."""
     if is_valid:
-        for row in rows:
-            row.copy(requested.raw, info)
+        row.copy(requested.raw, info)
     return is_valid
 
 
