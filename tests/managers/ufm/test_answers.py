@@ -85,7 +85,7 @@ def test_members(what: str, entry: dict[str, Any], members: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("guids", "is_untold"),
+    ("guids", "lacks_memberships"),
     [
         ([], False),
         (None, False),
