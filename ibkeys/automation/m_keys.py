@@ -13,7 +13,7 @@ from ibkeys.automation.result import ChangeResult, PortOutcome
 from ibkeys.change.method import MethodChoice
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
-from ibkeys.mkeys.confirming import Awaiting, rollback_arguments, start_guardian
+from ibkeys.mkeys.confirming import AwaitedRun, rollback_arguments, start_guardian
 from ibkeys.mkeys.opensm import planned
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
@@ -34,7 +34,7 @@ class _Run(Prepared):
 
     run: PlannedRun
     asked: Asked
-    awaits: Awaiting | None
+    awaits: AwaitedRun | None
     results: list[PortResult] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -162,7 +162,7 @@ def _change(
 
 
 def _through(
-    asked: Asked, method: ChangeMethod | None, awaits: Awaiting | None, of_direct: Mapping[str, object]
+    asked: Asked, method: ChangeMethod | None, awaits: AwaitedRun | None, of_direct: Mapping[str, object]
 ) -> ViaOpensm | None:
     """Return the method of a run through OpenSM; None: directly. Raises UsageError for arguments that OpenSM does not
     support."""
@@ -180,7 +180,7 @@ def _through(
 
 
 @contextmanager
-def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
+def _awaiting(asked: Asked, seconds: float) -> Iterator[AwaitedRun]:
     """Start the process that lowers the level when this one dies. Raises UsageError for the direct method."""
     journal, through = asked.fabric.stores.journal, _through(asked, asked.via, None, {})
     if through is None or journal is None or asked.fabric.is_simulated:
@@ -192,4 +192,4 @@ def _awaiting(asked: Asked, seconds: float) -> Iterator[Awaiting]:
 
     command = asked.command_for_child(rollback_arguments(through.wait, through.standby_wait))
     with asked.guarded(start_guardian(journal, command, seconds, closes_files=True)) as guardian:
-        yield Awaiting(guardian, seconds, lambda: through, asked.waiting, asked.tell, lowered)
+        yield AwaitedRun(guardian, seconds, lambda: through, asked.waiting, asked.tell, lowered)

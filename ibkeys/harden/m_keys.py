@@ -10,7 +10,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.course import in_words
+from ibkeys.mkeys.opensm.course import describe_step
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
 from ibkeys.mkeys.opensm.through import ViaOpensm
@@ -93,7 +93,7 @@ def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
     if isinstance(run.method, OpensmMethod):
         remaining = run.method.record.steps[run.method.record.at :]
-        yield f"intermediate steps, each verified: {', then '.join(in_words(step) for step in remaining)}"
+        yield f"intermediate steps, each verified: {', then '.join(describe_step(step) for step in remaining)}"
 
 
 def _make(writer: ChangeWriter, run: PlannedRun) -> Sequence[str]:

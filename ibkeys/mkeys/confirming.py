@@ -1,7 +1,7 @@
 """The confirmation of a run through OpenSM, and lowering its protection level if it is not confirmed in time.
 
-No other run starts while this one may still be rolled back. An unconfirmed run only has its level lowered: see
-`ibkeys.mkeys.opensm.lowering`, and `ibkeys.change.confirming.confirmation` for the confirmation itself.
+No other run starts while this run may still be rolled back. If a run is not confirmed, its level is lowered, and its
+keys stay: see `ibkeys.mkeys.opensm.lowering`, and `ibkeys.change.confirming.confirmation` for the confirmation itself.
 """
 
 from __future__ import annotations
@@ -21,19 +21,21 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
+from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised
 from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.store.journal import Journal
 
 
 def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) -> Lowering | None:
-    """Lower the level of the run of an *operation* that was not confirmed in time; None if there was nothing to lower.
+    """Lower the level of a run that was not confirmed in time, and return the change that did it; None if no port and
+    no options file is above the target level. *operation*: the number of the run in the journal.
 
-    Raises StoreError if it is not to be rolled back, UsageError if it is no run; Refused (``overtaken``) if another
-    program or administrator has changed values that it set: then it no longer awaits a confirmation. After any other
-    error of `plan_lowering` and of lowering it still has to be rolled back.
+    Raises StoreError if the run does not wait for a confirmation; UsageError if the operation is no run of M_Keys;
+    Refused (``overtaken``) if another program or administrator has changed values that the run set: the run then no
+    longer waits for a confirmation. After any other error of `plan_lowering`, or of the change itself, the level still
+    has to be lowered.
     """
     writer.continued = operation
     awaited = last_run(writer)[0].operation
@@ -45,7 +47,7 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
         assert awaited.stage is not None
         if not journal.move_stage(operation, awaited.stage, "going-back"):
             raise StoreError(f"operation {operation} was confirmed just now").unchanged()
-        with _still_to_go_back(operation):
+        with _advise_on_errors(operation):
             try:
                 lowering = plan_lowering(writer, through)
             except Refused as error:
@@ -60,45 +62,48 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
 
 
 @contextmanager
-def _still_to_go_back(operation: int) -> Iterator[None]:
-    """A context that adds to an error the commands for the level that *operation* raised and that must be lowered. The
-    advice of an interrupt is replaced: it is to resume, which would raise the level.
+def _advise_on_errors(operation: int) -> Iterator[None]:
+    """In this context, add to each error the commands that lower or keep the level that *operation* raised. The advice
+    of an interrupt is replaced, because it is to resume the run, which would raise the level.
     """
-    way_on = (
+    advice = (
         f"the level that operation {operation} raised still has to be lowered: `ibkeys undo {operation}` restores the "
         f"former state, `ibkeys resume {operation}` keeps it"
     )
     try:
         yield
     except KeyboardInterrupt:
-        raise ExplainedInterrupt("while the level was lowered", way_on) from None
+        raise ExplainedInterrupt("while the level was lowered", advice) from None
     except IbkeysError as error:
         if isinstance(error, Refused) and error.interlock == OVERTAKEN:
             raise
-        error.going_on(way_on)
+        error.going_on(advice)
         raise
 
 
 def rollback_arguments(wait: float, standby_wait: float) -> list[str]:
-    """Return the arguments of the command that lowers the level of an unconfirmed run; the operation is appended.
-    *wait*, *standby_wait*: as in `ViaOpensm`. The interlock ``unknown-sm`` is overridden, because the run has used this
-    SM already."""
+    """Return the arguments of the command that lowers the level of an unconfirmed run; the caller appends the number of
+    its operation. *wait*, *standby_wait*: as in `ViaOpensm`. The interlock ``unknown-sm`` is overridden, because the
+    run has used this SM already."""
     waits = [f"--wait={math.ceil(wait)}", f"--standby-wait={math.ceil(standby_wait)}"]
     return ["undo", "--unconfirmed", *waits, "--override=unknown-sm"]
 
 
 def start_guardian(journal: Path, command: Sequence[str], seconds: float, closes_files: bool = False) -> Guardian:
-    """Start the guard process that lowers the level by *command* if this process dies, see `Guardian`."""
+    """Start the guard process that runs *command*, which lowers the level, if this process dies, and return it.
+    *journal*, *seconds*, *closes_files*: as in `Guardian`."""
     return Guardian(command, partial(is_unconfirmed, journal), seconds, closes_files=closes_files)
 
 
 @dataclass(slots=True)
-class Awaiting:
-    """A run that is to be confirmed within ``seconds``, and the child that lowers its level when this process dies.
+class AwaitedRun:
+    """A run that is to be confirmed within ``seconds``, and the child process that lowers its level if this process
+    dies.
 
-    ``through``: returns the options of the lowering; ``wait``: returns a function that waits as in `await_confirmation`
-    and heeds these signals; ``say``: tells the user the state; ``lowered``: called with the lowering; ``operation``:
-    the operation of the run, once it has begun.
+    ``through``: returns the options for lowering the level; ``wait``: returns the function that waits for the
+    confirmation, and that raises KeyboardInterrupt for a signal that these interrupts received; ``say``: called with
+    each change of the state, in words; ``lowered``: called with the change that lowered the level, None if there was
+    nothing to lower; ``operation``: the number of the run's operation, None until it begins.
     """
 
     guardian: Guardian
@@ -110,13 +115,17 @@ class Awaiting:
     operation: int | None = None
 
     def began(self, operation: int, start: int) -> None:
-        """Note the operation of the run and its start, and tell the guard."""
+        """Note the number of the run's *operation*, and send it, and the number of its *start*, to the guard
+        process."""
         self.operation = operation
         self.guardian.send_start(operation, start)
 
     def make(self, writer: ChangeWriter, run: PlannedRun, make: Callable[[], None]) -> None:
-        """Call *make* to make the run, wait for its confirmation, or lower its level. Raises the errors of *make* and
-        of lowering."""
+        """Call *make* to make the run, and wait for its confirmation; lower its level if none comes.
+
+        Raises the error of *make* after that, and the errors of `lower_unconfirmed`; Incomplete instead of Refused
+        (``overtaken``).
+        """
         error: IbkeysError | KeyboardInterrupt | None = None
         with Interrupts(survive_hangup=True) as interrupts:
             try:
@@ -139,12 +148,12 @@ class Awaiting:
         wait: Callable[[float], bool],
         now: Callable[[], float] = seconds_since_boot,
     ) -> bool:
-        """Wait for the confirmation of the completed run. Return True when it stays, False when it must be rolled back
-        now.
+        """Wait for the confirmation of the completed run, and return whether the run stays. False: its level must be
+        lowered now.
 
-        A run that *error* stopped waits too, because the user may want to resume it. An interrupted run is rolled back
-        at once. A run that did not raise the level stays without waiting: there is nothing to roll back. *wait*, *now*:
-        as in `await_confirmation`. Raises StoreError.
+        If *error* stopped the run, it is waited for too, because the user may want to resume the run. After an
+        interrupt the level is lowered at once. A run that did not raise the level stays without a confirmation, because
+        there is nothing to lower. *wait*, *now*: as in `ask_for_confirmation`. Raises StoreError.
         """
         assert self.operation is not None
         record = record_of_last_run(writer)
@@ -152,7 +161,7 @@ class Awaiting:
             if not is_raised(record):
                 journal.move_stage(self.operation, "running", "ended")
                 return True
-            level = level_to_fall_to(record)
+            level = fallback_level(record)
             if isinstance(error, KeyboardInterrupt):
                 self.say(f"{error}: the level is lowered to {level}")
                 return False
@@ -166,8 +175,8 @@ class Awaiting:
 
 
 def _not_lowered(refusal: Refused) -> Incomplete:
-    """Return the error for a run of this process that was not confirmed in time, and whose level was not lowered
-    because another program or administrator has changed values that it set. The refusal says that nothing was written,
-    which is not true of the whole command."""
+    """Return the error for a run that was not confirmed in time, and whose level was not lowered because another
+    program or administrator has changed values that the run set. *refusal* says that nothing was written. That is not
+    true of the whole command, which made the run."""
     error = Incomplete(f"the run was not confirmed, and its level was not lowered: {refusal.message}")
     return error.going_on(*refusal.way_on).explained(refusal.more)

@@ -1,8 +1,8 @@
 """Setting M_Key, ProtectBits and lease of one port without ever losing a key (IBA 14.2.4).
 
-The engine's steps (`ibkeys.change.engine`) for an M_Key:
+The steps of the engine (`ibkeys.change.engine`) for an M_Key:
 
-1. PortInfo is read right before the Set, and must be as it was shown;
+1. PortInfo is read right before the Set, and must be the same as when the change was planned;
 2. the new key goes into the key store, and the old one stays there; the journal gets the former PortInfo, without keys;
 3. the Set carries the old key in its header;
 4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second: a
@@ -40,13 +40,14 @@ class KeyEdit:
     """The change of M_Key, level and lease of one end port, from ``old`` to ``wanted``.
 
     ``shown``: the PortInfo for which the plan was made. ``ref`` and ``key_name``: number and name of the key store's
-    row with the wanted key, None while it is not stored. ``takes_over``: PortInfo may have changed since it was shown.
-    ``max_sends``: see `Edit`. ``who``: the beginning of an error text, if nothing else names the port. ``advice``:
-    advice for a port that answers to neither key.
+    row with the wanted key, None while it is not stored. ``takes_over``: whether PortInfo may have changed since the
+    plan was made. ``max_sends``: see `Edit`. ``error_prefix``: the beginning of an error text, if nothing else names the
+    port. ``advice``: advice for a port that answers to neither key.
 
-    State of the run: ``asked``: keys tried since the Set; ``has``: which of the two the last proof found, None for
-    neither; ``replies_lost``, ``sets_lost``: Sets whose reply was lost, or that never arrived; ``violations``: upper
-    limit of the violations that these Gets have counted.
+    The result so far: ``tried_keys``: the keys of the Gets since the Set; ``proven_key``: the key that the last proof
+    found, the wanted one, the old one, or None for neither; ``replies_lost``: number of Sets that took effect although
+    no reply came; ``sets_lost``: number of Sets that never arrived; ``violations``: upper limit of the M_Key violations
+    that the Gets have counted.
     """
 
     name: ClassVar[str] = "PortInfo"
@@ -61,10 +62,10 @@ class KeyEdit:
     key_name: str | None = None
     takes_over: bool = False
     max_sends: int = 1
-    who: str = ""
+    error_prefix: str = ""
     advice: str = ASK_LATER
-    asked: list[MKey] = field(default_factory=list)
-    has: Literal["wanted", "old"] | None = None
+    tried_keys: list[MKey] = field(default_factory=list)
+    proven_key: Literal["wanted", "old"] | None = None
     replies_lost: int = 0
     sets_lost: int = 0
     violations: int = 0
@@ -85,10 +86,11 @@ class KeyEdit:
         return self.wanted.key == self.old.key
 
     def build(self, now: bytes) -> bytes:
-        """Return *now* with the three fields set; everything else stays. The Set's header carries the key that the port
-        has now.
+        """Return the PortInfo *now* with M_Key, ProtectBits and lease as wanted, and all other fields as they are. Note
+        the key that the port has now, which the Set's header carries.
 
-        Raises Refused (``stale``), and MKeyNeeded if the port hides a key that has changed.
+        Raises Refused (``stale``) if PortInfo has changed since the plan was made, unless ``takes_over``; MKeyNeeded if
+        the port hides a key that has changed.
         """
         info = PortInfo(now)
         changed = what_changed(self.shown, info)
@@ -105,48 +107,54 @@ class KeyEdit:
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Return whether fields other than states, speeds and counters changed between two reads."""
+        """Return whether fields of PortInfo other than states, speeds and counters differ between two reads."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def without_secrets(self, raw: bytes) -> bytes:
-        """PortInfo without its M_Key."""
+        """Return PortInfo without its M_Key, for the journal."""
         return without_key(PortInfo(raw))
 
     def fallback(self, sent: bytes) -> bytes | None:
-        """Return the same PortInfo with stand-ins for LIDs, or None: an agent that no SM has configured refuses a Set
-        with its own LID 0, and ibportstate sends a stand-in too."""
+        """Return the PortInfo *sent* with stand-ins for LID and MasterSMLID where they are not unicast LIDs; None if
+        both are.
+
+        A port that no SM has configured has LID 0, and its agent refuses a Set with it. ibportstate sends the same
+        stand-in.
+        """
         image = with_valid_lids(PortInfo(sent)).raw
         return None if image == sent else image
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
     def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: find out which of its two keys the port has, and return the `SetProof`."""
-        self.has = None
+        """Task: read which of the two keys the port has after the Set *each*, and return the `SetProof`."""
+        self.proven_key = None
         replied = each.set_error is None
-        answer = yield from self._who_answers(client, replied)
+        answer = yield from self._read_back(client, replied)
         if answer is None:
             why = () if replied else (" (", str(each.set_error), ")")
-            text = f"{self.who}after the Set it answers neither to the new nor to the old M_Key"
+            text = f"{self.error_prefix}after the Set it answers neither to the new nor to the old M_Key"
             return SetProof(NoReply(PortText.joined(text, *why, f"; {self.advice}")), is_silent=True)
         info, key = answer
         if info.m_key_protect_bits >= 2 and not key.is_zero:  # if all SMPs with another key arrived
-            self.violations += sum(other != key for other in self.asked)
-        self.asked.clear()
+            self.violations += sum(other != key for other in self.tried_keys)
+        self.tried_keys.clear()
         return self._judge(each, info, key)
 
     def _judge(self, each: PendingSet, info: PortInfo, key: MKey) -> SetProof:
+        """Return the proof of the Set *each*. *info*, *key*: PortInfo of the port after it, and the key that the port
+        has."""
         error, wrong = each.set_error, wrong_fields(info, self.wanted.fields())
         if key == self.wanted.key and not wrong:
-            self.has = "wanted"
+            self.proven_key = "wanted"
             self.replies_lost += isinstance(error, NoReply)
             return SetProof()
         if key not in (self.wanted.key, self.old.key):
             return self._not_stored("it has an M_Key that is neither its old nor its new one")
         if key == self.wanted.key and not self.keeps_key:
-            self.has = "wanted"
+            self.proven_key = "wanted"
             return self._not_stored(f"it has its new M_Key, but {wrong}")
-        self.has = "old"
+        self.proven_key = "old"
         if isinstance(error, NoReply):
             self.sets_lost += 1
             # A Set that may be sent again was made from an earlier Get. This Get must show the same, except for fields
@@ -163,26 +171,29 @@ class KeyEdit:
         return self._not_stored(f"Set(PortInfo) was accepted but not stored: {missing}")
 
     def _not_stored(self, why: str, changed_nothing: bool = False, never_arrived: bool = False) -> SetProof:
-        return SetProof(NotStored(self.who + why), changed_nothing, never_arrived)
+        return SetProof(NotStored(self.error_prefix + why), changed_nothing, never_arrived)
 
-    def _who_answers(self, client: SmpClient, replied: bool) -> Task:
-        """Task: return PortInfo as read after a Set, and the key that the port has; None if it answers to neither key.
-        Each Get is a single attempt: at levels 2 and 3 a Get with the wrong key counts a violation, so the new key,
-        which a port that took the Set has, comes first. After a reply to the Set the new key gets all its attempts
-        first. A port whose key was removed accepts the old one too, so only the old one is sent then.
+    def _read_back(self, client: SmpClient, replied: bool) -> Task:
+        """Task: read PortInfo after a Set, and return it with the key that the port has; None if the port answers to
+        neither key. *replied*: whether the Set got a reply.
+
+        Each Get is a single attempt. At levels 2 and 3 a Get with the wrong key counts a violation, so the new key is
+        tried first, because a port that took the Set has it. After a reply to the Set, the new key gets all its
+        attempts before the old key is tried. If the key was removed, only the old key is sent: a port without a key
+        accepts it too.
         """
         rounds = client.timing.retries + 1
         old, new = self.old.key, self.wanted.key
-        course = [new] * rounds + [old] if replied else [new, old] * rounds
-        for key in [old] * rounds if new.is_zero else course:
-            self.asked.append(key)
+        attempts = [new] * rounds + [old] if replied else [new, old] * rounds
+        for key in [old] * rounds if new.is_zero else attempts:
+            self.tried_keys.append(key)
             info = yield from self._get_once(client, key)
             if info is None:
                 continue
             shown = shown_key(info)
             if shown is None:
-                # Level 1 shows zero to everybody who does not send the key: only the other key can tell. This counts
-                # nothing.
+                # At level 1 a port shows 0 to a requester without its key, so a Get with the other key is needed. At
+                # this level it counts no violation.
                 second = yield from self._get_once(client, old if key == new else new)
                 if second is None:
                     continue
@@ -191,13 +202,13 @@ class KeyEdit:
         return None
 
     def _get_once(self, client: SmpClient, key: MKey) -> Task:
-        # Each Get has a node of its own: the scheduler sends nothing more to a node that was silent to the SMP before.
+        # Each Get names a node of its own, because the scheduler sends no more SMPs to a node that did not answer one.
         route, num = self.target.handle.route, self.port.num
         request = client.request(Method.GET, PortInfo, num, route, node=object(), m_key=key, retries=0)
         try:
             return PortInfo((yield request))
         except (NoReply, MadStatusError, SendRefused):
-            return None  # a busy status is not an answer either
+            return None  # an error status, such as busy, does not show the key either
 
 
 def shown_key(info: PortInfo) -> MKey | None:

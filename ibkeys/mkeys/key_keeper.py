@@ -13,14 +13,15 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 
 class KeyKeeper(EngineHooks):
-    """Stores the keys of edits in the key store, and adds the new ones to the key ring."""
+    """The engine hooks that store the keys of M_Key edits in the key store, and add verified keys to the key ring."""
 
     def __init__(self, store: KeyStore, ring: KeyRing) -> None:
         self._store = store
         self._ring = ring
 
     def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Note the outcomes of *ended*, and store the keys of *ready*, with one sync. Raises StoreError."""
+        """Note the results of the Sets *ended*, and store the keys of the Sets *ready*, which are sent next, with one
+        sync to disk. Raises StoreError."""
         with self._store.in_one_transaction():
             for each in ended:
                 self.note(each, _edit_of(each))
@@ -28,9 +29,9 @@ class KeyKeeper(EngineHooks):
                 self.keep_keys(_edit_of(each))
 
     def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
-        """Add a verified key of a port to the key ring."""
+        """Add the new key of a port to the key ring, if a Get has proved that the port has it."""
         edit = _edit_of(each)
-        if edit.has == "wanted":
+        if edit.proven_key == "wanted":
             edit.port.end_port.m_key = edit.wanted.key
             self._ring.learn(edit.port.port_guid, edit.wanted.key)
 
@@ -43,17 +44,19 @@ class KeyKeeper(EngineHooks):
         ref = edit.ref
         if ref is None:
             return
-        if edit.has == "wanted":
+        if edit.proven_key == "wanted":
             self._store.promote(ref)
         elif has_old_key(each, edit) and self._store.get(ref).state == "pending":
             self._store.abandon(ref, "its Set did not take effect")
 
 
 def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero: bool = False) -> bool:
-    """Put on disk the key that an edit sets, as pending, and the key that the port has; set ``edit.ref`` to the row of
-    the wanted key. Return whether that is another row than before. A key that stays is stored too: after the Set it may
-    not be readable any more. *returns*: the wanted key is a former one of the port, whose row is used again.
-    *keeps_zero*: an M_Key 0 that stays gets a row too.
+    """Put the key that an edit sets into the key store, as pending, and the key that the port has. Set ``edit.ref`` to
+    the row of the wanted key, and return whether that is another row than before.
+
+    A key that stays is stored too, because it may not be readable any more after the Set. *returns*: whether the wanted
+    key is a former one of the port, whose row is used again. *keeps_zero*: whether an M_Key 0 that stays gets a row
+    too. Raises StoreError.
     """
     before = edit.ref
     edit.ref = _row_of_wanted(store, edit, returns, keeps_zero)
@@ -62,6 +65,8 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero
 
 
 def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bool) -> int | None:
+    """Return the number of the row with the wanted key, None for a key 0 that stays and gets no row; see
+    `store_keys`."""
     port, old, ref = edit.port, edit.old, edit.ref
     where = port.node.guid, port.port_guid, port.num
     if not edit.keeps_key:
@@ -83,10 +88,11 @@ def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bo
 
 
 def has_old_key(each: PendingSet, edit: KeyEdit) -> bool:
-    """Return whether a port whose keys were stored has its old one: a Get proved that, or its Set was never sent."""
+    """Return whether a port whose keys were stored still has its old key: a Get proved that, or its Set was never
+    sent."""
     if each.is_silent:
         return False
-    return edit.has == "old" or (bool(each.entries) and not each.sent)
+    return edit.proven_key == "old" or (bool(each.entries) and not each.sent)
 
 
 def _edit_of(each: PendingSet) -> KeyEdit:

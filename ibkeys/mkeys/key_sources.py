@@ -1,4 +1,4 @@
-"""Filling a key ring: from the key store, from OpenSM's key files, from the user's own key."""
+"""Filling a key ring with M_Keys: those of the key store, those of OpenSM's key files, and the user's own key."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.store.private_files import is_there
 
-if TYPE_CHECKING:  # a key store and key files are loaded where there are any
+if TYPE_CHECKING:  # their modules are imported only when a key store or key files exist
     from ibkeys.keys.smkey import SMKey
     from ibkeys.store.keystore.keystore import KeyStore
     from ibkeys.store.paths import StorePaths
@@ -34,12 +34,11 @@ class SaAccess:
 class Keys:
     """The M_Keys to use, apart from those of the key store.
 
-    ``m_key`` is sent to every node addressed, ``default`` to those for which no other key is known. ``security_keys``:
-    a directory with OpenSM's key files. ``trust_topology``: known keys are sent over links that could not be proven
-    too, and keys of other classes to ports without a known place. ``ask_unproven``: where a protected port may be, it
-    is queried once without a key: that counts a violation there, and its lease may start. ``from_sa``: the SA is
-    queried for M_Keys and for the places of the ports that have them; keys and places from the other sources have
-    precedence.
+    ``m_key`` is sent to every node, ``default`` to every node for which no other key is known. ``security_keys``: a
+    directory with OpenSM's key files. ``trust_topology``: known keys are also sent over links that could not be proven,
+    and keys of other classes to ports without a known place. ``ask_unproven``: a place where a protected port may be is
+    queried once without a key: that counts a violation there, and the port's lease may start. ``from_sa``: if set, the
+    SA is queried for M_Keys and for the places of their ports; keys and places from the other sources have precedence.
     """
 
     m_key: MKey | int | None = None
@@ -51,8 +50,8 @@ class Keys:
 
 
 def load_ring(keys: Keys, stores: StorePaths) -> tuple[KeyRing, list[str]]:
-    """Return the ring with *keys* and those of the key store, and warnings about lines of the key files that were left
-    out.
+    """Return a key ring with *keys* and the keys of the key store, and warnings about lines of the key files that were
+    not used. ``keys.from_sa`` is not read here.
 
     The key store has priority over the files, because ibkeys set its keys itself. For keys of classes, which ibkeys
     never sets, the files have priority over the key store. Raises StoreError, FileFormatError.
@@ -94,10 +93,11 @@ def _as_key(key: MKey | int | None) -> MKey | None:
 
 
 def add_store(ring: KeyRing, store: KeyStore) -> None:
-    """Add the keys, links and LIDs of a key store to a ring. Its current keys are used; the other keys of a port are
-    spares.
+    """Add the keys, links and LIDs of a key store to a key ring. The first key of a port, normally its current one, is
+    used; its other keys are spares.
 
-    A current key is confirmed unless a change of it is pending, another was imported, or the ring has another one.
+    A current key is confirmed unless a change of it is pending, another key was imported for its port, or the ring
+    already has another key for the port. Raises StoreError.
     """
     from ibkeys.store.keystore.class_keys import ClassKeyStore
 

@@ -1,7 +1,8 @@
 """Ports that are not at their known place: finding those that moved, were replaced or vanished, and storing the result.
+
 A key is sent only to the known place of its port (`ibkeys.discovery.links.proof`), so the user has to confirm that a
-port was moved on purpose. `survey` finds such ports without an SMP to a protected port, and `settle` stores them. No
-key is deleted: a vanished port keeps its keys, and later runs no longer wait for it.
+port was moved on purpose. `survey` finds such ports without an SMP to a protected port, and `settle` stores their new
+places. No key is deleted: the key store keeps the keys of a vanished port, and later runs no longer wait for the port.
 """
 
 from __future__ import annotations
@@ -21,9 +22,9 @@ from ibkeys.topology.nodes import LinkEnd, Port
 
 @dataclass(frozen=True, slots=True)
 class MovedPort:
-    """A port with a key at a new place. ``end``: (GUID, port); ``was``: the known near end of its link, None if not
-    known (a switch has many); ``near``: the near end of its link now. ``is_named``: the SA or a forwarding table names
-    it there; otherwise the port itself answered there without a key.
+    """A port with a key at a new place. ``end``: its GUID and port number; ``was``: the near end of its link by the key
+    store, None if not known (a switch has many links); ``near``: the near end of its link now. ``is_named``: whether
+    the SA or a forwarding table names the port there; otherwise the port itself answered there without a key.
     """
 
     end: LinkEnd
@@ -33,9 +34,9 @@ class MovedPort:
 
 
 @dataclass(frozen=True, slots=True)
-class Replaced:
-    """A place with another port than the known one. ``near``: the near end of the link; ``known``, ``now``: the far
-    ends."""
+class ReplacedPort:
+    """A place where another port is than the known one. ``near``: the near end of the link; ``known``: the far end by
+    the key store; ``now``: the far end now."""
 
     near: Port
     known: LinkEnd
@@ -44,13 +45,14 @@ class Replaced:
 
 @dataclass(slots=True)
 class KeySurvey:
-    """The result of a survey. ``vanished``: GUIDs of ports with a key that were not found; ``claimed``: GUIDs that were
-    found at two places, which are not stored; ``unidentified``: places whose port is not known; ``found``: the sweep.
+    """The result of a survey. ``found``: the fabric as the sweep read it; ``vanished``: GUIDs of ports with a key that
+    were not found; ``claimed``: GUIDs that were found at two places, neither of which is stored; ``unidentified``:
+    places where it is not known which port is there.
     """
 
     found: Topology
     moved: list[MovedPort] = field(default_factory=list)
-    replaced: list[Replaced] = field(default_factory=list)
+    replaced: list[ReplacedPort] = field(default_factory=list)
     vanished: list[int] = field(default_factory=list)
     claimed: list[int] = field(default_factory=list)
     unidentified: list[Unasked] = field(default_factory=list)
@@ -72,14 +74,14 @@ def survey(writer: ChangeWriter) -> KeySurvey:
     ring = writer.fabric.ring
     found = writer.fabric.sweep(wanted=LINKS)
     places = KeySurvey(found, unidentified=[each for each in found.unasked if each.named is None])
-    with_class_key = list(_with_class_key(found, ring))
-    candidates = [*_named(found, ring), *_answered(found, ring), *with_class_key]
+    with_class_key = list(_find_with_class_key(found, ring))
+    candidates = [*_find_named(found, ring), *_find_answered(found, ring), *with_class_key]
     times = Counter(each.end[0] for each in candidates)
     elsewhere = {each.near for each in with_class_key}
     here = {port.guid for port in found.end_ports() if port not in found.doubtful and port.peer not in elsewhere}
     places.claimed = sorted(guid for guid, count in times.items() if count > 1 or guid in here - found.missing)
     places.moved = [each for each in candidates if each.end[0] not in places.claimed]
-    places.replaced = _replaced(found, ring)
+    places.replaced = _find_replaced(found, ring)
     if not any(_is_switch(ring, each.end[0]) for each in places.moved):
         settled = {each.end[0] for each in places.moved} | set(places.claimed) | ring.settled
         absent = {port.port_guid for port in absent_ports(writer.keystore, found)}
@@ -88,8 +90,8 @@ def survey(writer: ChangeWriter) -> KeySurvey:
 
 
 def settle(writer: ChangeWriter, places: KeySurvey) -> None:
-    """Store the result of `survey` in the key store: the new places, and the ports that are not waited for. Raises
-    StoreError. Either all of it is on disk when this returns, or nothing.
+    """Store the result of `survey` in the key store: the new places, and the vanished ports, which runs no longer wait
+    for. Raises StoreError. Either all or nothing is on disk afterwards.
     """
     store = writer.keystore
     links = [(*each.near.link_end, *each.end) for each in places.moved]
@@ -101,7 +103,7 @@ def settle(writer: ChangeWriter, places: KeySurvey) -> None:
         store.settle(places.vanished)
 
 
-def _named(found: Topology, ring: KeyRing) -> list[MovedPort]:
+def _find_named(found: Topology, ring: KeyRing) -> list[MovedPort]:
     """Return the protected ports that the SA or a forwarding table names at another place than the known one."""
     moved = []
     for place in found.unasked:
@@ -112,7 +114,7 @@ def _named(found: Topology, ring: KeyRing) -> list[MovedPort]:
     return moved
 
 
-def _answered(found: Topology, ring: KeyRing) -> list[MovedPort]:
+def _find_answered(found: Topology, ring: KeyRing) -> list[MovedPort]:
     """Return the ports that answered without their key at another place than the known one."""
     return [
         MovedPort(port.link_end, ring.place_of(port.guid), port.peer, is_named=False)
@@ -121,9 +123,9 @@ def _answered(found: Topology, ring: KeyRing) -> list[MovedPort]:
     ]
 
 
-def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[MovedPort]:
-    """Yield the ports of CAs and routers that have the key of a class and no M_Key, and were found at another place
-    than the known one. The sweep itself checks the place only of ports with an M_Key."""
+def _find_with_class_key(found: Topology, ring: KeyRing) -> Iterator[MovedPort]:
+    """Yield the ports of CAs and routers that have a key of another management class and no M_Key, and were found at
+    another place than the known one. The sweep itself checks the place only of ports with an M_Key."""
     for port in found.end_ports():
         if port.peer is None or not ring.has_class_key(port.guid) or not ring.by_guid.get(port.guid, NO_MKEY).is_zero:
             continue
@@ -132,8 +134,8 @@ def _with_class_key(found: Topology, ring: KeyRing) -> Iterator[MovedPort]:
             yield MovedPort(port.link_end, was, port.peer, is_named=False)
 
 
-def _replaced(found: Topology, ring: KeyRing) -> list[Replaced]:
-    """Return the known places of ports with a key at which a port without a key answered."""
+def _find_replaced(found: Topology, ring: KeyRing) -> list[ReplacedPort]:
+    """Return the known places of missing ports with a key where another port, for which no key is known, answered."""
     replaced = []
     for port in found.ports():
         known, peer = ring.expected_behind(port.link_end), port.peer
@@ -141,7 +143,7 @@ def _replaced(found: Topology, ring: KeyRing) -> list[Replaced]:
             continue
         now = peer.link_end
         if now[0] != known[0] and now[0] not in ring.by_guid:
-            replaced.append(Replaced(port, known, now))
+            replaced.append(ReplacedPort(port, known, now))
     return replaced
 
 

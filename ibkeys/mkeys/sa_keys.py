@@ -6,9 +6,9 @@ subnet manager believe a wrong GUID is in these records with that GUID, and got 
 manager already.
 
 The SA may be a false one. So its records give no new place to a key from another source: a link of the SA counts only
-if both its ends have keys of the SA or none, and no other source has a link there. It gives no place to a key of
-another class (CC_Key, VS_Key, N2N key), because the SA has none (`KeyRing.joins`). Contradictory records are both
-ignored.
+if each of its ends has a key of the SA or no key, and no other source has a link there. A link of the SA gives no place
+to a key of another management class (CC_Key, VS_Key, N2N key), because the SA has no such keys (`KeyRing.joins`). If
+two records contradict each other, both are ignored.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ V = TypeVar("V")
 
 @dataclass(frozen=True, slots=True)
 class SaKeys:
-    """The M_Keys and places in the SA's records. All are by port GUID (of a switch that of its port 0).
+    """The M_Keys and places in the SA's records, by port GUID (for a switch, that of its port 0).
 
-    ``m_keys``: ports with an M_Key, ``levels``: their M_KeyProtectBits; ``lids``: base LIDs; ``links``: one end of a
-    link → the other, in both directions; ``warnings``: lines for the user, without any key.
+    ``m_keys``: the M_Key of each port that has one; ``levels``: the M_KeyProtectBits of these ports; ``lids``: base
+    LIDs; ``links``: one end of each link → the other end, in both directions; ``warnings``: lines for the user, without
+    any key.
     """
 
     m_keys: dict[int, MKey] = field(default_factory=dict)
@@ -69,24 +70,26 @@ def read_sa_keys(sa: SaClient) -> SaKeys:
     OpenSM shows only ports that share a P_Key with the requester, and M_Keys only to a requester with its sa_key. It
     drops a request with a wrong sa_key: NoReply. Raises as `ibkeys.client.sa.SaClient.get_table`. No SMP is sent.
     """
-    nodes = _Agreed(
+    nodes = _ConsistentPairs(
         "LIDs for which it names two ports", ((each.lid, each.node_info) for each in sa.get_table(NodeRecord))
     )
-    infos = _Agreed("ports about which it contradicts itself", _end_ports(sa.get_table(PortInfoRecord), nodes.values))
-    links = _Agreed("link ends for which it names two links", _links(sa.get_table(LinkRecord), nodes.values))
+    infos = _ConsistentPairs(
+        "ports about which it contradicts itself", _end_ports(sa.get_table(PortInfoRecord), nodes.values)
+    )
+    links = _ConsistentPairs("link ends for which it names two links", _links(sa.get_table(LinkRecord), nodes.values))
     m_keys = {guid: MKey(info.m_key) for guid, info in infos.values.items() if info.m_key}
     return SaKeys(
         m_keys,
         {guid: infos.values[guid].m_key_protect_bits for guid in m_keys},
         {node.port_guid: lid for lid, node in nodes.values.items()},
         {near: far for near, far in links.values.items() if links.values.get(far) == near},
-        [*_what_is_missing(m_keys, sa), *(each.in_words() for each in (nodes, infos, links) if each.contradicted)],
+        [*_warn_without_keys(m_keys, sa), *(each.in_words() for each in (nodes, infos, links) if each.contradicted)],
     )
 
 
-class _Agreed(Generic[K, V]):
-    """Key-value pairs of the SA. ``values``: those without a contradiction; ``contradicted``: keys with two different
-    values."""
+class _ConsistentPairs(Generic[K, V]):
+    """Key-value pairs from the SA's records. ``values``: the pairs without a contradiction; ``contradicted``: the keys
+    with two different values. *what*: the contradicted keys in words, after their number."""
 
     def __init__(self, what: str, pairs: Iterable[tuple[K, V]]) -> None:
         self.what = what
@@ -104,7 +107,7 @@ class _Agreed(Generic[K, V]):
 
 
 def _end_ports(records: Iterable[PortInfoRecord], nodes: Mapping[int, NodeInfo]) -> Iterator[tuple[int, PortInfo]]:
-    """Yield the port GUID and PortInfo of ports that can have an M_Key of their own: of a switch port 0 only."""
+    """Yield the port GUID and PortInfo of each port that can have an M_Key of its own; for a switch, only port 0."""
     for record in records:
         node = nodes.get(record.endport_lid)
         if node is not None and record.port_num == (0 if _is_switch(node) else node.local_port_num):
@@ -128,8 +131,8 @@ def _is_switch(node: NodeInfo) -> bool:
     return bool(node.node_type == NodeType.SWITCH)
 
 
-def _what_is_missing(m_keys: Mapping[int, MKey], sa: SaClient) -> Iterator[str]:
-    """Yield the warning about an SA that gave no M_Key at all."""
+def _warn_without_keys(m_keys: Mapping[int, MKey], sa: SaClient) -> Iterator[str]:
+    """Yield a warning if the SA gave no M_Key at all."""
     if not m_keys:
         why = (
             "it hides them from a requester without its SM_Key"

@@ -47,10 +47,11 @@ def plan_mkey_set(
     links_are_stored: bool = False,
 ) -> Plan:
     """Plan to set the M_Key, ProtectBits (0 to 3) and lease (seconds, 0 to 65535) of an end port; None leaves a value.
-    *links_are_stored*: the key store has the links of a sweep of this run.
+    *links_are_stored*: whether the key store already has the links that a sweep of this command found.
 
-    Raises UsageError for an external port of a switch (its M_Key is that of port 0) and values out of range, MKeyNeeded
-    when the port hides a key that is not known.
+    Raises UsageError for an external port of a switch (its M_Key is that of port 0) and for values out of range;
+    Unreachable if it is doubtful that the port is the one that was named; MKeyNeeded if the port hides a key that is
+    not known; and the errors of reading PortInfo.
     """
     if port.port.is_external:
         raise UsageError(
@@ -75,22 +76,23 @@ def plan_mkey_set(
     if had.key.is_zero and not wanted.key.is_zero and not wanted.protect and protect is None:
         plan.questions = [first_keys_at_level_0(f"{port.port} gets its first M_Key")]
     edit = KeyEdit(PortTarget(port, old_key), shown, had, wanted)
-    edit.takes_over, edit.who = writer.consent.covers("stale"), f"{port}: "
+    edit.takes_over, edit.error_prefix = writer.consent.covers("stale"), f"{port}: "
     plan.stages = [[PendingSet(edit)]]
     return plan
 
 
 @dataclass(slots=True)
 class KeyPlan(Plan):
-    """A change of one port's M_Key, level or lease. ``links_are_stored``: the key store has the links to the port;
-    ``wanted_key``: the port's M_Key afterwards."""
+    """A change of one port's M_Key, level or lease. ``links_are_stored``: whether the key store has the links to the
+    port; ``wanted_key``: the port's M_Key after the change."""
 
     links_are_stored: bool = False
     wanted_key: MKey = NO_MKEY
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Store the links, because a later run sends the key only over a known link; then make the Set. Raises the
-        error of the Set: Refused (``stale``), NotStored, NoReply, Unreachable, MKeyNeeded, StoreError.
+        """Store the links to the port, because a later command sends the key only over a known link; then make the Set.
+
+        Raises the error of the Set: Refused (``stale``), NotStored, NoReply, Unreachable, MKeyNeeded, StoreError.
         """
         [[single]] = self.stages
         edit, store = single.edit, writer.keystore
@@ -106,8 +108,8 @@ class KeyPlan(Plan):
         self.close_cut_off(writer, operation.journal, operation.id)
 
     def close_if_complete(self, writer: ChangeWriter) -> None:
-        """Close complete operations as every plan does. If the port has a pending key that no operation of the journal
-        names, because the journal was lost after the Set, make it the current one."""
+        """Close complete operations as every plan does. A pending key of the port that no operation in the journal
+        names, because the journal was lost after the Set, becomes current if the port has it. Raises StoreError."""
         Plan.close_if_complete(self, writer)
         stores = writer.fabric.stores
         if self.pending or writer.dry_run or stores.keystore is None or not is_there(stores.keystore, "key store"):
@@ -116,7 +118,8 @@ class KeyPlan(Plan):
             named = journal.key_names()
         store = writer.keystore
         for row in self._pending_keys(store):
-            is_named = not named.isdisjoint({store.name_of(row.ref), str(row.ref)})  # an early journal has the number
+            # A journal of an early version has the number of a key in place of its name.
+            is_named = not named.isdisjoint({store.name_of(row.ref), str(row.ref)})
             if not is_named and store.get(row.ref).m_key == self.wanted_key:
                 store.promote(row.ref)
 
@@ -125,9 +128,9 @@ class KeyPlan(Plan):
         return [row for row in store.outline() if row.port_guid == port.port_guid and row.state == "pending"]
 
     def close_cut_off(self, writer: ChangeWriter, journal: Journal, but: int | None = None) -> list[int]:
-        """Close cut-off operations as every plan does. A key that a closed operation left pending becomes the current
-        one, or is given up: the port has shown its key."""
-        with journal.in_one_transaction():  # which ends after those of the key store
+        """Close interrupted operations as every plan does, and return their numbers. A key that such an operation left
+        pending becomes current if the port has it, and is given up otherwise: the port has shown its key."""
+        with journal.in_one_transaction():  # committed after the transactions of the key store
             closed = Plan.close_cut_off(self, writer, journal, but)
             if closed:
                 store = writer.keystore
@@ -140,7 +143,8 @@ class KeyPlan(Plan):
 
 
 def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
-    """Return the changes from the present setting of a port to the wanted one, the key in words."""
+    """Return the changes from the present setting of a port to the wanted one. Keys are given as zero, set or
+    changed."""
     changes = []
     if wanted.key != old.key:
         before = "zero" if old.key.is_zero else "set"
@@ -171,9 +175,9 @@ def _objections(writer: ChangeWriter, port: PortHandle, had: KeySetting, wanted:
 
 
 def _remember_links(fabric: LiveFabric, store: KeyStore, port: Port) -> None:
-    """Store links and LIDs that a sweep finds: a later run sends the port's key over a known link only. For a port of a
-    CA one known link is enough, because it has only one; for a switch all are stored, because any may lead to it. The
-    local port needs none.
+    """Sweep, and store the links and LIDs of the fabric, because a later command sends the port's key over a known link
+    only. There is no sweep for the local port, which needs no link, and for a port of a CA whose link is known. A
+    switch is swept for always, because any of its links may lead to it.
     """
     guid = port.port_guid
     is_known = not port.node.is_switch and any(near[0] == guid for near in store.links())

@@ -14,7 +14,7 @@ from ibkeys.change.course import Course, EndedStep
 from ibkeys.errors import Incomplete
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.course import RunKeys, course
+from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.standbys import Standby
 
@@ -61,7 +61,7 @@ def test_which_step_comes_next_depends_only_on_what_is_given(course: Course[str]
 @st.composite
 def records(draw: st.DrawFn) -> RunRecord:
     now, wanted = draw(SETTINGS), draw(SETTINGS)
-    record = RunRecord(RunKeys(now, wanted), course(now, wanted, draw(st.booleans())), [])
+    record = RunRecord(RunKeys(now, wanted), plan_steps(now, wanted, draw(st.booleans())), [])
     record.at = draw(st.integers(0, len(record.steps)))
     record.stopped = STANDBYS[: draw(st.integers(0, 2))]
     return record

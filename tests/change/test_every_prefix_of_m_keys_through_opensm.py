@@ -21,11 +21,11 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mad.const import Method
 from ibkeys.managers.opensm.options_file import read_options
-from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, course
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, plan_steps
 from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.way_back import is_raised, lower_level, refuse_mixed_keys, turn_back
-from ibkeys.mkeys.opensm.wire import key_to_ask_with
+from ibkeys.mkeys.opensm.rollback import is_raised, lower_level, plan_rollback, refuse_mixed_keys
+from ibkeys.mkeys.opensm.wire import key_for_gets
 from ibkeys.sim.nodes import SimNode
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import parse_m_keys
@@ -91,7 +91,7 @@ def back_from(record: RunRecord, world: World) -> RunRecord | None:
     except Refused:
         return None
     record.rewind({*world.ports})
-    turn_back(record, {*world.ports}, world.files.said, of_standbys)
+    plan_rollback(record, {*world.ports}, world.files.said, of_standbys)
     return record
 
 
@@ -112,7 +112,7 @@ def check_keys(tree: Tree, world: World, record: RunRecord) -> None:
             assert record.is_ours(said)
         assert not own.protect or own.key in (NO_MKEY, standby.polls_with)
     before, after = named_by(record)
-    asked = key_to_ask_with(after, before)
+    asked = key_for_gets(after, before)
     assert asked in (NO_MKEY, before.key, after.key)
     for port in world.ports:
         assert not answer(Method.GET, port, asked).count_violation
@@ -122,7 +122,9 @@ def begin(tree: Tree, now: KeySetting, wanted: KeySetting, is_open: bool, stands
     """Return a run that has not begun, and a subnet that its OpenSM manages."""
     files = OnDisk(now, (now.key,) * len(tree))
     standby = Standby(files, now, now.key) if stands_by else None
-    return RunRecord(RunKeys(now, wanted), course(now, wanted, is_open), []), World((now,) * len(tree), files, standby)
+    return RunRecord(RunKeys(now, wanted), plan_steps(now, wanted, is_open), []), World(
+        (now,) * len(tree), files, standby
+    )
 
 
 def last_of(moments: Moments, tree: Tree) -> World:
@@ -179,7 +181,7 @@ def test_m_keys_through_opensm_whose_level_is_lowered_because_nobody_confirmed(
 
 
 CLOSED, HALF_OPEN = KeySetting(A, 2, 60), KeySetting(A, 1, 60)
-LEVEL_1, NEW_KEY, LEVEL_2 = course(CLOSED, KeySetting(B, 2, 60))
+LEVEL_1, NEW_KEY, LEVEL_2 = plan_steps(CLOSED, KeySetting(B, 2, 60))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.mkeys.confirming import Awaiting
+    from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.opensm.lowering import Lowering
     from ibkeys.mkeys.opensm.through import ViaOpensm
 
@@ -25,14 +25,14 @@ def awaiting_confirmation(
     opensm: OpensmOptions,
     seconds: int | None,
     through: Callable[[], ViaOpensm],
-) -> Iterator[Awaiting | None]:
+) -> Iterator[AwaitedRun | None]:
     """Start a child process that lowers the level if this process dies. This comes before the fabric is opened.
 
     *seconds*: how long to wait for the confirmation; None: the run needs none. *through*: makes the connection to the
     OpenSMs. Yields the wait for the confirmation; None if none is needed, and in a dry run. Raises UsageError on a
     simulated subnet, and if the child could not open the fabric.
     """
-    from ibkeys.mkeys.confirming import Awaiting, rollback_arguments, start_guardian
+    from ibkeys.mkeys.confirming import AwaitedRun, rollback_arguments, start_guardian
 
     if seconds is None or command_options.consent.dry_run:
         yield None
@@ -46,7 +46,7 @@ def awaiting_confirmation(
     )
     guardian = start_guardian(stores.journal, child, seconds)
     try:
-        yield Awaiting(guardian, seconds, through, wait_for_enter, exits.note, say_unproven)
+        yield AwaitedRun(guardian, seconds, through, wait_for_enter, exits.note, say_unproven)
     finally:
         if guardian.close():
             exits.note("the level is not lowered yet: a background process tries again for about an hour")

@@ -23,7 +23,7 @@ from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.mkeys.confirming import Awaiting
+    from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.rollout.beginning import PlannedRun
     from ibkeys.mkeys.rollout.result import PortResult
     from ibkeys.topology.nodes import Port
@@ -38,7 +38,7 @@ class ShownRun(ShownChange):
 
     run: PlannedRun
     where: Where
-    awaits: Awaiting | None
+    awaits: AwaitedRun | None
 
     def __post_init__(self) -> None:
         self.rows = ResultRows(RUNS[self.writer.command], self.format)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ibkeys.change.writer import ChangeWriter
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.managers.hosts import SmHost
-    from ibkeys.mkeys.confirming import Awaiting
+    from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.opensm.through import ViaOpensm
     from ibkeys.mkeys.rollout.beginning import PlannedRun
 
@@ -55,7 +55,7 @@ class RunRequest:
         """Return the hosts that may have an OpenSM, this one first; none for a simulated subnet."""
         return hosts_of(self.command_options.where, self.command_options.sm_hosts)
 
-    def through(self, awaits: Awaiting | None = None) -> ViaOpensm:
+    def through(self, awaits: AwaitedRun | None = None) -> ViaOpensm:
         """Return the options for a run through OpenSM.
 
         *awaits*: the wait for the confirmation, which is notified when the run begins; None if there is none.

@@ -17,15 +17,17 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 
 KeyName = Literal["none", "former", "wanted"]
-"""The key that a step sets: 0, the former key of the ports, or the new one. The key itself is in the key store."""
+"""The name of the key that a step sets: 0, the former key of the ports, or the new one. The keys are in the key
+store."""
 KeyStepKind = Literal["key", "level", "lease", "lowered"]
 """The purpose of a step. ``lowered``: a level that is rolled back because the run was not confirmed in time."""
 
 
 @dataclass(frozen=True, slots=True)
 class KeyStep:
-    """The values that every options file has during one step, and every port after it. ``kind``: its purpose;
-    ``standbys``: the standbys are started when the step is proven.
+    """One step: every options file gets these values, and then every port. ``kind``: the purpose of the step; ``key``:
+    the name of its key; ``protect``: M_KeyProtectBits; ``lease``: seconds; ``standbys``: whether the standbys are
+    started when the step is proven.
     """
 
     kind: KeyStepKind
@@ -40,7 +42,7 @@ class KeyStep:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> KeyStep:
-        """Return the step from the journal. Raises StoreError for values that are no step."""
+        """Return the step of which the journal has these values. Raises StoreError for values that are no step."""
         try:
             step = cls(kept["kind"], kept["key"], int(kept["protect"]), int(kept["lease"]), bool(kept["standbys"]))
         except (KeyError, TypeError, ValueError):
@@ -54,30 +56,32 @@ class KeyStep:
         return step
 
 
-def course(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = False) -> list[KeyStep]:
-    """Return the steps from *now*, which all ports have, to *wanted*; none if both are the same.
+def plan_steps(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = False) -> list[KeyStep]:
+    """Return the steps from *now*, the setting of all ports, to *wanted*; an empty list if both are the same.
 
-    *open_while_rotating*: the key changes at level 0, at which a crash of OpenSM causes no violations but everybody can
-    read the keys; else at level 1, or at the level of *now* if that is lower.
+    *open_while_rotating*: whether the key changes at level 0, where a crash of OpenSM causes no violations, but
+    everybody can read the keys. Otherwise it changes at level 1, or at the level of *now* if that is lower.
     """
     if wanted.key.is_zero:
-        steps = list(_off(now))
+        steps = list(_steps_to_no_key(now))
     elif now.key.is_zero:
-        steps = [KeyStep("key", "wanted", 0, 0, standbys=True), *_up(KeySetting(wanted.key, 0, 0), wanted)]
+        steps = [KeyStep("key", "wanted", 0, 0, standbys=True), *_steps_up(KeySetting(wanted.key, 0, 0), wanted)]
     elif now.key == wanted.key:
-        steps = list(_up(now, wanted)) if wanted.protect >= now.protect else list(_down(now, wanted))
-        if now.protect == 0 < wanted.protect:  # a standby from before the key was there shows only at level 1
+        steps = list(_steps_up(now, wanted)) if wanted.protect >= now.protect else list(_steps_down(now, wanted))
+        if now.protect == 0 < wanted.protect:
+            # A standby that started without the key goes wrong only above level 0, so it is started again before that.
             steps.insert(0, KeyStep("key", "wanted", 0, now.lease, standbys=True))
     else:
         level = min(now.protect, 0 if open_while_rotating else 1)
         steps = [KeyStep("level", "former", level, now.lease)] if level != now.protect else []
         steps.append(KeyStep("key", "wanted", level, now.lease, standbys=True))
-        steps += _up(KeySetting(wanted.key, level, now.lease), wanted)
+        steps += _steps_up(KeySetting(wanted.key, level, now.lease), wanted)
     return steps
 
 
-def _off(now: KeySetting) -> Iterator[KeyStep]:
-    """Yield the steps to M_Key 0. Level and lease become 0 first: key 0 at level 1 would look like a hidden key."""
+def _steps_to_no_key(now: KeySetting) -> Iterator[KeyStep]:
+    """Yield the steps to M_Key 0. Level and lease become 0 before the key, because key 0 at level 1 would look like a
+    hidden key."""
     if now.key.is_zero and not (now.protect or now.lease):
         return
     if not now.key.is_zero and (now.protect or now.lease):
@@ -85,9 +89,9 @@ def _off(now: KeySetting) -> Iterator[KeyStep]:
     yield KeyStep("key", "none", 0, 0)
 
 
-def _up(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
-    """Yield the steps to a higher level: level 1, then the lease, then level 2 or 3. At level 2 a lease must run
-    already, or no port would ever open by itself."""
+def _steps_up(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
+    """Yield the steps to a higher level: level 1, then the lease, then level 2 or 3. A lease must be set before level
+    2, or a port whose key is lost would never open by itself."""
     at = now
     if at.protect < 1 <= wanted.protect:
         at = replace(at, protect=1)
@@ -99,7 +103,8 @@ def _up(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
         yield KeyStep("level", "wanted", wanted.protect, wanted.lease)
 
 
-def _down(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
+def _steps_down(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
+    """Yield the steps to a lower level: the level, then the lease."""
     yield KeyStep("level", "wanted", wanted.protect, now.lease)
     if now.lease != wanted.lease:
         yield KeyStep("lease", "wanted", wanted.protect, wanted.lease)
@@ -107,7 +112,7 @@ def _down(now: KeySetting, wanted: KeySetting) -> Iterator[KeyStep]:
 
 @dataclass(frozen=True, slots=True)
 class RunKeys:
-    """The M_Key, level and lease that all ports had before a run, and those that it gives them. Steps name the keys."""
+    """The M_Key, level and lease that all ports had before a run (``former``), and that the run sets (``wanted``)."""
 
     former: KeySetting
     wanted: KeySetting
@@ -118,12 +123,13 @@ class RunKeys:
         return KeySetting(key, step.protect, step.lease)
 
     def before(self, steps: list[KeyStep], number: int) -> KeySetting:
-        """Return the setting of all ports before step *number*."""
+        """Return the setting of all ports before step *number* of *steps*, counted from 0."""
         return self.setting(steps[number - 1]) if number else self.former
 
 
-def in_words(step: KeyStep, goes_back: bool = False) -> str:
-    """Return a step in words, no key in it. *goes_back*: the key that it sets is the one from before the run."""
+def describe_step(step: KeyStep, goes_back: bool = False) -> str:
+    """Return a step in words, without the key. *goes_back*: whether the step is part of a rollback, whose new key is
+    the one from before the run."""
     if step.key == "none":
         return "M_Key 0 on every port"
     if step.kind == "key":

@@ -14,8 +14,9 @@ from ibkeys.store.journal.runs import Runs
 
 
 def key_of_last_run(writer: ChangeWriter) -> MKey | None:
-    """Return the key that the last run on this subnet gives all ports through OpenSM; None if that run did not go
-    through OpenSM, if there is none, or if its keys were lost with an earlier key store."""
+    """Return the key that the last run on this subnet sets on all ports through OpenSM. Return None if there is no run,
+    if the last one does not go through OpenSM, or if its keys were lost with an earlier key store. Raises
+    StoreError."""
     store = writer.keystore
     with Journal.read(writer.fabric.stores.journal) as journal:
         runs = Runs(journal)
@@ -26,16 +27,17 @@ def key_of_last_run(writer: ChangeWriter) -> MKey | None:
 
 
 def hosts_of_last_run(writer: ChangeWriter) -> list[SmHost]:
-    """Return the other hosts of the last run if it went through OpenSM, else none."""
+    """Return the other hosts of the last run if it goes through OpenSM, else an empty list. Raises the errors of
+    `last_run`."""
     last, _ = last_run(writer)
     return [] if last.via is None else hosts_in(last.via)
 
 
 def record_of_last_run(writer: ChangeWriter) -> RunRecord:
-    """Return the record of the last run. Raises UsageError if there is none, or if it was made by Sets of ibkeys;
-    KeyGone."""
+    """Return the record of the last run. Raises UsageError if there is no run, or if ibkeys sent the Sets of the last
+    one itself; KeyGone if the key store does not have its keys; StoreError."""
     store = writer.keystore
     last, _ = last_run_with_keys(writer, store)
     if last.via is None:
-        raise UsageError(f"{last.name} does not go through OpenSM, and is finished by own Sets")
+        raise UsageError(f"{last.name} does not go through OpenSM: ibkeys finishes it by Sets of its own")
     return RunRecord.of_json(last.via, store)

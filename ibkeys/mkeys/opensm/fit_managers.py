@@ -1,6 +1,6 @@
-"""The requirements on the OpenSMs for a change of the M_Key. Every setting that would make an OpenSM lose the fabric,
-or a lease run out, is refused. Nothing overrides that. Source: opensm osm_subnet.c, osm_sm_state_mgr.c, osm_db_files.c;
-a running OpenSM, observed.
+"""The requirements on the OpenSMs for a change of the M_Key. Every option that would make an OpenSM lose the fabric, or
+a lease run out, is refused, and the user cannot override that. Source: opensm osm_subnet.c, osm_sm_state_mgr.c,
+osm_db_files.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ from ibkeys.store.journal import Journal
 from ibkeys.topology.nodes import Port
 
 KEY_LINES: Final = ("m_key", "m_key_protection_level", "m_key_lease_period")
-"""The options of OpenSM that are changed. The ports prove whether they are in force."""
+"""The options of OpenSM that a change sets. Reading the ports proves whether these options are in force."""
 KEY_OPTIONS: Final = ("m_key_lookup", "sweep_interval", "sa_key", "sm_key", *POLLING)
 """The options that a change of the M_Key depends on."""
 AFTER_REPAIR: Final = (
     "that prints how to start it; when it is master again, continue with `ibkeys resume` or `ibkeys undo`"
 )
-"""Advice that follows sm-repair."""
+"""The advice that follows the name of the command sm-repair."""
 MIXED: Final = "mixed-keys"
-"""``Refused.interlock`` when ports have different keys; nothing overrides it."""
+"""The value of `Refused.interlock` if ports have different keys; the user cannot override it."""
 _IF_ONE_IS_LEFT_OUT: Final = "an SM that keeps the former M_Key becomes a second master, or is lost"
 
 
@@ -51,14 +51,15 @@ def setting_in_options(manager: ManagedOpensm) -> KeySetting:
 
 
 def advice_if_dead(manager: ManagedOpensm) -> str:
-    """Return advice for an OpenSM that died: its key files may have other keys than the ports."""
+    """Return the advice for the case that this OpenSM has died: its key files may then have other keys than the
+    ports."""
     repair = f"ibkeys sm-repair --cache-dir {quote(str(manager.cache))} --opensm-conf {quote(str(manager.file.path))}"
     where = f" on {manager.machine.name}" if manager.machine.name else ""
     return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"
 
 
 def setting_of(values: Iterable[object]) -> KeySetting:
-    """Return the values of the options `KEY_LINES` as a setting."""
+    """Return the setting of which *values* are the M_Key, level and lease, in the order of `KEY_LINES`."""
     key, level, lease = values
     assert isinstance(key, MKey)
     assert isinstance(level, int)
@@ -69,8 +70,9 @@ def setting_of(values: Iterable[object]) -> KeySetting:
 def find_key_managers(
     writer: ChangeWriter, reached: Sequence[ReachedHost], found: Sequence[Manager], wanted: KeySetting
 ) -> OpensmManagers:
-    """Return the OpenSMs of the fabric's managers, with the locks on their hosts. *wanted*: the setting that all ports
-    should have. Raises the errors of `find_opensms`, and Refused (`REFUSAL`) if an OpenSM would lose ports.
+    """Return the OpenSMs that the fabric's SMs *found* are, and lock their hosts. *wanted*: the setting that all ports
+    should get. Raises the errors of `find_opensms`, and Refused (`REFUSAL`) if an OpenSM would lose ports or let leases
+    run out, or if two OpenSMs share their key files.
     """
     managers = find_opensms(writer, reached, found, partial(_read_options, writer), _IF_ONE_IS_LEFT_OUT)
     for manager in managers.all:
@@ -86,16 +88,17 @@ def _read_options(
     """Return the options that a change of the M_Key depends on, and notes. Raises UsageError, StoreError."""
     changed, _ = running.settings(KEY_LINES, "which M_Key it sets")
     others, notes = running.settings(KEY_OPTIONS, "what it does with M_Keys")
-    return {**changed, **others}, [] if notes and _is_proven(writer, file) else notes
+    return {**changed, **others}, [] if notes and _is_file_proven(writer, file) else notes
 
 
 def refusal_of_newcomers(
     managers: OpensmManagers, members: Collection[int], ports: Sequence[Port], infos: Mapping[int, PortInfo]
 ) -> Refused | None:
-    """Return the refusal to go on where a port shows an SM that was not known when the run was planned: with other
-    options than the master it becomes a second one, or is lost, when the level rises.
+    """Return the refusal to continue if the IsSM bit of a port shows an SM that was not known when the run was planned;
+    else None. An SM with other options than the master becomes a second master, or is lost, when the level rises.
 
-    *members*: port GUIDs of SMs that the run knows besides; *infos*: PortInfo of *ports*, by port GUID.
+    *members*: the port GUIDs of SMs that the run knows besides those of *managers*; *infos*: PortInfo of each of
+    *ports*, by port GUID.
     """
     known = {*members, *(each.guid for each in managers.report.managers or ())}
     sms = [each for each in ports if infos[each.guid].capability_mask & CapabilityMask.IS_SM]
@@ -109,8 +112,8 @@ def refusal_of_newcomers(
     )
 
 
-def _is_proven(writer: ChangeWriter, file: OpensmFile) -> bool:
-    """Return whether the options file is as a change of ibkeys left it, and OpenSM has read it."""
+def _is_file_proven(writer: ChangeWriter, file: OpensmFile) -> bool:
+    """Return whether a change of ibkeys wrote the options file as it is now, and proved that OpenSM has read it."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return is_proven(file, journal, writer.keystore)
 
@@ -120,8 +123,9 @@ def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
     options, data = manager.options, manager.file.data
     if options["m_key_lookup"].value is not True:
         yield (
-            f"m_key_lookup is FALSE in {manager.file.name}: every request would carry the new M_Key, and each Set be "
-            f"refused: set it to TRUE (exactly that word), {CHECK_FIRST}, and send it SIGHUP"
+            f"m_key_lookup is FALSE in {manager.file.name}: every request would carry the new M_Key, so the ports "
+            f"would refuse each Set: set m_key_lookup to TRUE (exactly that word), {CHECK_FIRST}, and send OpenSM "
+            "SIGHUP"
         )
     if has_key_for_each_port(data):
         yield (
@@ -139,14 +143,15 @@ def _problems(manager: ManagedOpensm, wanted: KeySetting) -> Iterator[str]:
     if wanted.lease and not wanted.key.is_zero and isinstance(interval, int) and wanted.lease <= interval:
         least = least_lease(interval)
         yield (
-            f"its sweep_interval is {interval} s, and a lease has to be above it: OpenSM would make {wanted.lease} s "
-            f"{interval + 1} s: ask for {given(f'--lease {least}', f'lease={least}')} or more, so that "
+            f"its sweep_interval is {interval} s, and a lease has to be above it: OpenSM would set {interval + 1} s "
+            f"instead of {wanted.lease} s: ask for {given(f'--lease {least}', f'lease={least}')} or more, so that "
             f"{SWEEPS_OF_A_LEASE} sweeps have to be lost before it runs out"
         )
 
 
 def _refuse_shared(hosts: Sequence[HostReport]) -> None:
-    """Raise Refused if two OpenSMs write one guid2mkey: each writes its own memory over the other's newer keys."""
+    """Raise Refused (`REFUSAL`) if two OpenSMs of a host write the same guid2mkey: each would overwrite newer keys of
+    the other one."""
     for host in hosts:
         for one, other, files in shared_files(host):
             if any(file.role in ("cache", "keys") for file in files):

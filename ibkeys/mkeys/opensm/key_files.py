@@ -17,12 +17,14 @@ from ibkeys.store.journal import RunningOperation
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
 COPIED: Final = (NEIGHBORS_FILE, MKEY_FILE)
-"""The files that a standby needs to reach every port when it takes over; the file with keys comes last."""
+"""The files that a standby needs to reach every port when it takes over, in the order of writing: the keys come
+last."""
 
 
-def not_in_key_file(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -> set[int]:
-    """Return those of *guids* for which OpenSM's guid2mkey does not have *key*; all of them if there is no such file
-    yet. OpenSM writes it at the end of a sweep. Raises FileError if it cannot be read, HostNotReached.
+def guids_without_key(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -> set[int]:
+    """Return those port GUIDs of *guids* for which OpenSM's guid2mkey does not have *key*; all of them if that file
+    does not exist yet. OpenSM writes it at the end of a sweep. Raises FileError if the file cannot be read,
+    FileFormatError, HostNotReached.
     """
     path = manager.cache / MKEY_FILE
     try:
@@ -36,8 +38,8 @@ def not_in_key_file(manager: ManagedOpensm, key: MKey, guids: Collection[int]) -
 
 
 def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, operation: RunningOperation) -> None:
-    """Copy the master's guid2mkey and neighbors to a standby that does not run, with mode 0600, as files that it can
-    read.
+    """Copy the master's guid2mkey and neighbors to the cache folder of a standby that does not run. The copies have
+    mode 0600, and an owner with whom the standby can read them. *machine*: the standby's host.
 
     Raises FileChanged, FileError, HostNotReached, StoreError.
     """
@@ -49,11 +51,12 @@ def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, op
 
 
 def give_key_file(target: Path, data: bytes, user: int, machine: Machine, operation: RunningOperation) -> None:
-    """Make *target* a file with *data* that only its owner may read, and that an OpenSM with this user ID can read.
-    Raises FileChanged, FileError, HostNotReached, StoreError."""
+    """Write *data* to the file *target*, which only its owner may access, and which an OpenSM with this *user* ID can
+    read. Raises FileChanged, FileError, HostNotReached, StoreError."""
     seen = machine.look(target)
     if seen.found is not None and user not in (0, seen.found.metadata.uid):
-        machine.replace(operation, seen, None, conversions=NOT_KEPT).done()  # it would keep its owner
+        # The file is deleted before it is written anew, because a file that is replaced keeps its owner.
+        machine.replace(operation, seen, None, conversions=NOT_KEPT).done()
         seen = machine.look(target)
     if seen.data != data:
         machine.replace(operation, seen, data, conversions=NOT_KEPT, rights=0o600, owner=user or None).done()

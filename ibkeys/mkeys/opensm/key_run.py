@@ -1,4 +1,5 @@
-"""How each step is made: write the options files, send SIGHUP, verify the ports, check guid2mkey; and the standbys.
+"""Making each step of a run: write the options files, send SIGHUP, verify the ports, check guid2mkey, and stop or start
+the standbys.
 
 Before the first write of a step, and before each signal, the run checks that the master is the same process, is still
 the only master, and that the master's options file has not been changed by another program or administrator. The master
@@ -35,11 +36,11 @@ from ibkeys.mkeys.opensm.fit_managers import (
     refusal_of_newcomers,
     setting_in_options,
 )
-from ibkeys.mkeys.opensm.key_files import copy_key_files, not_in_key_file
+from ibkeys.mkeys.opensm.key_files import copy_key_files, guids_without_key
 from ibkeys.mkeys.opensm.record import Part, RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import (
-    SeenProcess,
+    ProcessState,
     Standby,
     Standbys,
     ask_managers,
@@ -48,7 +49,7 @@ from ibkeys.mkeys.opensm.standbys import (
     steady_seconds,
 )
 from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.wire import KeyProof, SeenPorts, key_to_ask_with
+from ibkeys.mkeys.opensm.wire import KeyProof, PortReadings, key_for_gets
 from ibkeys.printable import counted, named
 
 
@@ -56,13 +57,14 @@ from ibkeys.printable import counted, named
 class KeySteps:
     """The steps of one run.
 
-    ``reached``: the hosts; ``ports``: end ports that were found, by port GUID; ``through``: the wishes of the user, and
-    the listener that gets the messages; ``note``: stores the record, synced when it returns; ``proven``: called with
-    the ports that showed a setting; ``check``: called often, raises to stop.
+    ``reached``: the hosts of the OpenSMs; ``ports``: the end ports that were found, by port GUID; ``through``: the
+    options of the user, and the listener for messages; ``note``: stores the record, and syncs it to disk; ``proven``:
+    called with the ports that were read, and the setting that they should have; ``check``: called often, raises to
+    stop.
 
-    ``last``: the result of reading the ports after the last step. ``_behind``: ports that missed a step before the key
-    changed, with the reason: they may have the former key at level 2 or 3, and are not asked any more. ``_early``:
-    standbys that were started too early, by port GUID.
+    ``last``: the result of reading the ports after the last step. ``_missed_step``: ports that missed a step before the
+    key changed, with the reason: they may have the former key at level 2 or 3, and are not asked any more.
+    ``_started_early``: standbys that were started too early, by port GUID.
     """
 
     record: RunRecord
@@ -73,16 +75,17 @@ class KeySteps:
     ports: Mapping[int, PortHandle]
     through: ViaOpensm
     note: Callable[[RunRecord], None]
-    proven: Callable[[SeenPorts, KeySetting], None]
+    proven: Callable[[PortReadings, KeySetting], None]
     check: Callable[[], None]
-    last: SeenPorts = field(default_factory=SeenPorts)
+    last: PortReadings = field(default_factory=PortReadings)
     _running: list[ManagedOpensm] = field(default_factory=list)
-    _behind: dict[int, IbkeysError] = field(default_factory=dict)
-    _early: set[int] = field(default_factory=set)
+    _missed_step: dict[int, IbkeysError] = field(default_factory=dict)
+    _started_early: set[int] = field(default_factory=set)
 
     def make(self, until: int | None = None) -> None:
-        """Make the steps that are left. *until*: make only those before this number, and start no standby at the end.
-        Raises the error that stopped the run; the run can be resumed from the record."""
+        """Make the steps of the record that are not made yet. *until*: make only the steps before this number, and
+        start no standby at the end; None makes all. Raises the error that stopped the run; the run can be resumed from
+        the record."""
         record = self.record
         self._running = list(self.managers.standbys)
         *standbys, _ = self._note_stopped()
@@ -90,25 +93,28 @@ class KeySteps:
             self.through.listener.say(text)
         for manager in self.managers.all:
             close(manager)
-        self._behind |= self._refusing_next_step()
+        self._missed_step |= self._refusing_next_step()
         self.runner.run(record.course(standbys, until), self._step)
         record.at = len(record.steps) if until is None else until
         self.note(record)
 
-    def make_late(self) -> SeenPorts:
-        """Let OpenSM sweep again for ports that were absent during the steps, and return the result for all ports. Such
-        a port may have the former key at level 2 or 3, so it is read only when guid2mkey has the new key for it."""
+    def make_late(self) -> PortReadings:
+        """Let OpenSM sweep again for ports that were absent during the steps, and return the result for all ports.
+
+        A port that was absent may have the former key at level 2 or 3, so it is read only when guid2mkey has the new
+        key for it. Raises the errors of `Runner.run`.
+        """
         number = len(self.record.steps) - 1
         setting = self._setting(number)
 
         def too_early(guids: Collection[int]) -> dict[int, str]:
-            late = not_in_key_file(self.managers.master, setting.key, guids)
+            late = guids_without_key(self.managers.master, setting.key, guids)
             return dict.fromkeys(late, "OpenSM has not given it the M_Key")
 
         proof = replace(self._proof(number, self.ports), too_early=too_early)
-        step: Step[NewFiles, SeenPorts] = Step("ports that were absent", self._opensms, (), proof)
+        step: Step[NewFiles, PortReadings] = Step("ports that were absent", self._opensms, (), proof)
         [ended] = self.runner.run(Course([step]), lambda step: step)
-        assert isinstance(ended.found, SeenPorts)
+        assert isinstance(ended.found, PortReadings)
         return ended.found
 
     # --- one step ----------------------------------------------------------------------------------------------------
@@ -122,15 +128,16 @@ class KeySteps:
             return self._setting_ports(part.number)
         return (self._stopping if part.what == "stop" else self._starting)(part, part.standby)
 
-    def _setting_ports(self, number: int) -> Step[NewFiles, SeenPorts]:
-        asked = self.ports.keys() - self._behind
+    def _setting_ports(self, number: int) -> Step[NewFiles, PortReadings]:
+        asked = self.ports.keys() - self._missed_step
         proof, judge = self._proof(number, asked), partial(self._judge, number, bool(asked))
         self._wait_before_going_back(number)
         contents = self._contents(self._setting(number))
         return Step(self.record.words(number), self._opensms, contents, proof, judge=judge)
 
-    def _judge(self, number: int, was_asked: bool, seen: SeenPorts) -> Verdict:
-        """Say whether all ports took a step. Raises NotStored if no port answers, or guid2mkey has other keys."""
+    def _judge(self, number: int, was_asked: bool, seen: PortReadings) -> Verdict:
+        """Return the verdict whether all ports took step *number*. *was_asked*: whether any port was read. Raises
+        NotStored if no port answers, or if guid2mkey has other keys than the ports."""
         setting = self._setting(number)
         self._note_seen(number, seen)
         if was_asked and not seen.infos:
@@ -142,43 +149,48 @@ class KeySteps:
         if seen.infos:
             self.proven(seen, setting)
         if seen.wrong:
-            return Verdict(is_proven=False, error=self._not_made(number, seen))
+            return Verdict(is_proven=False, error=self._step_error(number, seen))
         for guid in seen.infos:
             self.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
-            raise self._not_in_key_file(left)
+            raise self._key_file_error(left)
         members = {each.guid for each in self.record.members}
         ports = [self.ports[guid].port for guid in seen.infos]
         return Verdict(is_proven=True, error=refusal_of_newcomers(self.managers, members, ports, seen.infos))
 
     def _wait_before_going_back(self, number: int) -> None:
-        """Wait, in a rollback, until OpenSM's guid2mkey has the key that the ports are about to lose: the ports may
-        all show this key before OpenSM's sweep has ended. An OpenSM that started with the former key in both files
-        would lose the ports. Raises NotStored."""
-        leaves, master = self._before(number).key, self.managers.master
-        if not self.record.goes_back or setting_in_options(master).key != leaves or self._setting(number).key == leaves:
+        """Wait, in a rollback, until OpenSM's guid2mkey has the key that the ports are about to lose.
+
+        All ports may show this key before OpenSM's sweep, which writes guid2mkey, has ended. If the options file then
+        got the former key, and OpenSM started again with the former key in both files, it would lose the ports. Raises
+        NotStored.
+        """
+        replaced, master = self._before(number).key, self.managers.master
+        if not self.record.goes_back or setting_in_options(master).key != replaced:
+            return
+        if self._setting(number).key == replaced:
             return
         infos = {guid: port.port.port_info for guid, port in self.ports.items()}
-        have = [guid for guid, info in infos.items() if info is not None and MKey(info.m_key) == leaves != NO_MKEY]
-        if left := self._wait_for_key_file(leaves, have):
-            raise self._not_in_key_file(left)
+        have = [guid for guid, info in infos.items() if info is not None and MKey(info.m_key) == replaced != NO_MKEY]
+        if missing := self._wait_for_key_file(replaced, have):
+            raise self._key_file_error(missing)
 
-    def _note_seen(self, number: int, seen: SeenPorts) -> None:
-        """Note the result for the ports after step *number*. A port that was silent right before the key changes may
-        still be at level 2 or 3: it is behind."""
+    def _note_seen(self, number: int, seen: PortReadings) -> None:
+        """Note the result for the ports after step *number*. A port that was silent in the step right before the key
+        changes has missed that step, and may still be at level 2 or 3."""
         steps = self.record.steps
         if number + 1 < len(steps) and steps[number + 1].kind == "key" and self._before(number).protect >= 2:
-            self._behind |= seen.silent
-        seen.silent |= self._behind
+            self._missed_step |= seen.silent
+        seen.silent |= self._missed_step
         self.last = seen
 
     def _refusing_next_step(self) -> dict[int, IbkeysError]:
-        """Return the ports that would refuse the key of the next step's Gets, each with the error: they were
-        offline."""
+        """Return the ports that would refuse the Gets of the next step, by port GUID, each with the error: they were
+        offline during earlier steps, and have another key."""
         number = self.record.at
         if number == len(self.record.steps):
             return {}
-        asked = key_to_ask_with(self._setting(number), self._before(number))
+        asked = key_for_gets(self._setting(number), self._before(number))
         text = "it was offline and still has its former M_Key: OpenSM needs time for it; `ibkeys resume` checks"
         return {
             guid: Unreachable(text)
@@ -195,8 +207,8 @@ class KeySteps:
         return self.record.keys.setting(self.record.steps[number])
 
     def _contents(self, setting: KeySetting) -> NewFiles:
-        """Return every options file with *setting* as explicit lines, also those of stopped standbys; the master's
-        last."""
+        """Return every options file, those of stopped standbys too, and its new contents with *setting* as explicit
+        lines; that of the master last."""
         values: dict[str, NewValue] = dict(zip(KEY_LINES, (setting.key, setting.protect, setting.lease), strict=True))
         return [(file, file.with_options(values)) for file in self._files()]
 
@@ -225,24 +237,24 @@ class KeySteps:
             self.writer,
             {guid: port for guid, port in self.ports.items() if guid in guids},
             wanted,
-            key_to_ask_with(wanted, self._before(number)),
+            key_for_gets(wanted, self._before(number)),
             lambda done, whole: self.through.listener.progress(words, done, whole),
         )
 
     def _wait_for_key_file(self, key: MKey, guids: Collection[int]) -> set[int]:
-        """Wait until guid2mkey, which OpenSM reads when it starts, has *key* for these ports; return those for which it
-        has another key or none."""
+        """Wait until guid2mkey, which OpenSM reads when it starts, has *key* for the ports *guids*. Return the GUIDs
+        for which it still has another key or none after the runner's waiting time."""
 
         def look() -> set[int]:
-            left = not_in_key_file(self.managers.master, key, guids)
-            if left:
+            missing = guids_without_key(self.managers.master, key, guids)
+            if missing:
                 self._opensms.check()
-                self.through.listener.progress("guid2mkey", len(guids) - len(left), len(guids))
-            return left
+                self.through.listener.progress("guid2mkey", len(guids) - len(missing), len(guids))
+            return missing
 
         return look_until(look, len, self.runner.clock, self.runner.wait)
 
-    def _not_in_key_file(self, left: Collection[int]) -> NotStored:
+    def _key_file_error(self, left: Collection[int]) -> NotStored:
         master, wait = self.managers.master, self.runner.wait
         return NotStored(
             f"{master.cache}/guid2mkey has another key or none for {counted(len(left), 'port')} "
@@ -250,24 +262,26 @@ class KeySteps:
             "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _not_made(self, number: int, seen: SeenPorts) -> NotStored:
-        """Return the error for a step that did not take effect on all ports. If the step took effect on none, OpenSM
-        may not be reading its options file. The file then gets its former values again, so that no later sweep applies
-        the step unnoticed. A lowered level stays in the file: a later sweep may apply it, and the step before the
-        raising one may be below the former level.
+    def _step_error(self, number: int, seen: PortReadings) -> NotStored:
+        """Return the error for a step that did not take effect on all ports.
+
+        If the step took effect on no port, OpenSM may not read its options file. The files then get their former values
+        again, so that no later sweep applies the step unnoticed. The step that lowers the level is an exception: its
+        values stay in the files, because a later sweep may apply them, which is wanted, and because the values of the
+        step before may be below the level from before the run.
         """
         words, master, wait = self.record.words(number), self.managers.master, self.runner.wait
         ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
         former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
         if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
-            for back in self._opensms.write(self._contents(former), self.runner.operation):
-                back.done()
+            for entry in self._opensms.write(self._contents(former), self.runner.operation):
+                entry.done()
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
                 f"{wait:g} s ({given('--wait')}): continue with `ibkeys resume` and a longer {given('--wait')}"
             ).explained(
                 f"The ports: {ports}.",
-                f"Either it does not read {master.file.name}, which has its former values again: OpenSM never "
+                f"Either OpenSM does not read {master.file.name}, which has its former values again: OpenSM never "
                 "reads an options file that did not exist when it started.",
                 "Or OpenSM's sweep takes longer, and OpenSM may still set the key.",
             )
@@ -279,19 +293,19 @@ class KeySteps:
     # --- standbys ----------------------------------------------------------------------------------------------------
 
     def _note_stopped(self) -> list[Standby]:
-        """Note as stopped every OpenSM that was found before and is not found now. Return those that run, the master
-        last."""
-        there = [Standby.of(each) for each in self.managers.all]
-        for standby in self.record.take_stock(there, {each.machine.name for each in self.reached}):
+        """Note in the record as stopped every OpenSM that was found before and is not found now. Return the OpenSMs
+        that run, the master last."""
+        running = [Standby.of(each) for each in self.managers.all]
+        for standby in self.record.update_standbys(running, {each.machine.name for each in self.reached}):
             self.through.listener.say(
                 f"before you start {standby.name} again: copy the options file and key files of the master"
             )
         self.note(self.record)
-        return there
+        return running
 
-    def _stopping(self, part: Part, standby: Standby) -> Step[None, SeenProcess] | None:
-        """Record a running standby as stopped, to be started again later, and return the step that stops it; None if
-        the standby does not run."""
+    def _stopping(self, part: Part, standby: Standby) -> Step[None, ProcessState] | None:
+        """Return the step that stops a standby; None if the standby does not run. Note a standby that was running when
+        the run began as stopped in the record, so that it is started again later."""
         for manager in self._running:
             process = manager.running.instance
             if process.port_guid == standby.guid:
@@ -301,27 +315,28 @@ class KeySteps:
                 return self._standbys().stop(manager.machine, [process.process], manager.name)
         machine = standby.machine_among(self.reached)
         early = opensms_with(machine, standby.cache)
-        self._early |= {standby.guid} if early else set()
+        self._started_early |= {standby.guid} if early else set()
         return self._standbys().stop(machine, early, standby.name) if early else None
 
-    def _starting(self, part: Part, standby: Standby) -> Step[None, SeenProcess]:
-        """Return the step that starts a standby with the master's key files. After the last standby, all OpenSMs are
-        looked for again."""
+    def _starting(self, part: Part, standby: Standby) -> Step[None, ProcessState]:
+        """Return the step that starts a standby with the master's key files. When the last standby has started, the
+        OpenSMs of the fabric are found again."""
         machine, master, operation = standby.machine_among(self.reached), self.managers.master, self.runner.operation
         key_files = partial(copy_key_files, master, standby, machine, operation)
         progress = partial(self.through.listener.progress, f"starting {standby.name}")
 
-        def then() -> None:
+        def on_proven() -> None:
             progress(1, 1)
             if standby.guid == self.record.stopped[-1].guid:
-                self._look_again(part.number)
+                self._find_managers_again(part.number)
 
         progress(0, 1)
-        return self._standbys().start(standby, machine, key_files, then, standby.guid in self._early)
+        return self._standbys().start(standby, machine, key_files, on_proven, standby.guid in self._started_early)
 
-    def _look_again(self, number: int) -> None:
-        """Find the OpenSMs again: the standbys that were started are other processes now, and their options must have
-        the setting that all ports have after step *number*. The master must be the same process as before.
+    def _find_managers_again(self, number: int) -> None:
+        """Find the OpenSMs again, because the started standbys are new processes. Their options must have the setting
+        that all ports have after step *number*, and the master must be the same process as before. Raises Refused,
+        HostRefused, and the errors of `find_key_managers`.
         """
         former, started = self.managers, [each.guid for each in self.record.stopped]
         try:

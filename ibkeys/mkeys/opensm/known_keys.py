@@ -1,7 +1,7 @@
-"""Keys that are known before any port is read: those in OpenSM's guid2mkey, besides those in the key store.
+"""M_Keys that are known before any port is read: those in OpenSM's guid2mkey, in addition to those in the key store.
 
-A port that was offline during a rotation keeps its former key. When it returns, OpenSM gives it the new key, and the
-key store does not learn of this. Asking the port with the former key would count a violation. OpenSM records in
+A port that was offline during a rotation keeps its former key. When the port returns, OpenSM gives it the new key,
+which the key store cannot know. Reading the port with the former key would then count a violation. OpenSM records in
 guid2mkey which ports it gave the key to. Source: opensm osm_lid_mgr.c, osm_db_pack.c; a running OpenSM, observed.
 """
 
@@ -28,12 +28,13 @@ from ibkeys.printable import counted, named
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
 UNKNOWN: Final = "unknown-keys"
-"""``Refused.interlock`` when ports have keys that are not available; nothing overrides it."""
+"""The value of `Refused.interlock` if ports have keys that ibkeys does not have; the user cannot override it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Guid2MKeyFile:
-    """The guid2mkey of an OpenSM on ``host`` ("" for this one), in ``cache``. ``keys``: by port GUID."""
+    """The guid2mkey of an OpenSM. ``host``: the name of its host, "" for this one; ``cache``: the folder of the file;
+    ``keys``: the M_Keys in it, by port GUID."""
 
     host: str
     instance: Instance
@@ -42,13 +43,13 @@ class Guid2MKeyFile:
 
     @property
     def level(self) -> int | None:
-        """The ProtectBits that the options of this OpenSM say; None if they are not known."""
+        """The ProtectBits in the options of this OpenSM; None if they are not known."""
         value = self.instance.options.setting("m_key_protection_level").value
         return value if isinstance(value, int) else None
 
     @property
-    def way_in(self) -> str:
-        """The command that imports its keys into the key store."""
+    def import_command(self) -> str:
+        """How to import the keys of this file into the key store, in words with the command."""
         conf = self.instance.files["options"].path
         option = f" --opensm-conf {conf}" if conf is not None else ""
         if not self.host:
@@ -62,8 +63,9 @@ class Guid2MKeyFile:
 def read_key_files(reached: Sequence[ReachedHost], own_guid: int) -> list[Guid2MKeyFile]:
     """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the local port.
 
-    Errors of an OpenSM that may belong to another subnet than that port are ignored: if the sweep finds it on this
-    subnet, its files are checked again. Raises the errors of `Running.place_of`, FileFormatError, HostNotReached.
+    Errors of an OpenSM that may belong to another subnet than the local port are ignored: if the sweep finds that
+    OpenSM on this subnet, its files are read again. Raises the errors of `Running.place_of`, FileFormatError,
+    HostNotReached.
     """
     found: list[Guid2MKeyFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
@@ -113,30 +115,31 @@ def _key_file(reached: ReachedHost, instance: Instance) -> Iterator[Guid2MKeyFil
     try:
         data = reached.machine.files.read(path, files.LIST)
     except OSError:
-        return  # it is not there before the first key; that a file of the master can be read is seen to later
+        return  # the file does not exist before the first key; later the run checks that it can read the master's
     yield Guid2MKeyFile(reached.machine.name, instance, cache, parse_m_keys(data, str(path)))
 
 
 def take_keys_that_opensm_gave(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Put the key of the last run into the key ring for the ports for which OpenSM has noted it, so that the next sweep
-    uses it. Only the key of that run is taken from guid2mkey: OpenSM notes it when it has set it, while another key in
-    that file may be older than that of the key store. If two OpenSMs have different keys for a port, one file is old,
-    and neither key is taken.
+    """Put the key of the last run into the key ring for each port for which guid2mkey has it, so that the next sweep
+    reads the port with it.
+
+    Only the key of that run is taken from guid2mkey: OpenSM notes it there when it has set it on a port. Another key in
+    that file may be older than the one of the key store. If two OpenSMs have different keys for a port, one of the
+    files is old, so neither key is taken. Raises StoreError.
     """
-    given, ring = key_of_last_run(writer), writer.fabric.ring
-    if given is None:
+    run_key, ring = key_of_last_run(writer), writer.fabric.ring
+    if run_key is None:
         return
     for file in key_files:
         for guid, key in file.keys.items():
             is_agreed = all(other.keys.get(guid, key) == key for other in key_files)
-            if key == given and guid in ring.by_guid and is_agreed:
+            if key == run_key and guid in ring.by_guid and is_agreed:
                 ring.by_guid[guid] = key
 
 
 def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if OpenSM has keys and none is available: a sweep would only count violations.
-
-    An OpenSM of another subnet, which does not know the local port, says nothing about this one.
+    """Raise Refused (`UNKNOWN`) if OpenSM has M_Keys of this subnet and the key ring has none: a sweep would only count
+    violations. A guid2mkey without the local port is of another subnet, and is ignored.
     """
     ring = writer.fabric.ring
     if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:
@@ -146,12 +149,12 @@ def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]
             raise Refused(
                 f"{file.instance.name} has M_Keys for the subnet, but the key store has none, so no port would answer",
                 UNKNOWN,
-            ).unchanged(f"first import them: {file.way_in}")
+            ).unchanged(f"first import them: {file.import_command}")
 
 
 def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not available. Their new keys could not be
-    proven, and an OpenSM that lacks the key too reports errors at every sweep.
+    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not in the key ring. The new keys of such ports
+    could not be proven, and an OpenSM that does not have the key either reports errors at every sweep.
     """
     hidden = [
         port
@@ -160,12 +163,12 @@ def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequenc
     ]
     if not hidden:
         return
-    ways = [file.way_in for file in key_files if any(port.port_guid in file.keys for port in hidden)]
-    way = f"import what OpenSM has: {ways[0]}" if ways else "`ibkeys mkey-recover` opens them"
-    also = "If OpenSM does not know a key either: `ibkeys mkey-recover`." if ways else ""
+    imports = [file.import_command for file in key_files if any(port.port_guid in file.keys for port in hidden)]
+    advice = f"import the keys that OpenSM has: {imports[0]}" if imports else "`ibkeys mkey-recover` opens them"
+    more = "If OpenSM does not know a key either: `ibkeys mkey-recover`." if imports else ""
     hide = "hides" if len(hidden) == 1 else "hide"
     raise Refused(
         f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "
         f"{named([str(port) for port in hidden])}",
         UNKNOWN,
-    ).unchanged(way, also)
+    ).unchanged(advice, more)

@@ -1,7 +1,7 @@
 """Rolling back an unconfirmed run through OpenSM: its level is lowered, and no key changes.
 
-As in every step, the options files get explicit lines with the other level; their former contents are never restored. A
-lease that was set stays. Afterwards the run counts as unfinished, and `ibkeys resume` raises its level again.
+As in every step, the options files get explicit lines with the lower level; their former contents are not restored. A
+lease that the run has set stays. Afterwards the run counts as unfinished, and `ibkeys resume` raises its level again.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.mkeys.opensm.fit_managers import setting_in_options
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.planned import READING, method_again, reach_again
+from ibkeys.mkeys.opensm.planned import READING, method_of_earlier_run, reach_hosts_of_last_run
 from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised, lower_level
 from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_strange_ports
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
@@ -33,21 +33,21 @@ _REASON: Final = "the run was not confirmed, so its level was lowered"
 
 class Lowering:
     """A planned change that lowers the level of the last run, for `ibkeys.change.writer`. ``level``: the level that all
-    ports get; ``unproven``: by port GUID, the ports of the run that were not found, or did not answer when it was
-    proven, with the reason: OpenSM sets the level when they are present."""
+    ports get; ``unproven``: the ports of the run that were not found, or that did not answer at the end, by port GUID,
+    with the reason. OpenSM sets the level on them when they are present."""
 
     rechecks_links = True
     pending = True
 
     def __init__(self, method: OpensmMethod, last: MKeyRun, ports: _RunPorts) -> None:
         self.method = method
-        self.level = level_to_fall_to(method.record)
+        self.level = fallback_level(method.record)
         self.unproven = dict(ports.lost)
         self._last, self._ports = last, ports
 
     @property
     def objections(self) -> list[Objection]:
-        """No objections: keys do not change, and the user agreed to the run that set them."""
+        """An empty list: no key changes, and the user agreed to the run."""
         return []
 
     def ports(self) -> list[Port]:
@@ -59,8 +59,8 @@ class Lowering:
         return journal.rollback_of(self._last.id, origin)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Lower the level through OpenSM, and prove it on every port. Raises the errors of `KeySteps`; after them, too,
-        the run can be resumed, or rolled back.
+        """Lower the level through OpenSM, and prove it on every port. Raises the errors of `KeySteps.make`; after an
+        error the run can still be resumed or rolled back.
         """
         operation.outcome = "open"
         record, store, last = self.method.record, writer.keystore, self._last
@@ -79,22 +79,24 @@ class Lowering:
 
 
 def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
-    """Plan to lower the level of the last run, which goes through OpenSM; None if neither a port nor an options file is
-    above the target level. Raises the errors of `ibkeys.mkeys.opensm.planned.plan_return`, except `MIXED`: Refused
+    """Plan to lower the level of the last run, which goes through OpenSM. Return None if neither a port nor an options
+    file is above the target level.
+
+    Raises the errors of `ibkeys.mkeys.opensm.planned.plan_return` except Refused (`MIXED`), among them Refused
     (``overtaken``) if another program or administrator has changed files or ports since.
     """
-    record, reached = reach_again(writer, through)
+    record, reached = reach_hosts_of_last_run(writer, through)
     if not is_raised(record):
         return None
     last, kept = last_run(writer)
-    writer.fabric.reload_keys()  # the run may be one of this process: its keys and links are in the store
-    way_back = return_of_last_run(writer, reading=READING)  # OpenSM sets every port, so it compares every port
-    refuse_strange_ports(writer, way_back)
-    found = way_back.found
-    method = method_again(writer, found, record, reached, through, record.keys.wanted)
+    writer.fabric.reload_keys()  # this process may have made the run, which put its keys and links into the store
+    rollback = return_of_last_run(writer, reading=READING)  # it covers every port, as OpenSM sets every port
+    refuse_strange_ports(writer, rollback)
+    found = rollback.found
+    method = method_of_earlier_run(writer, found, record, reached, through, record.keys.wanted)
     of_run = _RunPorts.of(writer, kept, found)
     ports = [handle.port for handle in of_run.found.values()]
-    if not _is_above(level_to_fall_to(record), ports, method):
+    if not _is_above(fallback_level(record), ports, method):
         return None
     writer.note_master_sm_lids(ports, [manager.port for manager in method.managers.report.managers or ()])
     return Lowering(method, last, of_run)
@@ -102,8 +104,8 @@ def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
 
 @dataclass(frozen=True, slots=True)
 class _RunPorts:
-    """The ports of a run that may have been set. ``begun``: all of them, as in the journal; ``found``: those that can
-    be read, by port GUID; ``lost``: the others that are waited for, with the reason."""
+    """The ports of a run that may have been set. ``begun``: all of these ports, as in the journal; ``found``: the ports
+    that can be read, by port GUID; ``lost``: the other ports that are waited for, by port GUID, with the reason."""
 
     begun: Sequence[RunPort]
     found: Mapping[int, PortHandle]

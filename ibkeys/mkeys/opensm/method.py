@@ -19,7 +19,7 @@ from ibkeys.managers.site import KEPT_HOSTS, ReachedHost
 from ibkeys.mkeys.opensm.key_run import KeySteps
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.wire import SeenPorts
+from ibkeys.mkeys.opensm.wire import PortReadings
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, ReportPort
@@ -47,7 +47,7 @@ class OpensmMethod:
     @property
     def acts(self) -> bool:
         """Whether files are written, or OpenSM is signalled."""
-        return not self.record.takes_nothing_back
+        return not self.record.undoes_nothing
 
     def in_words(self) -> list[str]:
         """Return, in words, each OpenSM of the change, the master first, with its options file."""
@@ -70,8 +70,9 @@ class OpensmMethod:
         report: ReportPort,
         stop: Interrupts,
     ) -> None:
-        """Make the steps that are left, then handle the ports that were absent. Every key is in the store before it is
-        in any file. Raises the error that stopped it; the run can be resumed."""
+        """Make the steps that are not made yet; if all are made, handle the ports that were absent. Every key is in the
+        key store before it is in any file. Raises the error that stopped the run; the run can be resumed. See
+        `RunMethod`."""
         in_progress = _RunInProgress(self, writer, operation, number, run, report, stop)
         awaited = self._begin_to_wait(operation)
         in_progress.keep_keys()
@@ -94,10 +95,10 @@ class OpensmMethod:
         operation: RunningOperation,
         ports: Mapping[int, PortHandle],
         note: Callable[[RunRecord], None],
-        proven: Callable[[SeenPorts, KeySetting], None] = lambda seen, setting: None,
+        proven: Callable[[PortReadings, KeySetting], None] = lambda seen, setting: None,
         check: Callable[[], None] = lambda: None,
     ) -> KeySteps:
-        """Return the steps with this method; *ports* to *check* are as in `KeySteps`."""
+        """Return the steps of the run for these *ports* by this method. *note*, *proven*, *check*: as in `KeySteps`."""
         runner = Runner(operation, self.clock, self.through.wait)
         return KeySteps(
             self.record, writer, runner, self.managers, self.reached, ports, self.through, note, proven, check
@@ -106,7 +107,8 @@ class OpensmMethod:
 
 @dataclass(slots=True)
 class _RunInProgress:
-    """A run whose steps are being made. Its fields are the arguments of `OpensmMethod.carry_out`."""
+    """A run whose steps are being made. Its fields are the arguments of `OpensmMethod.carry_out`, the jobs by port
+    GUID, and the GUIDs of the ports that were proven."""
 
     _method: OpensmMethod
     _writer: ChangeWriter
@@ -131,7 +133,7 @@ class _RunInProgress:
         return Runs(self._operation.journal)
 
     def keep_keys(self) -> None:
-        """Put the former and the new key of every port on disk."""
+        """Put the former and the new key of every port into the key store, then their names into the journal."""
         with self._store.in_one_transaction():
             via = self._method.record.to_json(self._store)
             found = [keep_keys(self._store, job) for job in self._jobs.values()]
@@ -142,9 +144,9 @@ class _RunInProgress:
                 self._runs.mark(self._number, job.sequence, "sent")
 
     def make(self) -> None:
-        """Make the steps, and report each port."""
+        """Make the steps, and report the result of each port."""
         if not self._method.acts:
-            self._settle(SeenPorts())
+            self._report_ports(PortReadings())
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
         key_run = self._method.key_run(
@@ -152,16 +154,16 @@ class _RunInProgress:
         )
         if self._method.record.at < len(self._method.record.steps):
             key_run.make()
-            self._settle(key_run.last)
+            self._report_ports(key_run.last)
         elif self._jobs:
-            self._settle_late(key_run.make_late())
+            self._report_late_ports(key_run.make_late())
 
     def _note(self, record: RunRecord) -> None:
         with self._store.in_one_transaction():
             via = record.to_json(self._store)
         self._runs.note_via(self._number, via)
 
-    def _note_proven(self, seen: SeenPorts, setting: KeySetting) -> None:
+    def _note_proven(self, seen: PortReadings, setting: KeySetting) -> None:
         """Note in the key store the ports that showed the key that the run gives them."""
         with self._store.in_one_transaction():
             for guid, info in seen.infos.items():
@@ -170,27 +172,28 @@ class _RunInProgress:
                 if has_it and guid not in self._proven and job.ref is not None:
                     self._store.promote(job.ref)
                     self._proven.add(guid)
-                    job.has = "wanted"
+                    job.proven_key = "wanted"
 
     # --- how it ended ------------------------------------------------------------------------------------------------
 
-    def _settle(self, seen: SeenPorts) -> None:
-        """Report the outcome for each port after the last step."""
-        grown = 0
+    def _report_ports(self, seen: PortReadings) -> None:
+        """Report the result for each port after the last step, and count the M_Key violations that have been added
+        since the run was planned."""
+        violations = 0
         with self._store.in_one_transaction():
             for guid, job in self._jobs.items():
-                left = job.returns_from if guid not in {*seen.silent, *seen.wrong} else None
-                if left is not None and self._store.get(left).state == "pending":
-                    self._store.abandon(left, "the run was rolled back")
+                replaced = job.returns_from if guid not in {*seen.silent, *seen.wrong} else None
+                if replaced is not None and self._store.get(replaced).state == "pending":
+                    self._store.abandon(replaced, "the run was rolled back")
         with self._operation.journal.in_one_transaction():
             for guid, job in self._jobs.items():
                 reason = str(seen.silent.get(guid) or seen.wrong.get(guid, ""))
-                self._settle_one(job, reason)
+                self._report_port(job, reason)
                 if guid in seen.infos:
-                    grown += max(0, seen.infos[guid].m_key_violations - job.shown.m_key_violations)
-        self._run.account.violations = grown
+                    violations += max(0, seen.infos[guid].m_key_violations - job.shown.m_key_violations)
+        self._run.account.violations = violations
 
-    def _settle_one(self, job: PortJob, reason: str) -> None:
+    def _report_port(self, job: PortJob, reason: str) -> None:
         account, goes_back = self._run.account, self._run.goes_back
         if reason:
             self._runs.mark(self._number, job.sequence, "sent", reason)
@@ -202,18 +205,19 @@ class _RunInProgress:
         account.add(result)
         self._report(result)
 
-    def _settle_late(self, seen: SeenPorts) -> None:
-        """Report the ports that were absent. Ports that OpenSM cannot reach at their present place get their key by a
-        Set of ibkeys: OpenSM asks a port at a new place with OpenSM's own key, and is refused. The Set gives the port
-        that key, so OpenSM has nothing to change there afterwards.
+    def _report_late_ports(self, seen: PortReadings) -> None:
+        """Report the ports that were absent. A port that OpenSM cannot reach gets its key by a Set of ibkeys.
+
+        OpenSM queries a port at a new place with the key in its options, and a port with another key refuses that. The
+        Set gives the port the key in OpenSM's options, so OpenSM has nothing to change there afterwards.
         """
-        stuck = [job for guid, job in self._jobs.items() if guid in seen.wrong]
-        for job in stuck:
+        unreachable = [job for guid, job in self._jobs.items() if guid in seen.wrong]
+        for job in unreachable:
             del self._jobs[job.port.port_guid]
-        self._settle(seen)
-        if stuck:
+        self._report_ports(seen)
+        if unreachable:
             account = self._run.account
             rollout = Rollout(
                 self._writer, self._operation, self._number, self._run.options, self._report, account, self._stop
             )
-            rollout.carry_out("M_Keys of ports that OpenSM does not reach", [stuck])
+            rollout.carry_out("M_Keys of ports that OpenSM does not reach", [unreachable])

@@ -1,7 +1,8 @@
 """The check that the options files of an earlier run through OpenSM have only settings that the run found or wrote.
-They are read twice: first before any port is read, because a sweep with the keys of this key store would only count
-violations if another key is in force; then under the locks on the hosts, before the run goes on. The ports are compared
-in `ibkeys.mkeys.rollout.earlier_run`.
+
+The options files are read twice. First before any port is read: if another key is in force, a sweep with the keys of
+this key store would only count violations. Then under the locks on the hosts, before the run continues. The ports are
+compared in `ibkeys.mkeys.rollout.earlier_run`.
 """
 
 from __future__ import annotations
@@ -34,10 +35,12 @@ def refuse_changed_files(writer: ChangeWriter, record: RunRecord, confs: Iterabl
         raise overtaken(last.name, found, command_that_closes(last))
 
 
-def files_of_absent(record: RunRecord, there: Iterable[OpensmFile], reached: Sequence[ReachedHost]) -> list[OpensmFile]:
-    """Return the options files of OpenSMs of the run that do not run now: the run writes them too. Files that cannot be
-    read are left out. *there*: the files of the OpenSMs that run."""
-    known = {conf.key for conf in there}
+def files_of_absent(
+    record: RunRecord, running: Iterable[OpensmFile], reached: Sequence[ReachedHost]
+) -> list[OpensmFile]:
+    """Return the options files of those OpenSMs of the run that do not run now, because the run writes these files too.
+    Files that cannot be read are left out. *running*: the options files of the OpenSMs that run."""
+    known = {conf.key for conf in running}
     found = []
     for each in [*record.members, *record.stopped]:
         try:

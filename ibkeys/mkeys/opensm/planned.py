@@ -1,8 +1,9 @@
 """Planning M_Key runs through OpenSM: a new run, the rest of a run, and the rollback.
 
-OpenSM has one key for the whole subnet, so every port must have the same key now, and gets the same. A run is rolled
-back by steps of the same kind: the former options file, restored without its key lines, would remove every key when
-OpenSM starts again. While some ports have one key and some the other, a run can only be finished.
+OpenSM has one key for the whole subnet, so all ports must have the same key before a run, and get the same new key. A
+run is rolled back by steps of the same kind. Restoring the former options file would not do: without lines for the key,
+it would remove every key when OpenSM starts again. While some ports have the former key and some the new one, a run can
+only be finished.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.managers.site import KEPT_HOSTS, MASTER, ReachedHost, hosts_in, reach, to_json
 from ibkeys.managers.subnet_managers import managers_of
-from ibkeys.mkeys.opensm.course import RunKeys, course
+from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.fit_managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
 from ibkeys.mkeys.opensm.known_keys import (
@@ -53,9 +54,9 @@ from ibkeys.mkeys.opensm.known_keys import (
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, refuse_to_wait
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, refuse_to_wait, turn_back
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import ask_of_ended, return_of_last_run
@@ -75,8 +76,9 @@ _IF_LAYER_IS_GONE: Final = "its OpenSM has another M_Key than the ports, and may
 def choose_for_keys(
     writer: ChangeWriter, hosts: Sequence[SmHost], progress: OnFound | None = None
 ) -> MethodChoice | None:
-    """Return the method for a new run; None on a simulated subnet. *hosts*: the hosts that may have an OpenSM, this one
-    first. Raises the errors of `choose_method`, and Refused (``unknown-keys``)."""
+    """Choose the method for a new run, and return the choice; None on a simulated subnet. *hosts*: the hosts that may
+    have an OpenSM, this one first. Raises the errors of `choose_method`, and Refused (``unknown-keys``) if OpenSM has
+    keys that ibkeys does not have."""
     return choose_method(writer, hosts, READING, progress, partial(_take_keys, writer))
 
 
@@ -88,10 +90,12 @@ def plan_keys(
     new_key: MKey | None = None,
     progress: OnFound | None = None,
 ) -> PlannedRun:
-    """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: None generates one.
+    """Plan a new run that gives all ports one M_Key (mkey-deploy, mkey-rotate). *new_key*: the key; None generates one.
 
-    Raises Refused if ports have different keys or levels, if OpenSM with its present options would lose ports, and
-    (``open-run``) while another run is not finished; UsageError, FileError, HostNotReached.
+    Raises Refused if ports have different settings (`MIXED`), if OpenSM with its present options would lose ports
+    (`REFUSAL`), if a key is not known (``unknown-keys``), and while another run is not finished (``open-run``);
+    UsageError for a simulated subnet, or if a confirmation is wanted for a run that raises no level; FileError,
+    HostNotReached, StoreError.
     """
     key = new_key or MKey.generate()
     run = _plan_new(
@@ -99,18 +103,18 @@ def plan_keys(
     )
     object_to_given_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:
-        run.plan.questions = [first_keys_at_level_0(_of_the_subnet(run))]
+        run.plan.questions = [first_keys_at_level_0(_ports_of_subnet(run))]
     return run
 
 
 def plan_removal(
     writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
-    """Plan a new run that removes the M_Key of all ports. The user is asked whether they may be open then, unless
-    *leaves_open*. Raises the errors of `plan_keys`."""
+    """Plan a new run that removes the M_Key of all ports. Unless *leaves_open*, the user is asked whether the ports may
+    be without a key afterwards. Raises the errors of `plan_keys`."""
     run = _plan_new(writer, REMOVAL, RunOptions(False, 0, 0), lambda old: KeySetting(NO_MKEY, 0, 0), through, progress)
     if run.jobs and not leaves_open:
-        run.plan.questions = [no_keys_left(_of_the_subnet(run))]
+        run.plan.questions = [no_keys_left(_ports_of_subnet(run))]
     return run
 
 
@@ -127,14 +131,14 @@ def _plan_new(
     run = plan_new_run(
         writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
     )
-    _in_one_stage(run)
+    _put_in_one_stage(run)
     refuse_hidden_keys(writer, run, key_files)
     now = _common_setting(run)
     if now is None:
         return run
     managers = find_key_managers(writer, reached, managers_of(run.found), wanted(now))
     _refuse_other_options(managers, now)
-    record = RunRecord(RunKeys(now, wanted(now)), course(now, wanted(now), through.open), to_json(reached))
+    record = RunRecord(RunKeys(now, wanted(now)), plan_steps(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
         refuse_to_wait(record)
     run.method = OpensmMethod(reached, managers, record, through)
@@ -143,7 +147,7 @@ def _plan_new(
     return run
 
 
-def _of_the_subnet(run: PlannedRun) -> str:
+def _ports_of_subnet(run: PlannedRun) -> str:
     return f"{counted(len(run.jobs), 'port')} of the subnet"
 
 
@@ -153,16 +157,16 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
     This also confirms a run that still awaits its confirmation. Raises UsageError if there is no such run, Refused
     (``overtaken``) if another program or administrator has changed its files or ports, and the errors of `plan_keys`.
     """
-    record, reached = reach_again(writer, through)
+    record, reached = reach_hosts_of_last_run(writer, through)
     run = rest_of_last_run(writer, progress=progress, reading=READING)
     refuse_strange_ports(writer, run)
-    _in_one_stage(run)
+    _put_in_one_stage(run)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     assert run.last is not None
     run.is_open = run.is_open or run.last.operation.goes_back  # the journal records that it stays
     if through.confirm:
         refuse_to_wait(record)
-    run.method = method_again(writer, run.found, record, reached, through, record.keys.wanted)
+    run.method = method_of_earlier_run(writer, run.found, record, reached, through, record.keys.wanted)
     _refuse_without_ports(run, record)
     _describe(writer, run, run.method)
     return run
@@ -171,26 +175,26 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
 def plan_return(
     writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None = None, *, leaves_open: bool = False
 ) -> PlannedRun:
-    """Plan to give all ports the key, level and lease from before the last run, by the same kind of steps.
+    """Plan to give all ports the key, level and lease from before the last run, by steps of the same kind.
 
     Raises Refused (``overtaken``) if another program or administrator has changed files or ports since, and (`MIXED`)
-    while some ports have one key and some the other: such a run can only be resumed. Raises UsageError, and the errors
-    of `plan_keys` and `ask_of_ended`.
+    while some ports have the former key and some the new one: such a run can only be resumed. Raises UsageError if
+    there is no such run, and the errors of `plan_keys` and `ask_of_ended`.
     """
-    record, reached = reach_again(writer, through)
+    record, reached = reach_hosts_of_last_run(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
     refuse_strange_ports(writer, run)
-    _in_one_stage(run)
+    _put_in_one_stage(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
     goal = record.keys.wanted if record.goes_back else record.keys.former
-    run.method = method = method_again(writer, run.found, record, reached, through, goal)
+    run.method = method = method_of_earlier_run(writer, run.found, record, reached, through, goal)
     in_files = [setting_in_options(each) for each in method.managers.all]
     record.rewind(settings)
-    turn_back(record, settings, in_files[-1], in_files[:-1], through.open)
+    plan_rollback(record, settings, in_files[-1], in_files[:-1], through.open)
     if through.confirm:
         refuse_to_wait(record)
-    if record.takes_nothing_back:
+    if record.undoes_nothing:
         run.already_set, run.stages = [*run.jobs, *run.already_set], []
         return run
     _refuse_without_ports(run, record)
@@ -210,22 +214,23 @@ def _reach_hosts(writer: ChangeWriter, hosts: Sequence[SmHost]) -> list[ReachedH
 
 
 def _take_keys(writer: ChangeWriter, reached: Sequence[ReachedHost]) -> list[Guid2MKeyFile]:
-    """Return the key files of the OpenSMs, and put their keys into the key ring for the next sweep (see
-    `take_keys_that_opensm_gave`). Raises Refused (``unknown-keys``)."""
+    """Read the key files of the OpenSMs, put the key of the last run from them into the key ring for the next sweep
+    (see `take_keys_that_opensm_gave`), and return the files. Raises Refused (``unknown-keys``), and the errors of
+    `read_key_files`."""
     key_files = read_key_files(reached, writer.fabric.own_guid)
     take_keys_that_opensm_gave(writer, key_files)
     refuse_without_keys(writer, key_files)
     return key_files
 
 
-def _in_one_stage(run: PlannedRun) -> None:
+def _put_in_one_stage(run: PlannedRun) -> None:
     """Put all jobs into one stage: OpenSM sets all ports in one sweep."""
     run.stages = [run.jobs] if run.jobs else []
 
 
 def _common_setting(run: PlannedRun) -> KeySetting | None:
     """Return the setting that all ports of a new run have; None if no port is to be changed. Raises Refused (`MIXED`)
-    if they differ."""
+    if the ports have different settings, or if a port that can be read is left alone."""
     if not run.jobs:
         return None
     left_alone = [each for each in run.skipped if not each.unread]
@@ -244,12 +249,12 @@ def _common_setting(run: PlannedRun) -> KeySetting | None:
 
 
 def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
-    """Raise Refused (`MIXED`) if the setting in the master's options file is not that of the ports."""
+    """Raise Refused (`MIXED`) if the master's options file has another setting than the ports, which have *now*."""
     in_file = setting_in_options(managers.master)
     if in_file != now and not (in_file.key.is_zero and now.key.is_zero):
-        found = "another M_Key" if in_file.key != now.key else f"level {in_file.protect}, lease {in_file.lease} s"
+        other = "another M_Key" if in_file.key != now.key else f"level {in_file.protect}, lease {in_file.lease} s"
         raise Refused(
-            f"{managers.master.file.name} says {found}, but the ports have "
+            f"{managers.master.file.name} says {other}, but the ports have "
             f"{'none' if now.key.is_zero else f'level {now.protect}, lease {now.lease} s'}",
             MIXED,
         ).unchanged(
@@ -261,11 +266,14 @@ def _refuse_other_options(managers: OpensmManagers, now: KeySetting) -> None:
 # --- an earlier run ---------------------------------------------------------------------------------------------------
 
 
-def reach_again(writer: ChangeWriter, through: ViaOpensm) -> tuple[RunRecord, list[ReachedHost]]:
-    """Return the record of the last run, and its hosts, or those that the user names now. Raises the errors of
-    `plan_keys`, UsageError if that run did not go through OpenSM, and Refused (``overtaken``) if another program or
-    administrator has changed its options files: a sweep with the keys of this key store would only count violations
-    then."""
+def reach_hosts_of_last_run(writer: ChangeWriter, through: ViaOpensm) -> tuple[RunRecord, list[ReachedHost]]:
+    """Connect to the hosts of the last run, or to the hosts that the user names now. Return the record of the run, and
+    these hosts.
+
+    Raises UsageError if that run does not go through OpenSM, and for a simulated subnet; Refused (``overtaken``) if
+    another program or administrator has changed its options files: a sweep with the keys of this key store would then
+    only count violations; Refused (``unknown-keys``), KeyGone, FileError, HostNotReached, StoreError.
+    """
     record = record_of_last_run(writer)
     this_host, *others = through.hosts or [SmHost()]
     reached = _reach_hosts(writer, [this_host, *(others or hosts_in({KEPT_HOSTS: record.hosts}))])
@@ -274,7 +282,7 @@ def reach_again(writer: ChangeWriter, through: ViaOpensm) -> tuple[RunRecord, li
     return record, reached
 
 
-def method_again(
+def method_of_earlier_run(
     writer: ChangeWriter,
     found: Topology,
     record: RunRecord,
@@ -282,8 +290,9 @@ def method_again(
     through: ViaOpensm,
     goal: KeySetting,
 ) -> OpensmMethod:
-    """Return the method of an earlier run, with the OpenSMs of now. *found*: a sweep that read `READING`; *goal*: the
-    setting that all ports should have. Raises the errors of `find_key_managers`, and Refused (``overtaken``).
+    """Return the method of an earlier run, with the OpenSMs that run now. *found*: the result of a sweep that read
+    `READING`; *goal*: the setting that all ports should get. Raises the errors of `find_key_managers`, and Refused
+    (``overtaken``) if another program or administrator has changed the options files.
     """
     try:
         managers = find_key_managers(writer, reached, managers_of(found), goal)
@@ -292,9 +301,9 @@ def method_again(
             where = "if OpenSM died in the middle of the run, type `ibkeys sm-repair` on its host"
             error.going_on(f"{where}: {AFTER_REPAIR}")
         raise
-    there = [each.file for each in managers.all]
-    # again, now under the locks on the hosts, which were taken with the managers
-    refuse_changed_files(writer, record, [*there, *files_of_absent(record, there, reached)])
+    running = [each.file for each in managers.all]
+    # The files are compared again, now under the locks on the hosts, which were taken with the managers.
+    refuse_changed_files(writer, record, [*running, *files_of_absent(record, running, reached)])
     return OpensmMethod(reached, managers, record, through)
 
 
@@ -314,7 +323,7 @@ def _refuse_without_ports(run: PlannedRun, record: RunRecord) -> None:
 
 
 def _describe(writer: ChangeWriter, run: PlannedRun, method: OpensmMethod) -> None:
-    """Fill in the plan: changes, objections and notes."""
+    """Fill in the changes, objections and notes of the plan of *run*."""
     plan, record, managers = run.plan, method.record, method.managers
     jobs = [*run.jobs, *run.already_set]
     plan.changes = [change for job in run.jobs for change in changes_of(job.port, job.old, job.wanted)]
@@ -331,15 +340,15 @@ def _describe(writer: ChangeWriter, run: PlannedRun, method: OpensmMethod) -> No
     )
     plan.objections += objections_to_unread_policy(writer, managers.master.running.instance, run.found)
     plan.objections += objections_to_unread_options(managers.files, partial(is_written_here, writer))
-    left, whole = record.steps[record.at :], len(record.steps)
+    remaining, whole = record.steps[record.at :], len(record.steps)
     steps = range(record.at, whole)
     plan.notes += [StepNote(f"step {number + 1} of {whole}: {record.words(number)}") for number in steps]
     plan.notes += [
         f"{each.name} is stopped before, and started again at level {step.protect}"
-        for step in left
+        for step in remaining
         if step.standbys
         for each in managers.standbys
     ]
-    if any(step.kind == "key" and not step.protect for step in left) and not wanted.key.is_zero:
+    if any(step.kind == "key" and not step.protect for step in remaining) and not wanted.key.is_zero:
         plan.notes.append("at level 0 every port shows its M_Key to everybody who asks")
     plan.notes += [*notes_on_files(managers), *managers.notes]

@@ -11,7 +11,7 @@ from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.site import KEPT_HOSTS
-from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, in_words
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, describe_step
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.store.keystore.keystore import KeyStore
 
@@ -21,8 +21,8 @@ NAME: Final = "opensm"
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One step of the runner. ``number``: the step of the run that it belongs to; ``what``: the ports are set, or a
-    standby is stopped or started."""
+    """One step of the runner, which is a part of a step of the run. ``number``: the number of the step of the run;
+    ``what``: whether the ports are set, or a ``standby`` is stopped or started."""
 
     number: int
     what: Literal["set", "stop", "start"] = "set"
@@ -31,12 +31,14 @@ class Part:
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run through OpenSM. ``keys``: the settings that all ports had before it, and should have; ``steps``: the steps
-    in order; ``at``: the number of the step that is being made, past the end when all are made; ``hosts``: the other
-    hosts, as `ibkeys.managers.site` has them; ``stopped``: the standbys that were stopped and have not been started
-    again; ``members``: all SMs that were found; one that is absent later counts as stopped; ``goes_back``: the steps
-    are those of the rollback; ``has_written``: an options file may have one of its steps; ``earlier``: the settings
-    that the run found or wrote before it was rolled back.
+    """A run through OpenSM. ``keys``: the settings that all ports had before the run, and that they get; ``steps``: the
+    steps in order; ``hosts``: the other hosts, as `ibkeys.managers.site.to_json` returns them; ``at``: the number of
+    the step that is being made, counted from 0, ``len(steps)`` when all are made.
+
+    ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were found,
+    of which an absent one counts as stopped later; ``goes_back``: whether the steps are those of the rollback;
+    ``has_written``: whether an options file may have the values of a step; ``earlier``: the settings that the run found
+    or wrote before its rollback began.
     """
 
     keys: RunKeys
@@ -59,9 +61,9 @@ class RunRecord:
         return list(dict.fromkeys([*self.earlier, self.keys.former, self.keys.wanted, *steps]))
 
     @property
-    def takes_nothing_back(self) -> bool:
-        """Whether the run is rolled back before any of its steps was written to an options file: nothing is written
-        then."""
+    def undoes_nothing(self) -> bool:
+        """Whether this is the rollback of a run that has written no options file: then the rollback writes nothing
+        either."""
         return self.goes_back and not self.has_written
 
     def is_ours(self, setting: KeySetting) -> bool:
@@ -69,10 +71,11 @@ class RunRecord:
         return any(each == setting or (each.key.is_zero and setting.key.is_zero) for each in self.settings)
 
     def rewind(self, settings: Collection[KeySetting]) -> None:
-        """Set ``at`` back to repeat earlier steps, if every port has the former key again, as a manager with an old
-        options file sets it: the key changes only in its own step, at the level that the steps before it reach.
-        *settings*: the settings of the ports now. If a port has the new key, no step is repeated: OpenSM gives that key
-        to the others too.
+        """Set ``at`` back, so that earlier steps are repeated, if every port has the former key again, as after a sweep
+        of an SM with an old options file. *settings*: the settings of the ports now.
+
+        The key may change only in its own step, at the level that the steps before it reach, so these have to be
+        repeated. If a port has the new key, no step is repeated, because OpenSM gives that key to the other ports too.
         """
         former = self.keys.former.key
         if self.at == len(self.steps) or former == self.keys.wanted.key or {each.key for each in settings} != {former}:
@@ -86,11 +89,11 @@ class RunRecord:
         return before.key == key and before.protect >= level
 
     def course(self, running: Iterable[Standby], until: int | None = None) -> Course[Part]:
-        """Return the steps that are left, with *running* standbys; *until*: only those before this number, and no
-        standby is started at the end.
+        """Return the steps of the runner for the steps of the run that are not made yet. *running*: the standbys that
+        run now. *until*: only the steps before this number, and no standby is started at the end; None: all steps.
 
-        The standbys are stopped while the key changes. A standby that was started during that time is stopped and
-        started again, because it has other key files.
+        The standbys are stopped while the key changes. A standby that a user started during that time is stopped and
+        started again, because it started with other key files.
         """
         return Course([*self._parts([*running], [*self.stopped], until)])
 
@@ -104,60 +107,63 @@ class RunRecord:
             if self.steps[number].standbys:
                 yield from _starting(number, stopped)
                 running, stopped = [*running, *stopped], []
-        if until is None:  # of a rollback that began before the key changed
+        if until is None:  # in a rollback that began before the key changed, standbys may be stopped still
             yield from _starting(end - 1, stopped)
 
-    def take_stock(self, there: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
-        """Note the OpenSMs that run now (*there*). All others that ran before count as stopped, a former master too:
-        with the options file of an earlier step it would undo later ones. Return those that are left out because they
-        are on none of these *hosts*."""
-        guids = {each.guid for each in there}
-        places = {(each.host, each.cache) for each in there}  # one whose adapter was swapped is there with another GUID
+    def update_standbys(self, running: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
+        """Note the OpenSMs that are *running* now. Every other OpenSM that ran before counts as stopped, a former
+        master too, because its options file of an earlier step would undo later steps.
+
+        Return the absent OpenSMs that are on none of these *hosts*, and so cannot be started again.
+        """
+        guids = {each.guid for each in running}
+        places = {(each.host, each.cache) for each in running}  # after a swap of its adapter an OpenSM has another GUID
         known = {each.guid: each for each in [*self.members, *self.stopped]}
         gone = [each for guid, each in known.items() if guid not in guids and (each.host, each.cache) not in places]
         self.stopped = [each for each in gone if each.host in hosts]
-        self.members = [*there, *self.stopped]
+        self.members = [*running, *self.stopped]
         return [each for each in gone if each.host not in hosts]
 
     def words(self, number: int) -> str:
-        """Return a step in words, without a key."""
-        return in_words(self.steps[number], self.goes_back)
+        """Return the step with this *number* in words, without a key."""
+        return describe_step(self.steps[number], self.goes_back)
 
     def to_json(self, store: KeyStore) -> dict[str, Any]:
-        """Return the record as JSON values for the journal; its keys get rows of their own in *store*, and the record
-        has their names. The wanted key is the newest of the subnet from now on, so a port without a known key is read
-        with it.
+        """Return the record as JSON values for the journal. The keys get rows of their own in *store*, and the journal
+        has the names of these rows. The wanted key becomes the newest key of the subnet, with which ports without a
+        known key are read.
         """
         return {
             "name": NAME,
             KEPT_HOSTS: self.hosts,
-            "former": _kept(store, self.keys.former, is_newest=False),
-            "wanted": _kept(store, self.keys.wanted, is_newest=True),
+            "former": _setting_to_json(store, self.keys.former, is_newest=False),
+            "wanted": _setting_to_json(store, self.keys.wanted, is_newest=True),
             "steps": [each.to_json() for each in self.steps],
             "at": self.at,
             "stopped": [each.to_json() for each in self.stopped],
             "members": [each.to_json() for each in self.members],
             "goes_back": self.goes_back,
             "has_written": self.has_written,
-            "earlier": [_kept(store, each, is_newest=False) for each in self.earlier],
+            "earlier": [_setting_to_json(store, each, is_newest=False) for each in self.earlier],
         }
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any], store: KeyStore) -> RunRecord:
-        """Return the record from the journal. Raises StoreError for values that are no such run."""
+        """Return the record of which the journal has these values; *store* has its keys. Raises StoreError for values
+        that are no run through OpenSM."""
         try:
             if kept["name"] != NAME:
                 raise StoreError(f"the run was made through {str(kept['name'])!r}, which this ibkeys does not know")
             return cls(
-                RunKeys(_setting(store, kept["former"]), _setting(store, kept["wanted"])),
+                RunKeys(_setting_of_json(store, kept["former"]), _setting_of_json(store, kept["wanted"])),
                 [KeyStep.of_json(each) for each in kept["steps"]],
                 list(kept[KEPT_HOSTS]),
                 int(kept["at"]),
                 [Standby.of_json(each) for each in kept["stopped"]],
                 [Standby.of_json(each) for each in kept["members"]],
                 bool(kept["goes_back"]),
-                bool(kept.get("has_written", True)),  # a record from before this was noted
-                [_setting(store, each) for each in kept.get("earlier", ())],
+                bool(kept.get("has_written", True)),  # records of earlier versions do not have this value
+                [_setting_of_json(store, each) for each in kept.get("earlier", ())],
             )
         except (KeyError, TypeError, ValueError):
             raise StoreError("the journal is damaged: the run through OpenSM cannot be read") from None
@@ -169,7 +175,7 @@ def _starting(number: int, standbys: Sequence[Standby]) -> Iterator[Part]:
         yield Part(number, "start", each)
 
 
-def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, Any]:
+def _setting_to_json(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, Any]:
     name = None
     if not setting.key.is_zero:
         name = None if is_newest else store.subnet_key_names().get(setting.key)
@@ -177,7 +183,7 @@ def _kept(store: KeyStore, setting: KeySetting, is_newest: bool) -> dict[str, An
     return {"key_name": name, "protect": setting.protect, "lease": setting.lease}
 
 
-def _setting(store: KeyStore, kept: Mapping[str, Any]) -> KeySetting:
+def _setting_of_json(store: KeyStore, kept: Mapping[str, Any]) -> KeySetting:
     name = kept["key_name"]
     key = NO_MKEY if name is None else store.subnet_key_named(str(name))
     return KeySetting(key, int(kept["protect"]), int(kept["lease"]))

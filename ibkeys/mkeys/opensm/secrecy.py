@@ -1,5 +1,5 @@
-"""Keeping M_Keys given to OpenSM secret: its files are closed to other users first, and the user is told which files
-cannot be closed.
+"""Keeping the M_Keys in OpenSM's files secret: the files are closed to other users before a key is written, and notes
+name the files that cannot be closed.
 
 OpenSM prints each changed value of its options file in plain text, to its standard output and to syslog, and under
 ``--daemon`` to its log. It writes guid2mkey again at each change with the rights that its umask leaves, so only the
@@ -21,8 +21,8 @@ _UNITS_UMASK: Final = "UMask=0077"
 
 
 def objections_to_sa_key(managers: OpensmManagers) -> list[Objection]:
-    """Return the objection ``default-sa-key``, as a list of none or one: with the default SA_Key anybody can read the
-    M_Key."""
+    """Return a list with the objection ``default-sa-key`` if an OpenSM has the default SA_Key, with which anybody can
+    read the M_Key; else an empty list."""
     names = [each.name for each in managers.all if each.options["sa_key"].shown == "default"]
     if not names:
         return []
@@ -51,8 +51,9 @@ def notes_on_files(managers: OpensmManagers) -> list[str]:
         umask = manager.running.instance.process.umask
         if umask is None or umask & 0o077 != 0o077:
             notes.append(
-                f"{manager.name} re-creates guid2mkey with mode 0644 at each change: its folder, which is closed "
-                f"to others, protects it; {_UNITS_UMASK} in its unit does too, from its next start on"
+                f"{manager.name} re-creates guid2mkey with mode 0644 at each change: the file's folder, which is "
+                f"closed to others, protects it; {_UNITS_UMASK} in the unit of this OpenSM does too, from its next "
+                "start on"
             )
         if why := manager.file.why_others_keep_rights:
             notes.append(why)
@@ -62,8 +63,8 @@ def notes_on_files(managers: OpensmManagers) -> list[str]:
 
 
 def close(manager: ManagedOpensm) -> None:
-    """Remove the rights of other users on the folder of the key files and on the log. Raises FileError, FileChanged,
-    HostNotReached."""
+    """Remove the permissions of other users on the folder of an OpenSM's key files and on its log. Raises FileError,
+    FileChanged, HostNotReached."""
     log = manager.running.instance.files["log"]
     remove_others_rights(manager.machine, manager.cache, manager.file.user)
     if log.place is not None and log.fact is not None:

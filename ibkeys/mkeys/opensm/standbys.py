@@ -1,7 +1,7 @@
 """Standby SMs while the M_Key changes: they are stopped before the change and started one by one after it.
 
-A standby polls the master with the M_Key that it saw at its own start. A standby that keeps running during a change
-becomes a second master at level 1, and loses the fabric at level 2. A systemd service is stopped and started by
+A standby polls the master with the M_Key that it read at its own start. A standby that keeps running during a change of
+the key becomes a second master at level 1, and loses the fabric at level 2. A systemd service is stopped and started by
 systemd. Any other process gets SIGTERM, and the user is shown the command that starts it again. Source: opensm
 osm_sm_state_mgr.c; a running OpenSM, observed.
 """
@@ -38,23 +38,25 @@ from ibkeys.store.journal import FileEntry, RunningOperation
 from ibkeys.topology.subnet_manager import sm_state_name
 
 STANDBY: Final = sm_state_name(SMState.STANDBY)
-STEADY: Final = 1.5
-"""A standby is stable after this factor times its polling time: a standby that a changed key affects leaves the state
-STANDBY within the polling time. With OpenSM's default options the product is 60 seconds."""
+STEADY_FACTOR: Final = 1.5
+"""A standby counts as stable after this many polling times in the state STANDBY. A standby with a wrong key leaves that
+state within one polling time. With OpenSM's default options this is 60 seconds."""
 STANDBY_WAIT: Final = 600.0
 """Seconds that a user has to log in to a host and start a standby there."""
 
 
 def steady_seconds(manager: ManagedOpensm) -> float:
-    """Return the seconds for which a standby of this OpenSM must stay one before it counts as stable."""
-    return STEADY * manager.takeover_seconds
+    """Return the seconds for which a standby must stay in the state STANDBY before it counts as stable. *manager*: the
+    master, by whose options the polling time is known."""
+    return STEADY_FACTOR * manager.takeover_seconds
 
 
 @dataclass(frozen=True, slots=True)
 class Standby:
-    """A standby in the record of a run, while it is stopped. ``guid``: its port GUID; ``unit``: its systemd unit, "" if
-    it has none; ``command``: the command line that starts it otherwise; ``conf``, ``cache``: its options file and the
-    folder of its key files on ``host``; ``user``: the user ID that it runs as.
+    """An OpenSM in the record of a run, with the data that are needed to start it again. ``host``: its host, "" for
+    this one; ``guid``: its port GUID; ``unit``: its systemd unit, "" if it has none; ``command``: the command line with
+    which the user starts it otherwise; ``conf``, ``cache``: its options file, and the folder of its key files;
+    ``user``: the ID of the user that it runs as.
     """
 
     host: str
@@ -67,7 +69,7 @@ class Standby:
 
     @classmethod
     def of(cls, manager: ManagedOpensm) -> Standby:
-        """Return the data of a running SM that are needed to start it again. Raises HostRefused, HostNotReached."""
+        """Return the data that are needed to start a running OpenSM again. Raises HostRefused, HostNotReached."""
         instance, machine, conf = manager.running.instance, manager.machine, manager.file
         unit = instance.process.unit if machine.can_start(instance.process) else None
         assert instance.port_guid is not None  # this OpenSM was found by its port GUID
@@ -102,7 +104,8 @@ class Standby:
 
     @classmethod
     def of_json(cls, kept: Mapping[str, Any]) -> Standby:
-        """Return the standby from the journal. Raises StoreError for values that are no standby."""
+        """Return the standby of which the journal has these values. Raises StoreError for values that are no
+        standby."""
         try:
             host, unit, command, conf, cache = (
                 str(kept[name]) for name in ("host", "unit", "command", "conf", "cache")
@@ -114,41 +117,41 @@ class Standby:
 
 
 @dataclass(frozen=True, slots=True)
-class SeenProcess:
-    """The result of one look at a process. ``left``: 1 while the process is not as ordered; ``state``: the state that
-    an SM reports."""
+class ProcessState:
+    """The state of an OpenSM process at one check. ``left``: 1 while the process is not yet as ordered, else 0;
+    ``state``: the SM state that it reports, None if it does not answer or was not asked."""
 
     left: int
     state: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOrder(StepKind[None], Proof[SeenProcess]):
-    """The kind of step that stops or starts a process, and its proof. ``signal_sm``: gives the order, once; ``look``:
-    reads the state of the process; ``check``: called often, raises to stop; ``prepare``: called first, writes the key
-    files that the process needs at its start; `write` returns no entries of them."""
+class ProcessOrder(StepKind[None], Proof[ProcessState]):
+    """The kind of step that stops or starts an OpenSM process, and its proof. ``signal_sm``: stops or starts it, called
+    once; ``look``: returns its state; ``check``: called often, raises to stop; ``prepare``: called first, writes the
+    key files that the process needs at its start, which get entries in the journal of their own."""
 
     may_signal_again = False
 
     signal_sm: Callable[[], None]
-    look: Callable[[], SeenProcess]
+    look: Callable[[], ProcessState]
     check: Callable[[], None]
     prepare: Callable[[], None] = lambda: None
 
     def write(self, contents: None, operation: RunningOperation) -> list[FileEntry]:
-        """See `StepKind`."""
+        """Call ``prepare``, and return no entries; see `StepKind`."""
         self.prepare()
         return []
 
 
-ProcessStep = Step[None, SeenProcess]
+ProcessStep = Step[None, ProcessState]
 
 
 @dataclass(slots=True)
 class Standbys:
-    """Stopping and starting standbys, each in a step of its own. ``ports``: end ports by port GUID; ``steady``: seconds
-    for which a standby must stay one; ``start_wait``: seconds that a user has to start one; ``say``: tells the user
-    what to do; ``check``: called often, raises to stop."""
+    """Stopping and starting standbys, each in a step of its own. ``ports``: the end ports, by port GUID; ``steady``:
+    seconds for which a started standby must stay in the state STANDBY; ``check``: called often, raises to stop;
+    ``say``: called with an instruction for the user; ``start_wait``: seconds that the user has to start a standby."""
 
     writer: ChangeWriter
     ports: Mapping[int, PortHandle]
@@ -159,13 +162,14 @@ class Standbys:
     start_wait: float = STANDBY_WAIT
 
     def stop(self, machine: Machine, processes: Sequence[OpensmProcess], name: str) -> ProcessStep:
-        """Return the step that ends a standby. The step fails with HostRefused if a process does not end."""
+        """Return the step that stops the *processes* of a standby on *machine*. *name*: the standby in words. The step
+        fails with HostRefused if a process does not end."""
 
-        def give() -> None:
+        def stop_all() -> None:
             for each in processes:
                 machine.stop(each)
 
-        def judge(found: SeenProcess) -> Verdict:
+        def judge(found: ProcessState) -> Verdict:
             refused = HostRefused(
                 f"{name} was asked to stop and has not stopped within {self.runner.wait:g} s: end it, and continue "
                 "with `ibkeys resume`",
@@ -173,7 +177,7 @@ class Standbys:
             )
             return Verdict(not found.left, refused if found.left else None)
 
-        order = ProcessOrder(give, lambda: SeenProcess(any(map(machine.is_running, processes))), self.check)
+        order = ProcessOrder(stop_all, lambda: ProcessState(any(map(machine.is_running, processes))), self.check)
         return Step(f"stop {name}", order, None, order, judge=judge)
 
     def start(
@@ -181,21 +185,22 @@ class Standbys:
         standby: Standby,
         machine: Machine,
         give_key_files: Callable[[], None],
-        then: Callable[[], None],
-        again: bool = False,
+        on_proven: Callable[[], None],
+        is_second_start: bool = False,
     ) -> ProcessStep:
-        """Return the step that gives a standby the master's key files, and starts it. The step is proven when the
-        SM has been a standby for ``steady`` seconds.
+        """Return the step that gives a standby the master's key files, and starts it. The step is proven when the SM
+        has been in the state STANDBY for ``steady`` seconds.
 
-        OpenSM reads key files only when it starts. *then*: called when the step is proven; *again*: this standby was
-        started before it had these files, and was stopped. The step fails with HostRefused if the SM does not start,
-        does not become a standby, or was started with other key files.
+        OpenSM reads key files only when it starts. *give_key_files*: writes them; *on_proven*: called when the step is
+        proven; *is_second_start*: whether this standby was started before it had these files, and was stopped again.
+        The step fails with HostRefused if the SM does not start, does not become a standby, or was started with other
+        key files.
         """
         wait = self.runner.wait if standby.unit else self.start_wait
         where = f" on {standby.host}" if standby.host else " on this host"
-        when = "once more: it was started before its key files were there" if again else "now"
+        when = "once more: it was started before its key files were there" if is_second_start else "now"
         text = f"start {standby.name} {when}, within {wait:g} s; type{where}: {standby.command}"
-        give = partial(machine.start_unit, standby.unit) if standby.unit else partial(self.say, text)
+        start = partial(machine.start_unit, standby.unit) if standby.unit else partial(self.say, text)
 
         def prepare() -> None:
             give_key_files()
@@ -205,22 +210,22 @@ class Standbys:
                     standby.host,
                 )
 
-        def look() -> SeenProcess:
+        def look() -> ProcessState:
             state = self.state_of(standby)
-            return SeenProcess(state != STANDBY, state)
+            return ProcessState(state != STANDBY, state)
 
-        def judge(found: SeenProcess) -> Verdict:
-            problem = self._why_not(standby, machine, found.state, wait)
+        def judge(found: ProcessState) -> Verdict:
+            problem = self._watch_start(standby, machine, found.state, wait)
             if problem is None:
-                then()
+                on_proven()
             return Verdict(problem is None, problem)
 
-        order = ProcessOrder(give, look, self.check, prepare)
+        order = ProcessOrder(start, look, self.check, prepare)
         return Step(f"start {standby.name}", order, None, order, judge=judge, wait=wait)
 
-    def _why_not(self, standby: Standby, machine: Machine, state: str | None, wait: float) -> HostRefused | None:
-        """Watch a standby that is in *state* after its start, and return why it does not count as one; None if it
-        does."""
+    def _watch_start(self, standby: Standby, machine: Machine, state: str | None, wait: float) -> HostRefused | None:
+        """Watch a started standby for ``steady`` seconds. Return the error if it is not, or does not stay, in the state
+        STANDBY, or has other key files; else None. *state*: its state now; *wait*: the seconds that it had to start."""
         if state != STANDBY:
             return HostRefused(
                 f"{standby.name} was to be started, and after {wait:g} s it "
@@ -252,12 +257,12 @@ class Standbys:
         return None
 
     def state_of(self, standby: Standby) -> str | None:
-        """Return the state that an SM reports, None if it does not answer."""
+        """Return the SM state that a standby reports, None if it does not answer."""
         return next((each.state for each in ask_managers(self.writer, self.ports, [standby.guid])), None)
 
 
 def refuse_other_settings(started: Iterable[ManagedOpensm], setting: KeySetting) -> None:
-    """Raise HostRefused if a standby that was *started* has other options than *setting*."""
+    """Raise HostRefused if a standby that was *started* works with another M_Key, level or lease than *setting*."""
     for manager in started:
         if setting_in_options(manager) != setting:
             raise HostRefused(

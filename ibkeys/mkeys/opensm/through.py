@@ -13,8 +13,9 @@ from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 @dataclass(frozen=True, slots=True)
 class RunListener:
     """Callbacks of a run. ``say``: called with an instruction for the user; ``progress``: called with the progress of a
-    step; ``began``: called with the operation of a run that has to be confirmed, and its start, when its keys are in
-    the key store and before any file changes, for the process that guards the run.
+    step; ``began``: called for a run that has to be confirmed, with the number of its operation and of its start, when
+    its keys are in the key store and before any file changes. The caller passes both to the process that guards the
+    run.
     """
 
     say: Callable[[str], None] = lambda text: None
@@ -25,8 +26,9 @@ class RunListener:
 @dataclass(frozen=True, slots=True)
 class ViaOpensm:
     """Options for a run through OpenSM. ``hosts``: the hosts with OpenSMs, this one first; ``wait``: seconds without
-    progress after which OpenSM is signalled again, and after as many more the run stops; ``open``: the key changes at
-    level 0; ``confirm``: the run is to be confirmed; ``standby_wait``: seconds that a user has to start a standby.
+    progress after which OpenSM is signalled again; after as many more seconds the run stops; ``open``: whether the key
+    changes at level 0; ``confirm``: whether a user has to confirm the run; ``standby_wait``: seconds that a user has to
+    start a standby.
     """
 
     hosts: Sequence[SmHost]

@@ -1,8 +1,8 @@
 """Reading M_Key, level and lease from the ports until they have the values in OpenSM's files.
 
-Only the ports prove it: OpenSM's own files have its assumptions. A port at level 1 shows its key only to a requester
-that sends it, so it is read with the expected key. A wrong key counts no violation at level 1, and at levels 2 and 3
-the key never changes. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
+Only the ports prove a step: OpenSM's files show what OpenSM assumes. A port at level 1 shows its key only to a
+requester that sends this key, so the port is read with the expected key. A wrong key counts no violation at level 1,
+and a run never changes the key at levels 2 and 3. Source: IBA 14.2.4; opensm osm_lid_mgr.c, osm_link_mgr.c.
 """
 
 from __future__ import annotations
@@ -25,24 +25,25 @@ LINK_AGE = 1.0
 
 
 @dataclass(slots=True)
-class SeenPorts(PortsLook[int]):
-    """The result of one look at ports, by port GUID. ``silent``: also the ports to which no key was sent because a link
-    changed; ``infos``: PortInfo of the ports that answered."""
+class PortReadings(PortsLook[int]):
+    """The result of reading ports, by port GUID. ``infos``: PortInfo of the ports that answered; ``silent`` also has
+    the ports to which no key was sent because a link on their route changed."""
 
     infos: dict[int, PortInfo] = field(default_factory=dict)
 
     @property
     def left(self) -> int:
-        """The number of ports that are waited for. Ports that do not answer are waited for only as long as others are
-        wrong."""
+        """The number of ports that are waited for. Silent ports are waited for only as long as other ports do not have
+        the wanted setting."""
         return len(self.wrong) + len(self.silent) if self.wrong else 0
 
 
 @dataclass(slots=True)
 class KeyProof:
-    """Reads end ports with *key* until they show the *wanted* setting. ``ports``: by port GUID; ``report``: called with
-    the number of ports that do, and the number of all; ``too_early``: returns those of some ports that must not be read
-    yet, each with the reason. They are in ``wrong``."""
+    """The proof that end ports have the ``wanted`` setting. ``ports``: the ports, by port GUID; ``key``: the M_Key of
+    the Gets; ``report``: called with the number of ports that have the setting, and the number of all ports;
+    ``too_early``: returns, of the ports with these GUIDs, those that must not be read yet, by GUID, with the reason;
+    they count as ``wrong``."""
 
     writer: ChangeWriter
     ports: Mapping[int, PortHandle]
@@ -50,32 +51,33 @@ class KeyProof:
     key: MKey
     report: Callable[[int, int], None] = lambda done, whole: None
     too_early: Callable[[Collection[int]], Mapping[int, str]] = lambda guids: {}
-    _left: list[int] = field(default_factory=list)
+    _remaining: list[int] = field(default_factory=list)
     _infos: dict[int, PortInfo] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._left = list(self.ports)
+        self._remaining = list(self.ports)
 
-    def begin_again(self, found: SeenPorts) -> None:
-        """Read all of them again."""
-        self._left, self._infos = list(self.ports), {}
+    def begin_again(self, found: PortReadings) -> None:
+        """Let the next `look` read all ports again. *found* is not used."""
+        self._remaining, self._infos = list(self.ports), {}
 
-    def look(self) -> SeenPorts:
-        """Read the ports that were not as wanted yet; return the last result of all ports."""
-        early = self.too_early(self._left)
-        seen = self._look_at([guid for guid in self._left if guid not in early])
+    def look(self) -> PortReadings:
+        """Read the ports that did not have the wanted setting yet, and return the last result of all ports."""
+        early = self.too_early(self._remaining)
+        seen = self._read_ports([guid for guid in self._remaining if guid not in early])
         seen.wrong |= early
         self._infos.update(seen.infos)
         for guid in seen.silent:
-            self._infos.pop(guid, None)  # what it showed before is out of date
-        self._left = [*seen.wrong, *seen.silent]
-        self.report(len(self.ports) - len(self._left), len(self.ports))
+            self._infos.pop(guid, None)  # an earlier answer of this port is out of date
+        self._remaining = [*seen.wrong, *seen.silent]
+        self.report(len(self.ports) - len(self._remaining), len(self.ports))
         seen.infos = self._infos
         return seen
 
-    def _look_at(self, guids: Collection[int]) -> SeenPorts:
-        """Get PortInfo of these ports once, and compare it. SMPs: one for each port."""
-        seen = SeenPorts()
+    def _read_ports(self, guids: Collection[int]) -> PortReadings:
+        """Get PortInfo of these ports once, and compare it with the wanted setting. SMPs: one for each port, and those
+        that check the links on the routes."""
+        seen = PortReadings()
         changed: Mapping[int, str] = {}
         if not self.key.is_zero:
             ports = [self.ports[guid].port for guid in guids]
@@ -88,7 +90,7 @@ class KeyProof:
                 seen.wrong[guid] = difference
         return seen
 
-    def _ask(self, guid: int, seen: SeenPorts) -> Task:
+    def _ask(self, guid: int, seen: PortReadings) -> Task:
         handle = self.ports[guid]
         request = self.writer.fabric.client.request(
             Method.GET, PortInfo, handle.port.num, handle.route, node=guid, m_key=self.key
@@ -99,9 +101,10 @@ class KeyProof:
             seen.silent[guid] = error
 
 
-def key_to_ask_with(wanted: KeySetting, before: KeySetting) -> MKey:
-    """Return the M_Key for Gets while ports change from *before* to *wanted*. No key is sent where none is needed. A
-    key that stays is sent at every level: a port that missed an earlier step may still be at level 2 or 3.
+def key_for_gets(wanted: KeySetting, before: KeySetting) -> MKey:
+    """Return the M_Key for the Gets while ports change from *before* to *wanted*. If both settings are at level 0 and
+    the key changes, no key is needed, and key 0 is returned. A key that stays is sent at every level, because a port
+    that missed an earlier step may still be at level 2 or 3.
     """
     if wanted.key == before.key:
         return wanted.key

@@ -86,7 +86,7 @@ class Rollout(KeyKeeper):
 
     def _note_already_set(self, already_set: Sequence[PortJob]) -> None:
         for job in already_set:
-            job.has = "wanted"
+            job.proven_key = "wanted"
         sets = [PendingSet(job) for job in already_set]
         if sets:
             self.write_records(sets, ())
@@ -131,11 +131,13 @@ class Rollout(KeyKeeper):
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
         """Note the result of a port."""
         assert isinstance(edit, PortJob)
-        if edit.has == "wanted" and edit.ref is None and not edit.goes_back:  # it was found to have this key already
+        if (
+            edit.proven_key == "wanted" and edit.ref is None and not edit.goes_back
+        ):  # it was found to have this key already
             self._store_keys(edit)
         super().note(each, edit)
         left = edit.returns_from
-        if edit.has == "wanted" and left is not None and self._store.get(left).state == "pending":
+        if edit.proven_key == "wanted" and left is not None and self._store.get(left).state == "pending":
             self._store.abandon(left, "the run was rolled back")
         self._states.append((edit.sequence, _state_of(each, edit), _reason_of(each)))
 

@@ -12,8 +12,8 @@ from ibkeys.errors import StoreError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, course, in_words
-from ibkeys.mkeys.opensm.wire import key_to_ask_with
+from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, describe_step, plan_steps
+from ibkeys.mkeys.opensm.wire import key_for_gets
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 settings = st.builds(KeySetting, st.sampled_from((NO_MKEY, A, B)), st.integers(0, 3), st.sampled_from((0, 15, 60)))
@@ -28,7 +28,7 @@ def wanted_of(setting: KeySetting) -> KeySetting:
 def way(now: KeySetting, wanted: KeySetting, open_while_rotating: bool = False) -> list[KeySetting]:
     """What all ports have before the first step, and after each."""
     keys = RunKeys(now, wanted)
-    return [now, *(keys.setting(step) for step in course(now, wanted, open_while_rotating))]
+    return [now, *(keys.setting(step) for step in plan_steps(now, wanted, open_while_rotating))]
 
 
 def level(setting: KeySetting) -> int:
@@ -41,7 +41,7 @@ def test_it_ends_where_it_shall_and_each_step_changes_something(
     now: KeySetting, wanted: KeySetting, open_while_rotating: bool
 ) -> None:
     """One that starts the standbys anew need not: they learn the key that the ports have."""
-    states, steps = way(now, wanted, open_while_rotating), course(now, wanted, open_while_rotating)
+    states, steps = way(now, wanted, open_while_rotating), plan_steps(now, wanted, open_while_rotating)
     assert states[-1] == wanted
     for step, (one, other) in zip(steps, pairwise(states), strict=True):
         assert one != other or step.standbys
@@ -72,7 +72,7 @@ def test_standbys_start_when_the_key_is_new_and_the_level_low(
     now: KeySetting, wanted: KeySetting, open_while_rotating: bool
 ) -> None:
     assume(not wanted.key.is_zero)
-    for step in course(now, wanted, open_while_rotating):
+    for step in plan_steps(now, wanted, open_while_rotating):
         assert step.standbys == (step.kind == "key")
         assert step.protect <= 1 or not step.standbys
 
@@ -84,7 +84,7 @@ def test_while_a_step_is_made_no_port_refuses_the_key_that_it_is_asked_with(
     for before, after in pairwise(way(now, wanted, open_while_rotating)):
         if before.key.is_zero and before.protect:
             continue  # it is open, and nobody's own doing
-        key = key_to_ask_with(after, before).reveal()
+        key = key_for_gets(after, before).reveal()
         for has in (before, after):
             verdict = check_m_key(Method.GET, AttributeID.PORT_INFO, has.protect, has.key.reveal(), key)
             assert verdict.accepted
@@ -93,27 +93,27 @@ def test_while_a_step_is_made_no_port_refuses_the_key_that_it_is_asked_with(
 
 
 def test_a_rotation_goes_down_to_level_1_and_up_again() -> None:
-    steps = course(CLOSED, KeySetting(B, 2, 60))
-    assert [in_words(step) for step in steps] == ["level 1", "the new M_Key at level 1", "level 2"]
-    assert in_words(steps[1], goes_back=True) == "the former M_Key at level 1"
+    steps = plan_steps(CLOSED, KeySetting(B, 2, 60))
+    assert [describe_step(step) for step in steps] == ["level 1", "the new M_Key at level 1", "level 2"]
+    assert describe_step(steps[1], goes_back=True) == "the former M_Key at level 1"
 
 
 def test_the_first_key_comes_at_level_0_and_the_last_one_goes_there() -> None:
     none = KeySetting(NO_MKEY, 0, 0)
-    up = [in_words(step) for step in course(none, CLOSED)]
+    up = [describe_step(step) for step in plan_steps(none, CLOSED)]
     assert up == ["the new M_Key at level 0", "level 1", "lease 60 s at level 1", "level 2"]
-    assert [in_words(step) for step in course(CLOSED, none)] == ["level 0", "M_Key 0 on every port"]
+    assert [describe_step(step) for step in plan_steps(CLOSED, none)] == ["level 0", "M_Key 0 on every port"]
 
 
 @given(settings, settings.map(wanted_of), st.booleans())
 def test_a_step_is_read_as_it_was_kept(now: KeySetting, wanted: KeySetting, open_while_rotating: bool) -> None:
-    for step in course(now, wanted, open_while_rotating):
+    for step in plan_steps(now, wanted, open_while_rotating):
         assert KeyStep.of_json(step.to_json()) == step
 
 
 @pytest.mark.parametrize("wrong", [{"kind": "policy"}, {"key": "other"}, {"protect": 4}, {"lease": None}])
 def test_what_is_no_step_is_a_damaged_store(wrong: dict[str, object]) -> None:
-    [step] = course(CLOSED, KeySetting(A, 1, 60))
+    [step] = plan_steps(CLOSED, KeySetting(A, 1, 60))
     with pytest.raises(StoreError, match="damaged"):
         KeyStep.of_json({**step.to_json(), **wrong})
 
@@ -127,7 +127,7 @@ of_a_or_b = st.builds(KeySetting, st.sampled_from((A, B)), levels, leases)
 def test_standbys_are_started_with_the_new_key_before_a_port_hides_it_or_asks_for_it(
     now: KeySetting, wanted: KeySetting
 ) -> None:
-    steps = course(now, wanted)
+    steps = plan_steps(now, wanted)
     on_the_way = way(now, wanted)
     if now.key != wanted.key or now.protect == 0 < wanted.protect:
         [number] = [number for number, step in enumerate(steps) if step.standbys]

@@ -21,12 +21,12 @@ from ibkeys.errors import NotStored, Refused, StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.hosts import SmHost
-from ibkeys.mkeys.confirming import Awaiting
-from ibkeys.mkeys.opensm.course import RunKeys, course
+from ibkeys.mkeys.confirming import AwaitedRun
+from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.planned import plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised, lower_level, raising_step
 from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.way_back import is_raised, level_to_fall_to, lower_level, raising_step
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from tests.mkeys.opensm.madeup import Bench
@@ -76,7 +76,7 @@ wanted = st.builds(KeySetting, st.sampled_from((NO_MKEY, A, B)), levels, leases)
 def test_it_falls_to_the_former_level_and_never_below_1(
     former: KeySetting, wanted: KeySetting, is_open: bool, at: int
 ) -> None:
-    keys, steps = RunKeys(former, wanted), course(former, wanted, is_open)
+    keys, steps = RunKeys(former, wanted), plan_steps(former, wanted, is_open)
     record = RunRecord(keys, list(steps), [], min(at, len(steps)))
     reached = [keys.setting(step) for step in steps[: record.at + 1]]
     number = raising_step(record)
@@ -85,7 +85,7 @@ def test_it_falls_to_the_former_level_and_never_below_1(
         return
     assert number is not None
     level = max(former.protect, 1)
-    assert level_to_fall_to(record) == level
+    assert fallback_level(record) == level
     assert any(each.protect > level for each in reached)
     for _ in range(2):  # however often it goes back, it is one step more at most
         at = record.at = lower_level(record)
@@ -108,7 +108,7 @@ def test_it_falls_to_the_former_level_and_never_below_1(
     ],
 )
 def test_a_run_that_raises_no_level_above_has_nothing_to_go_back(before: KeySetting, after: KeySetting) -> None:
-    assert raising_step(RunRecord(RunKeys(before, after), course(before, after), [])) is None
+    assert raising_step(RunRecord(RunKeys(before, after), plan_steps(before, after), [])) is None
 
 
 # --- through OpenSM ---------------------------------------------------------------------------------------------------
@@ -303,7 +303,7 @@ def ended(writer: ChangeWriter, error: BaseException | None = None, answers: boo
 
     guardian = cast(Guardian, SimpleNamespace(send=said.append))
     unused = cast(Any, None)  # the lowering is not made here
-    awaiting = Awaiting(guardian, 60, unused, lambda _: wait, said.append, unused, 1)
+    awaiting = AwaitedRun(guardian, 60, unused, lambda _: wait, said.append, unused, 1)
     return awaiting.is_kept(writer, error, wait, lambda: clock[0]), said
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.opensm.course import RunKeys, course
+from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.standbys import Standby
 from ibkeys.store.keystore.keystore import KeyStore
@@ -17,7 +17,7 @@ OPEN = KeySetting(NO_MKEY, 0, 0)
 
 
 def record(former: KeySetting, wanted: KeySetting) -> RunRecord:
-    return RunRecord(RunKeys(former, wanted), course(former, wanted), [])
+    return RunRecord(RunKeys(former, wanted), plan_steps(former, wanted), [])
 
 
 def test_it_is_read_as_it_was_written_however_often_that_was() -> None:
@@ -47,21 +47,21 @@ def standby(guid: int, host: str = "") -> Standby:
 
 def test_whoever_was_there_and_is_not_counts_as_stopped_also_a_former_master() -> None:
     run = record(A, B)
-    assert run.take_stock([standby(2), standby(1)], {"", "sm2"}) == []
+    assert run.update_standbys([standby(2), standby(1)], {"", "sm2"}) == []
     assert run.stopped == []
     run.stopped.append(standby(2))
-    assert run.take_stock([standby(2)], {""}) == []  # the one that was stopped is master now
+    assert run.update_standbys([standby(2)], {""}) == []  # the one that was stopped is master now
     assert run.stopped == [standby(1)]
-    assert run.take_stock([standby(1), standby(2)], {""}) == []
+    assert run.update_standbys([standby(1), standby(2)], {""}) == []
     assert run.stopped == []
 
 
 def test_who_was_on_a_host_that_is_not_reached_any_more_is_left_out() -> None:
     run = record(A, B)
-    run.take_stock([standby(3), standby(2, "sm2"), standby(1)], {"", "sm2"})
-    assert run.take_stock([standby(1)], {""}) == [standby(2, "sm2")]
+    run.update_standbys([standby(3), standby(2, "sm2"), standby(1)], {"", "sm2"})
+    assert run.update_standbys([standby(1)], {""}) == [standby(2, "sm2")]
     assert run.stopped == [standby(3)]
-    assert run.take_stock([standby(1)], {"", "sm2"}) == []  # it is not asked for once more
+    assert run.update_standbys([standby(1)], {"", "sm2"}) == []  # it is not asked for once more
     with KeyStore(None) as store:
         assert RunRecord.of_json(run.to_json(store), store) == run
 
@@ -69,8 +69,8 @@ def test_who_was_on_a_host_that_is_not_reached_any_more_is_left_out() -> None:
 def test_one_whose_adapter_was_swapped_is_not_taken_for_one_that_is_stopped() -> None:
     """It would be ended as an OpenSM with the key files of that one, and the fabric be without a master."""
     run = record(A, B)
-    run.take_stock([standby(1)], {""})
+    run.update_standbys([standby(1)], {""})
     now = replace(standby(2), cache=standby(1).cache)
-    assert run.take_stock([now], {""}) == []
+    assert run.update_standbys([now], {""}) == []
     assert run.stopped == []
     assert run.members == [now]

@@ -13,10 +13,10 @@ from ibkeys.errors import Refused
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
 from ibkeys.mad.const import AttributeID, Method
-from ibkeys.mkeys.opensm.course import RunKeys, course
+from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.way_back import refuse_mixed_keys, turn_back
-from ibkeys.mkeys.opensm.wire import key_to_ask_with
+from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys
+from ibkeys.mkeys.opensm.wire import key_for_gets
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 NONE, CLOSED, OTHER = KeySetting(NO_MKEY, 0, 0), KeySetting(A, 2, 60), KeySetting(B, 2, 60)
@@ -27,12 +27,12 @@ RUNS = ((NONE, CLOSED), (CLOSED, OTHER), (CLOSED, NONE), (KeySetting(A, 1, 0), K
 def stopped(draw: st.DrawFn) -> tuple[RunRecord, KeySetting, KeySetting]:
     """A run that stopped in a step: its record, what all ports had before the step, and what they have after it."""
     former, wanted = draw(st.sampled_from(RUNS))
-    keys, steps = RunKeys(former, wanted), course(former, wanted, draw(st.booleans()))
+    keys, steps = RunKeys(former, wanted), plan_steps(former, wanted, draw(st.booleans()))
     at = draw(st.integers(0, len(steps) - 1))
     return RunRecord(keys, steps, [], at, has_written=True), keys.before(steps, at), keys.setting(steps[at])
 
 
-LOWERED = course(CLOSED, OTHER, True)
+LOWERED = plan_steps(CLOSED, OTHER, True)
 """The first step lets the level fall to 0: while it is made some ports are at 2 yet, and the key stays."""
 
 
@@ -55,14 +55,14 @@ def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
             refuse_mixed_keys(record, settings)
         return
     refuse_mixed_keys(record, settings)
-    turn_back(record, settings, said, of_standbys)
+    plan_rollback(record, settings, said, of_standbys)
     assert record.goes_back
     assert record.at == 0
     states = [record.keys.former, *(record.keys.setting(step) for step in record.steps)]
     assert states[-1] == former
     on_ports = {*settings, said} if said.key == record.keys.former.key else settings
     for one, other in pairwise(states):
-        key = key_to_ask_with(other, one).reveal()
+        key = key_for_gets(other, one).reveal()
         for has in {*on_ports, other}:
             verdict = check_m_key(Method.GET, AttributeID.PORT_INFO, has.protect, has.key.reveal(), key)
             assert not verdict.count_violation
@@ -71,8 +71,8 @@ def test_it_ends_at_the_former_setting_and_no_port_refuses_what_it_is_asked(
 
 def test_a_standby_with_another_key_than_the_ports_have_again_is_started_anew() -> None:
     """Somebody's OpenSM has set the former key since: to go back nothing is left but that."""
-    record = RunRecord(RunKeys(CLOSED, OTHER), course(CLOSED, OTHER), [], 1, has_written=True)
-    turn_back(record, [CLOSED], CLOSED, [OTHER])
+    record = RunRecord(RunKeys(CLOSED, OTHER), plan_steps(CLOSED, OTHER), [], 1, has_written=True)
+    plan_rollback(record, [CLOSED], CLOSED, [OTHER])
     [step] = record.steps
     assert (record.keys.setting(step), step.standbys) == (CLOSED, True)
 
@@ -98,7 +98,7 @@ def test_a_run_whose_former_key_somebody_set_again_changes_it_in_the_step_for_it
 
 
 def test_a_run_that_is_done_waits_for_ports_that_were_away() -> None:
-    steps = course(CLOSED, OTHER)
+    steps = plan_steps(CLOSED, OTHER)
     record = RunRecord(RunKeys(CLOSED, OTHER), steps, [], len(steps), has_written=True)
     record.rewind({CLOSED})
     assert record.at == len(steps)
@@ -107,8 +107,8 @@ def test_a_run_that_is_done_waits_for_ports_that_were_away() -> None:
 @given(stopped())
 def test_one_that_goes_back_already_goes_on_there(case: tuple[RunRecord, KeySetting, KeySetting]) -> None:
     record, before, _ = case
-    turn_back(record, [before], before)
+    plan_rollback(record, [before], before)
     kept = (record.keys, record.steps, record.at)
     refuse_mixed_keys(record, [CLOSED, OTHER])
-    turn_back(record, [OTHER], OTHER)
+    plan_rollback(record, [OTHER], OTHER)
     assert (record.keys, record.steps, record.at) == kept
