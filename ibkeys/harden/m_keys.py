@@ -15,7 +15,7 @@ from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.found_ports import has_now
+from ibkeys.mkeys.rollout.found_ports import present_setting
 from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.printable import counted
@@ -80,7 +80,7 @@ def _common_key(writer: ChangeWriter) -> MKey | None:
     """Return the M_Key that all ports have, and that stays. Return None if the ports have no M_Key, or different ones:
     every run through OpenSM refuses different ones."""
     found = writer.fabric.sweep()
-    keys = {has_now(port.port_info).key for port in found.end_ports() if port.port_info is not None}
+    keys = {present_setting(port.port_info).key for port in found.end_ports() if port.port_info is not None}
     only = next(iter(keys)) if len(keys) == 1 else None
     return None if only is None or only.is_zero else only
 

@@ -41,8 +41,8 @@ class KeyEdit:
 
     ``shown``: the PortInfo for which the plan was made. ``ref`` and ``key_name``: number and name of the key store's
     row with the wanted key, None while it is not stored. ``takes_over``: whether PortInfo may have changed since the
-    plan was made. ``max_sends``: see `Edit`. ``error_prefix``: the beginning of an error text, if nothing else names the
-    port. ``advice``: advice for a port that answers to neither key.
+    plan was made. ``max_sends``: see `Edit`. ``error_prefix``: the beginning of an error text, if nothing else names
+    the port. ``advice``: advice for a port that answers to neither key.
 
     The result so far: ``tried_keys``: the keys of the Gets since the Set; ``proven_key``: the key that the last proof
     found, the wanted one, the old one, or None for neither; ``replies_lost``: number of Sets that took effect although

@@ -275,7 +275,7 @@ class ShownRun(ShownChange):
         The text is empty if there are no such ports.
         """
         from ibkeys.mkeys.rollout.beginning import LastRun
-        from ibkeys.mkeys.rollout.earlier_run import command_that_closes
+        from ibkeys.mkeys.rollout.earlier_run import close_command
 
         run, advice = self.run, ""
         last = run.beginning.last if isinstance(run.beginning, LastRun) else None
@@ -286,5 +286,5 @@ class ShownRun(ShownChange):
                 + ("`ibkeys resume`" if last is not None else "the same command")
             )
         if run.account.overtaken and last is not None and not run.goes_back:
-            advice += f"; to keep what is there, when no other port is left: `{command_that_closes(last)}`"
+            advice += f"; to keep what is there, when no other port is left: `{close_command(last)}`"
         return advice

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from ibkeys.managers.opensm.process import OpensmConfig
     from ibkeys.mkeys.repair.outlook import RepairOutlook
     from ibkeys.mkeys.repair.repair import Repair
-    from ibkeys.mkeys.repair.result import Repaired
+    from ibkeys.mkeys.repair.result import RepairResult
     from ibkeys.mkeys.repair.start import ConfAdvice
 
 _COMMAND = "sm-repair"
@@ -159,7 +159,7 @@ def _dry_run(writer: ChangeWriter, repair: Repair, outlook: RepairOutlook, forma
 # --- after ------------------------------------------------------------------------------------------------------------
 
 
-def _report(where: Where, repair: Repair, repaired: Repaired, confs: list[ConfAdvice], format: str) -> int:
+def _report(where: Where, repair: Repair, repaired: RepairResult, confs: list[ConfAdvice], format: str) -> int:
     exits.warn_each(repaired.notes, "note")
     rows = _rows(repaired, where.show_keys)
     errors = [{**each.port.identity(), "error": each.error} for each in repaired.troubles]
@@ -186,7 +186,7 @@ def _report(where: Where, repair: Repair, repaired: Repaired, confs: list[ConfAd
     return _finish(repaired, confs, errors, format)
 
 
-def _rows(repaired: Repaired, show_keys: bool) -> list[dict[str, Any]]:
+def _rows(repaired: RepairResult, show_keys: bool) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = [
         {
             **each.port,
@@ -237,7 +237,7 @@ def _how_to_start(confs: list[ConfAdvice], directory: Path) -> Iterator[str]:
     )
 
 
-def _write_unanswered(repaired: Repaired) -> None:
+def _write_unanswered(repaired: RepairResult) -> None:
     """Write why ports did not answer, so that guid2mkey has the key that the key store has first: each reason once.
 
     Ports are named by node, or by port GUID if the node is not known.
@@ -250,7 +250,7 @@ def _write_unanswered(repaired: Repaired) -> None:
         exits.warn(exits.clean(f"{who}: {reason}; {whose} the store's{which}"), "not answered")
 
 
-def _finish(repaired: Repaired, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
+def _finish(repaired: RepairResult, confs: list[ConfAdvice], errors: list[dict[str, Any]], format: str) -> int:
     _write_unanswered(repaired)
     say_by_cause([(error, error["error"]) for error in errors], "not read", format)
     problems = [f"{conf.path}: {problem}" for conf in confs for problem in conf.problems]

@@ -60,7 +60,7 @@ from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import ask_of_ended, return_of_last_run
-from ibkeys.mkeys.rollout.new_keys import not_for, object_to_given_key
+from ibkeys.mkeys.rollout.new_keys import object_to_user_key, why_left_alone
 from ibkeys.mkeys.rollout.new_run import plan_new_run
 from ibkeys.mkeys.rollout.rest import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
@@ -101,7 +101,7 @@ def plan_keys(
     run = _plan_new(
         writer, command, options, lambda old: old.with_values(key, options.protect, options.lease), through, progress
     )
-    object_to_given_key(writer, run, new_key)
+    object_to_user_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None and run.jobs:
         run.plan.questions = [first_keys_at_level_0(_ports_of_subnet(run))]
     return run
@@ -129,7 +129,7 @@ def _plan_new(
     reached = _reach_hosts(writer, through.hosts)
     key_files = _take_keys(writer, reached)
     run = plan_new_run(
-        writer, command, options, wanted, lambda job: not_for(command, job), progress=progress, reading=READING
+        writer, command, options, wanted, lambda job: why_left_alone(command, job), progress=progress, reading=READING
     )
     _put_in_one_stage(run)
     refuse_hidden_keys(writer, run, key_files)

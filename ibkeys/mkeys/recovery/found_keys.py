@@ -1,4 +1,4 @@
-"""Keys that a recovery found: they are stored first, then the requested settings are made."""
+"""The keys that a recovery found: they are put into the key store first, then the requested settings are made."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from ibkeys.topology.nodes import Port
 
 
 class FoundKeys:
-    """The keys that one recovery found. ``to_change``: ports that opened and are still to be changed."""
+    """The keys that one recovery found. ``to_change``: the ports that opened and that are still to be changed."""
 
     def __init__(self, writer: ChangeWriter, waiting: WaitingPorts, options: RecoveryOptions) -> None:
         self.writer = writer
@@ -31,14 +31,15 @@ class FoundKeys:
 
     def collect(self) -> None:
         """Collect the keys that the search has found since the last call."""
-        self._new += self._waiting.take_found()
+        self._new += self._waiting.take_opened()
 
     def count_new(self) -> int:
-        """Return the number of found keys that are not known and not stored yet."""
-        return sum(self._is_news(port, locked) for port, locked in self._new)
+        """Return the number of ports that were found open, whose key is new or which were locked, and that are not
+        stored yet."""
+        return sum(self._is_new(port, locked) for port, locked in self._new)
 
-    def _is_news(self, port: Port, was_locked: bool) -> bool:
-        """Return whether a port that shows its key was locked, or its key is not the one in the key ring."""
+    def _is_new(self, port: Port, was_locked: bool) -> bool:
+        """Return whether a port that shows its key was locked, or has another key than the one in the key ring."""
         ring, state = self.writer.fabric.ring, port.m_key_state
         if state != "set":
             return was_locked
@@ -48,16 +49,16 @@ class FoundKeys:
         return was_locked or MKey(info.m_key) != known
 
     def store_new(self) -> Iterator[RecoveryResult]:
-        """Put the keys that were found into the key store, together and before anything else; then yield the results of
-        their ports, except for those that are to be changed.
+        """Put the keys that were found into the key store in one transaction; then yield the results of their ports,
+        except for the ports that are to be changed. Raises StoreError.
         """
         self.collect()
-        found, self._new = self._new, []
-        news = [(port, locked) for port, locked in found if self._is_news(port, locked)]
-        with_key = [port for port, _ in news if port.m_key_state == "set"]
+        opened, self._new = self._new, []
+        new = [(port, locked) for port, locked in opened if self._is_new(port, locked)]
+        with_key = [port for port, _ in new if port.m_key_state == "set"]
         if with_key:
             self._store(with_key)
-        for port, locked in news:
+        for port, locked in new:
             info = PortInfo(port.info or b"")
             if port not in with_key:
                 reason = "it answers and has no M_Key: there is nothing to recover"
@@ -65,7 +66,7 @@ class FoundKeys:
             elif self.options.sets_something:
                 self.to_change.append(port)
             else:
-                yield RecoveryResult(port.identity(), "done", _how(info, locked))
+                yield RecoveryResult(port.identity(), "done", _how_found(info, locked))
 
     def _store(self, ports: Sequence[Port]) -> None:
         store, ring = self.writer.keystore, self.writer.fabric.ring
@@ -82,13 +83,14 @@ class FoundKeys:
             ring.learn(port.guid, port.m_key)
 
     def store_links(self) -> None:
-        """Store links and LIDs if keys were found: a later run sends a key only over a known link."""
+        """Store links and LIDs in the key store if keys were found, because a later command sends a key only over a
+        known link."""
         if self.writer.fabric.ring.learned:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.found)
 
     def change(self, operation: RunningOperation) -> Iterator[RecoveryResult]:
-        """Set the requested values on the ports that opened: the farthest first, the local port last. Waiting for
-        leases took time, so the route to each is checked again. Yields the result for each.
+        """Set the requested values on the ports that opened, the farthest first, the local port last, and yield the
+        result of each. Waiting for leases took time, so the route to each port is checked again before the Set.
         """
         options, writer = self.options, self.writer
         if self.to_change:
@@ -99,7 +101,7 @@ class FoundKeys:
             key = options.new_key or (MKey.generate() if options.set_new else None)
             try:
                 handle = writer.fabric.handle(port)
-                self._check_way(handle)
+                self._check_route(handle)
                 plan = plan_mkey_set(writer, handle, key, options.protect, options.lease, links_are_stored=True)
                 writer.apply_within(plan, operation)
             except IbkeysError as error:
@@ -112,22 +114,22 @@ class FoundKeys:
             self.to_change.remove(port)
             yield result
 
-    def _check_way(self, handle: PortHandle) -> None:
-        """Raise Unreachable if the route to a port changed since it was found: a new key must not be sent to a port
-        that was plugged in there in the meantime, nor the old one.
+    def _check_route(self, handle: PortHandle) -> None:
+        """Raise Unreachable if the route to a port changed since the port was found: neither its new key nor its old
+        key may be sent to another port that was plugged in there in the meantime.
         """
         for why in self.writer.changed_links([handle.port], CHECK_VALID_SECONDS).values():
-            raise Unreachable(f"{handle}: the way to it changed since it was found ({why}); nothing was sent to it")
+            raise Unreachable(f"{handle}: the route to it changed since it was found ({why}); nothing was sent to it")
         handle.judge_arrival(NodeInfo(handle.get(NodeInfo)))
 
-    def unchanged(self) -> Iterator[RecoveryResult]:
+    def results_of_unchanged(self) -> Iterator[RecoveryResult]:
         """Yield results for the ports that were still to be changed when the run was interrupted."""
         for port in self.to_change:
             reason = "its key is in the key store; the requested values were not set, because the run was interrupted"
             yield RecoveryResult(port.identity(), "failed", reason)
 
 
-def _how(info: PortInfo, was_locked: bool) -> str:
+def _how_found(info: PortInfo, was_locked: bool) -> str:
     if not was_locked:
         return f"it shows its key to everybody (ProtectBits {info.m_key_protect_bits}); the key store has it now"
     if info.m_key_protect_bits:

@@ -9,13 +9,15 @@ from ibkeys.topology.nodes import Port
 
 @dataclass(slots=True, eq=False)
 class SilentPort:
-    """A directed route whose end does not answer: presumably a locked port.
+    """A directed route whose end does not answer: presumably a locked port. Times are in seconds on the local port's
+    clock.
 
-    ``near``: the port of the last link, where its node answers; ``guid``: the node or port expected there by the known
-    links. ``started``: the latest time at which its lease began if it has one; ``last``: the time of the last SMP to
-    it; ``asked``: SMPs without its key so far; ``tried``: number of given keys that were tried. ``probed``: number of
-    rounds of probes through its ports, the last one at ``probed_at``; ``probe_rounds``: the same number including other
-    routes to the same switch.
+    ``path``: the route; ``near``: the near end of its last link, None if that port was not read; ``guid``: the GUID of
+    the node or port that the known links lead to there, None if not known. ``started``: the latest time at which its
+    lease began, if it has one; ``last``: the time of the last SMP to it; ``asked``: number of SMPs without its key so
+    far; ``tried``: number of the user's keys that were tried on it. ``probed``: number of rounds of probes through its
+    ports, the last round at ``probed_at``; ``probe_rounds``: the same number, with the rounds on other routes to the
+    same switch; ``answered``: whether it has answered since.
     """
 
     path: tuple[int, ...]
@@ -33,8 +35,9 @@ class SilentPort:
 
 @dataclass(slots=True, eq=False)
 class HidingPort:
-    """A port at level 1 that hides its key. ``started``: the time at which its lease began, None until it was started;
-    ``lease`` in seconds; ``last``: the time of the last read; ``tried``: number of given keys that were tried."""
+    """A port at level 1 that hides its key. ``lease``: in seconds; ``started``: the time at which its lease began, None
+    if it was not started; ``last``: the time at which it was last read; ``tried``: number of the user's keys that were
+    tried on it."""
 
     port: Port
     lease: int
@@ -45,7 +48,7 @@ class HidingPort:
 
 @dataclass(frozen=True, slots=True)
 class ProbedLink:
-    """Port ``num`` of the closed switch at the end of the route ``path``, found by a probe through it."""
+    """Port ``num`` of the closed switch at the end of the route ``path``. A probe through this port was answered."""
 
     path: tuple[int, ...]
     num: int

@@ -3,13 +3,14 @@
 1. The survey reads all readable ports and finds those that are silent or hide a key. It sends one Get to each silent
    port.
 2. The interlock ``mkey-under-sm`` is checked: an SM that knows the keys stops the lease timers with every SMP it sends.
-3. Keys that may fit are tried: further ones of the key store, those of key files, those that the user gives.
-4. The leases of all others are started and waited for (`ibkeys.mkeys.recovery.search`). When one has run out,
-   ProtectBits are 0 and the port shows its key to everybody.
+3. Keys that may fit are tried: further keys of the key store, those of key files, and those that the user gave.
+4. The leases of all other ports are started and waited for (`ibkeys.mkeys.recovery.search`). When a lease has run out,
+   the ProtectBits of the port are 0, and the port shows its key to everybody.
 5. A key that was found goes into the key store before it is used. Then, if the user wants it, a new key, ProtectBits or
    lease are set by `ibkeys.mkeys.set`.
 
-A port whose lease is 0 never opens. Ports that stay closed are named, with those reached only through them.
+A port whose lease is 0 never opens. The results name the ports that stay closed, and the ports that are reached only
+through them.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port
 
 _LEAST_PAUSE: Final = 0.05
-"""Least seconds between two rounds of Gets."""
+"""Minimum time between two rounds of Gets, in seconds."""
 _TICK: Final = 1.0
 """Seconds between two updates of the progress bar."""
 
 
 class Recovery:
-    """One recovery; made by `plan_recovery`, which has done the survey."""
+    """One recovery. `plan_recovery` makes it, and calls `survey`."""
 
     def __init__(self, writer: ChangeWriter, links: LinkMap, options: RecoveryOptions) -> None:
         fabric = writer.fabric
@@ -58,7 +59,8 @@ class Recovery:
     # --- before ------------------------------------------------------------------------------------------------------
 
     def survey(self) -> None:
-        """Read the ports that can be read, and find the others. Raises TransportError."""
+        """Read the ports that can be read, and find the ports that are silent or hide their key. Raises TransportError,
+        StoreError."""
         ring = self.writer.fabric.ring
         ring.spares = {}  # further keys are tried after the user has seen the cost
         try:
@@ -70,7 +72,7 @@ class Recovery:
         self._keys.collect()
 
     def _stored_leases(self) -> set[int]:
-        """Return the leases in the key store, which ibkeys has set, in seconds."""
+        """Return the leases in the key store, in seconds, without 0: ibkeys has set these on ports."""
         path = self.writer.fabric.stores.keystore
         if path is None or not is_there(path, "key store"):
             return set()
@@ -86,7 +88,8 @@ class Recovery:
         return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
-        """Return the objections to the recovery: none if no lease is needed and nothing is set."""
+        """Return the objections to the recovery; an empty list if it waits for no lease and sets nothing. Looks for the
+        master SM."""
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []
@@ -100,9 +103,11 @@ class Recovery:
     # --- doing it ----------------------------------------------------------------------------------------------------
 
     def run(self, on_result: OnResult, on_status: OnStatus | None = None) -> RecoverySummary:
-        """Recover the keys that can be recovered, and return the summary. *on_result* is called for each port as it is
-        finished. Ctrl-C ends it early: keys that were found are in the key store, and leases that were started run on.
-        Raises Refused, TransportError, StoreError.
+        """Recover the keys that can be recovered, and return the summary.
+
+        *on_result*: called for each port as it is finished; *on_status*: called about once a second while ports are
+        waited for. Ctrl-C ends the recovery early: the keys found so far are in the key store, leases that were started
+        continue, and the summary says that it was interrupted. Raises Refused, TransportError, StoreError.
         """
         self.writer.check(Plan(self.writer.command, objections=self.objections()))
         summary, ring = self.summary, self.writer.fabric.ring
@@ -111,7 +116,7 @@ class Recovery:
             with self.writer.journaled() as operation:
                 journal_block = partial(_journal_block, operation)
                 self._count(self._keys.store_new(), on_result)
-                self.search.given = self.options.try_keys[: self.options.tries]
+                self.search.user_keys = self.options.try_keys[: self.options.tries]
                 self.search.try_keys()
                 self._count(self._keys.store_new(), on_result)
                 self.search.start_leases(journal_block)
@@ -127,7 +132,7 @@ class Recovery:
         finally:
             ring.spares = self._spares
             self._keys.store_links()
-        self._count(self._keys.unchanged(), on_result)
+        self._count(self._keys.results_of_unchanged(), on_result)
         self._count(StillClosed(self.search.waiting, self.options, summary.interrupted).results(), on_result)
         summary.smps = self.search.smps
         summary.violations = self.search.violations
@@ -137,8 +142,8 @@ class Recovery:
         return summary
 
     def close_cut_off(self) -> None:
-        """Close the earlier recoveries that were cut off, if every port that they changed shows its key now, or has
-        none. Raises StoreError."""
+        """Set earlier recoveries that were interrupted to done in the journal, if every port that they changed shows
+        its key now, or has none. Raises StoreError."""
         command, path = self.writer.command, self.writer.fabric.stores.journal
         ports = [port for port in self.search.waiting.found.end_ports() if port.m_key_state in ("set", "zero")]
         if is_any_cut_off(path, [command]):
@@ -170,15 +175,19 @@ class Recovery:
 
 
 def _journal_block(operation: RunningOperation, port: Port, block: bytes) -> JournalEntry:
-    """Record in the journal, on disk, that the first block of P_Keys is about to be written back as it is."""
+    """Put into the journal, on disk, that the first block of P_Keys is about to be written back unchanged, and return
+    the entry."""
     return operation.record_all([image_of(port, "P_KeyTable", 0, block, block)])[0]
 
 
 def plan_recovery(
     writer: ChangeWriter, links: LinkMap | None = None, options: RecoveryOptions | None = None
 ) -> Recovery:
-    """Survey the subnet for ports whose M_Key is not known. *links*: see `ibkeys.mkeys.recovery.routes`; by default
-    those of the key ring. Sends only Gets, each once to a silent port. Raises TransportError, StoreError."""
+    """Survey the subnet for ports whose M_Key is not known, and return the recovery of their keys.
+
+    *links*: the known links, as in `ibkeys.mkeys.recovery.routes`; None: those of the key ring. Sends only Gets, to a
+    silent port only one. Raises TransportError, StoreError.
+    """
     recovery = Recovery(writer, writer.fabric.ring.neighbors if links is None else links, options or RecoveryOptions())
     recovery.survey()
     return recovery

@@ -11,18 +11,20 @@ from ibkeys.keys.key_setting import check_level_and_lease
 from ibkeys.keys.mkey import MKey
 
 MOST_TRIES: Final = 8
-"""Default limit of keys that are tried on one port."""
+"""The default of the most keys that are tried on one port."""
 
 
 @dataclass(frozen=True, slots=True)
 class RecoveryOptions:
     """Options of a recovery.
 
-    ``set_new``: a new key for each port, ``new_key`` or else a generated one; ``protect`` (0..3) and ``lease`` (in
-    seconds) are set with it, or with the key that was found; None leaves a value. ``try_keys``: keys to try on every
-    port that does not open; at most ``tries`` of these, and of the further keys that are known for a port, are tried on
-    it. ``wait``: seconds after which a silent port is given up. ``names``: NodeDescription by node GUID, for nodes
-    whose own cannot be read.
+    ``set_new``: set a new key on each port that opened: ``new_key``, or else a generated one; ``protect`` (0..3) and
+    ``lease`` (in seconds): the values to set, also without a new key; None leaves a value. ``try_keys``: keys to try on
+    every port that does not open; ``tries``: most of these keys, and most of the further known keys of a port, that are
+    tried on it. ``wait``: seconds for which a silent port is waited for, None: as `timing.patience` returns.
+    ``names``: NodeDescription by node GUID, for nodes that cannot be read.
+
+    Raises UsageError for a level, lease or new key that cannot be set.
     """
 
     set_new: bool = False
@@ -41,5 +43,5 @@ class RecoveryOptions:
 
     @property
     def sets_something(self) -> bool:
-        """Whether a port that opened is changed."""
+        """Whether the recovery changes ports that opened."""
         return self.set_new or self.new_key is not None or self.protect is not None or self.lease is not None

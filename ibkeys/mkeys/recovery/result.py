@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class RecoveryResult:
-    """The result for one port. ``port``: its identity as in every JSON document; for a port that never answered most
-    values are None. ``reason`` is for people and never contains an M_Key."""
+    """The result for one port. ``port``: its identity as in every JSON document, with many values None for a port that
+    never answered. ``reason``: why, in words for users, without any M_Key."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]
@@ -19,8 +19,10 @@ class RecoveryResult:
 
 @dataclass(slots=True)
 class RecoverySummary:
-    """The summary of a recovery. ``violations``: M_Key violations that it counted at most (a lost SMP or reply
-    looks as a refused one does). ``seconds`` on the port's clock. ``interrupted``: the user ended it."""
+    """The summary of a recovery. ``done``, ``skipped``, ``failed``: numbers of ports; ``smps``: number of SMPs sent;
+    ``violations``: upper limit of the M_Key violations that ports counted, because a lost SMP or reply looks like a
+    refused SMP; ``seconds``: the time that it took, on the local port's clock; ``interrupted``: whether the user ended
+    it."""
 
     done: int = 0
     skipped: int = 0
@@ -33,8 +35,9 @@ class RecoverySummary:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """The progress of a recovery. ``back``: ports that opened; ``waiting``: ports that are waited for; ``seconds``:
-    time so far; ``next_opening``: seconds until the next lease should be over, None while no lease is known."""
+    """The progress of a recovery. ``back``: number of ports that opened; ``waiting``: number of ports that are waited
+    for; ``seconds``: the time so far; ``next_opening``: seconds until the next lease should be over, None while no
+    lease is known."""
 
     back: int
     waiting: int

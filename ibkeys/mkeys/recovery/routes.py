@@ -1,6 +1,7 @@
-"""Routes to nodes that do not answer, from known links, and the nodes that are reached only through them. The links
-come from OpenSM's ``neighbors`` file, the key store, or a snapshot; nothing here reads the fabric. The links may be out
-of date, so a route may lead elsewhere by now.
+"""Routes to nodes that do not answer, and the nodes that are reached only through them, both from known links.
+
+The links come from OpenSM's ``neighbors`` file, the key store, or a snapshot; this module does not read the fabric. The
+links may be out of date, so a route may lead to another node by now.
 """
 
 from __future__ import annotations
@@ -13,8 +14,8 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd
 
 LinkMap = Mapping[LinkEnd, LinkEnd]
-"""One end of a link → the other, each link from both its ends. Switch ports go by the switch GUID, others by their own
-port GUID, as in the ``neighbors`` file."""
+"""One end of a link → the other end, with an entry for each end. A switch port is named by the node GUID of the switch,
+any other port by its own port GUID, as in the ``neighbors`` file."""
 
 
 def links_of(fabric: Topology) -> dict[LinkEnd, LinkEnd]:
@@ -27,10 +28,10 @@ def links_of(fabric: Topology) -> dict[LinkEnd, LinkEnd]:
     }
 
 
-def routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
+def find_routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
     """Return the shortest directed route to every switch and end port that *links* lead to, by GUID, *start* included.
 
-    *start* is the local port; port 0 is that of a switch. Nodes more than 63 hops away are left out.
+    *start*: the local port; its number is 0 on a switch. Nodes that are more than 63 hops away are left out.
     """
     ports: dict[int, list[int]] = {}
     for guid, num in sorted(links):
@@ -44,7 +45,7 @@ def routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
             continue
         for num in ports.get(guid, ()):
             if not path and start[1] and num != start[1]:
-                continue  # a local port that is not this one: its routes begin elsewhere
+                continue  # another port of the local node: SMPs do not leave by it
             far = links[guid, num][0]
             if far not in found:
                 found[far] = (*path, num)
@@ -53,7 +54,8 @@ def routes(links: LinkMap, start: LinkEnd) -> dict[int, tuple[int, ...]]:
 
 
 def hidden_behind(links: LinkMap, start: LinkEnd, closed: Collection[int]) -> set[int]:
-    """Return the GUIDs that *links* lead to from *start* only through the nodes *closed*."""
-    all_ways = routes(links, start).keys()
-    others = {near: far for near, far in links.items() if near[0] not in closed and far[0] not in closed}
-    return set(all_ways) - routes(others, start).keys() - set(closed)
+    """Return the GUIDs of the switches and end ports that *links* lead to from *start* only through the nodes *closed*
+    (GUIDs)."""
+    reachable = find_routes(links, start).keys()
+    open_links = {near: far for near, far in links.items() if near[0] not in closed and far[0] not in closed}
+    return set(reachable) - find_routes(open_links, start).keys() - set(closed)

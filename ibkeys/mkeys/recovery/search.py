@@ -1,8 +1,11 @@
-"""The search for ports whose M_Key is lost: find silent and hiding ports, start their leases, read them again. Every
-SMP here is sent without a key, or with keys that the user offers; no SMP changes a port. A closed switch still forwards
-directed-route SMPs, so nodes behind it can be reached: along known links each on its own route, else by probes through
-the first ports of the switch. So the leases of nodes behind each other run at the same time. After its lease was
-started no port gets an SMP with its right key until it has opened: that would stop the timer.
+"""The search for ports whose M_Key is lost: find silent ports and ports that hide their key, start their leases, and
+read them again.
+
+Every SMP is sent without a key, or with a key that is tried; none changes a port. A closed switch still forwards
+directed-route SMPs, so the nodes behind it can be reached: each along known links on its own route, or by probes
+through the first ports of the switch. So the leases of nodes behind each other run at the same time. When the lease of
+a port was started, the port gets no SMP with its right key until it has opened, because such an SMP would stop the
+timer.
 """
 
 from __future__ import annotations
@@ -18,8 +21,8 @@ from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import NoReply, SendRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.recovery.lease_start import JournalBlock, LeaseStarter
+from ibkeys.mkeys.recovery.locked_port_gets import LockedPortGets
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, SilentPort
-from ibkeys.mkeys.recovery.questions import Questions
 from ibkeys.mkeys.recovery.routes import LinkMap
 from ibkeys.mkeys.recovery.switch_probes import SwitchProbes
 from ibkeys.mkeys.recovery.timing import (
@@ -27,10 +30,10 @@ from ibkeys.mkeys.recovery.timing import (
     CLOCK_ROUNDING,
     LATE,
     LEAST_EARLY_PAUSE,
-    MOST_QUESTIONS,
+    MOST_GETS,
     SOON,
     next_early_round,
-    next_question,
+    next_get_time,
     patience,
 )
 from ibkeys.mkeys.recovery.waiting import WaitingPorts
@@ -41,8 +44,8 @@ _MOST_READS: Final = 5
 
 
 class Search:
-    """One search from one local port. ``waiting``: the ports that are waited for, and the results. ``given``: keys to
-    try on every port. ``wait``: seconds after which a silent port is given up. ``own_is_silent``: the local port did
+    """One search from one local port. ``waiting``: the ports that are waited for, and the results. ``user_keys``: keys
+    to try on every port. ``wait``: seconds after which a silent port is given up. ``own_is_silent``: the local port did
     not answer at first.
     """
 
@@ -52,13 +55,13 @@ class Search:
         self.client = client
         self.ring = ring
         self.wait = wait
-        self.given: Sequence[MKey] = ()
+        self.user_keys: Sequence[MKey] = ()
         self.sweep = Sweep(client, ring, Wanted(), None, node_names, probe_retries=0, provokes=True)
         self.waiting = WaitingPorts(self.sweep, links)
         self.own_is_silent = False
-        self._questions = Questions(self.waiting)
-        self._lease_starter = LeaseStarter(self._questions)
-        self._switch_probes = SwitchProbes(self._questions)
+        self._gets = LockedPortGets(self.waiting)
+        self._lease_starter = LeaseStarter(self._gets)
+        self._switch_probes = SwitchProbes(self._gets)
         self._reads: dict[Port, int] = {}
         self._next_early = 0.0
         self._begun = 0.0
@@ -84,14 +87,14 @@ class Search:
     @property
     def smps(self) -> int:
         """SMPs sent by this search."""
-        return self._questions.smps
+        return self._gets.smps
 
     @property
     def violations(self) -> int:
         """M_Key violations that this search can have counted: SMPs without the right key that were not answered, except
         for probes through ports of closed switches that turned out to have no link.
         """
-        return self._questions.unanswered - self._switch_probes.dead_ends()
+        return self._gets.unanswered - self._switch_probes.dead_ends()
 
     @property
     def possible_switches(self) -> int:
@@ -101,22 +104,22 @@ class Search:
     # --- asking ----------------------------------------------------------------------------------------------------
 
     def survey(self) -> None:
-        """Read the ports that can be read with the first key of each; each silent far end gets one SMP."""
+        """Read the ports that answer to their first known key. Each silent port gets one SMP."""
         self.waiting.since = self.now
-        self._questions.run([self._root()])
+        self._gets.run([self._sweep_from_local_port()])
         local = self.client.port.attributes()
         if self.own_is_silent and local.port and not self.waiting.links:
-            # The route does not lead through the port's agent: nodes behind it may answer.
-            self._questions.run([self._ask_first((local.port,))])
+            # The local port's agent is silent, but SMPs to other nodes do not pass it, so these may answer.
+            self._gets.run([self._ask_first((local.port,))])
 
     def try_keys(self) -> None:
-        """Try the further keys that the key ring has for a port, and then, on each silent or hiding port, the given
-        ones. Each wrong key counts a violation at a silent port, and starts its lease.
+        """Try the further keys of the key ring on the ports that they belong to, and then the user's keys on each port
+        that is silent or hides its key. Each wrong key counts a violation at a silent port, and starts its lease.
         """
         ring, tasks = self.ring, []
         own = self.waiting.start[0]
         if () in self.waiting.silent and ring.others_for(own, ring.key_of(own)):
-            tasks.append(self._root())
+            tasks.append(self._sweep_from_local_port())
         for silent in self.waiting.silent.values():
             expected = ring.expected_behind(silent.near.link_end) if silent.near is not None else None
             others = ring.others_for(expected[0], ring.key_of(expected[0])) if expected is not None else ()
@@ -124,42 +127,42 @@ class Search:
                 silent.asked += 1 + len(others)
                 tasks.append(self.sweep.ask_again(silent.near))
         tasks += [self.sweep.read_port(port) for port in self.waiting.hiding if ring.others_for(port.guid, port.m_key)]
-        self._questions.run(tasks)
-        self._try_given()
+        self._gets.run(tasks)
+        self._try_user_keys()
 
-    def _try_given(self) -> None:
-        """Try the given keys, one after the other, on every port on which they were not tried yet."""
+    def _try_user_keys(self) -> None:
+        """Try the user's keys, one after the other, on every port on which they were not tried yet."""
         while True:
             tasks: list[Task] = []
-            for silent in [silent for silent in self.waiting.silent.values() if silent.tried < len(self.given)]:
-                tasks.append(self._questions.ask_again(silent, self.given[silent.tried]))
+            for silent in [silent for silent in self.waiting.silent.values() if silent.tried < len(self.user_keys)]:
+                tasks.append(self._gets.read_silent_port(silent, self.user_keys[silent.tried]))
                 silent.tried += 1
-            for hiding in [hiding for hiding in self.waiting.hiding.values() if hiding.tried < len(self.given)]:
-                tasks.append(self._questions.read_port_info(hiding, self.given[hiding.tried]))
+            for hiding in [hiding for hiding in self.waiting.hiding.values() if hiding.tried < len(self.user_keys)]:
+                tasks.append(self._gets.read_port_info(hiding, self.user_keys[hiding.tried]))
                 hiding.tried += 1
             if not tasks:
                 return
-            self._questions.run(tasks)
+            self._gets.run(tasks)
 
     def start_leases(self, journal_block: JournalBlock) -> None:
         """Start the leases of all ports that are waited for, unless they run already."""
-        self._begun = self.waiting.since = self.now  # time has passed since the survey, while the user was asked
+        self._begun = self.waiting.since = self.now  # the user was asked since the survey, which took time
         self._lease_starter.start_routes()
-        self._try_given()
+        self._try_user_keys()
         self._lease_starter.start_hiding(journal_block)
         self._switch_probes.probe()
         self._next_early = next_early_round(self.waiting.since, self.now, self.waiting.leases)
 
     def next_time(self) -> float:
-        """Return the time at which `ask_due` has something to do."""
+        """Return the time at which `ask_due` has to be called next. Only while a port is waited for."""
         times = [self._next_early] if self.waiting.silent else []
         if self._unread():
             times.append(self.now)
         for silent in self.waiting.silent.values():
             probing = self._switch_probes.next_time(silent)
-            times += [self._limit_of_silent(silent), self._due(silent), inf if probing is None else probing]
+            times += [self._limit_of_silent(silent), self._next_read(silent), inf if probing is None else probing]
         for hiding in self.waiting.hiding.values():
-            times += [self._limit_of_hiding(hiding), self._due(hiding)]
+            times += [self._limit_of_hiding(hiding), self._next_read(hiding)]
         return min(times)
 
     def next_opening(self) -> float | None:
@@ -169,37 +172,39 @@ class Search:
         return min((time for time in times if time > self.now), default=None)
 
     def ask_due(self, journal_block: JournalBlock) -> None:
-        """Read the ports that are due now, examine the nodes behind ports that opened, and give up ports that will not
-        open."""
+        """Read the ports that are due now, and the nodes behind ports that opened; start leases that are not running;
+        and stop waiting for ports whose time is over. *journal_block*: as in `LeaseStarter.start_hiding`."""
         now = self.now + CLOCK_ROUNDING
-        asked = [silent for silent in self.waiting.silent.values() if self._due(silent) <= now]
+        asked = [silent for silent in self.waiting.silent.values() if self._next_read(silent) <= now]
         if now >= self._next_early:
             soon = self.waiting.next_due(now)
             if soon is not None and soon - now < self.client.timing.timeout + LATE:
-                self._next_early = soon + LEAST_EARLY_PAUSE  # waiting for answers now would make the next due read late
+                # Waiting for the answers to early reads now would delay the next read that is due.
+                self._next_early = soon + LEAST_EARLY_PAUSE
             else:
-                asked += self._early_ones(asked)
+                asked += self._choose_early_reads(asked)
                 self._next_early = 0.0
-        tasks = [self._questions.ask_again(silent) for silent in asked]
+        tasks = [self._gets.read_silent_port(silent) for silent in asked]
         hiding_ports = self.waiting.hiding.values()
-        tasks += [self._questions.read_port_info(hiding) for hiding in hiding_ports if self._due(hiding) <= now]
+        tasks += [self._gets.read_port_info(hiding) for hiding in hiding_ports if self._next_read(hiding) <= now]
         for port in self._unread():
             self._reads[port] = self._reads.get(port, 0) + 1
             tasks.append(self.sweep.read_port(port))
-        self._questions.run(tasks)
+        self._gets.run(tasks)
         if not self._next_early:
             self._next_early = next_early_round(self.waiting.since, now, self.waiting.leases)
-        self._try_given()
+        self._try_user_keys()
         self._switch_probes.probe()
         for hiding in list(self.waiting.hiding.values()):
             if hiding.started is not None and now > hiding.started + hiding.lease + SOON:
-                hiding.started = None  # the SMP that should have started it was lost, or a right key stopped it
+                # The SMP that should have started the lease was lost, or an SMP with the right key stopped its timer.
+                hiding.started = None
         self._lease_starter.start_hiding(journal_block)
         self._give_up(now)
 
     # --- tasks -------------------------------------------------------------------------------------------------------
 
-    def _root(self) -> Task:
+    def _sweep_from_local_port(self) -> Task:
         try:
             yield from self.sweep.root()
         except (NoReply, SendRefused):
@@ -207,11 +212,11 @@ class Search:
             self.waiting.add((), None)
 
     def _ask_first(self, path: tuple[int, ...]) -> Task:
-        if (yield from self._questions.ask_who(path, None, self.ring.for_unknown_port)) is None:
+        if (yield from self._gets.read_node_info(path, None, self.ring.for_unknown_port)) is None:
             self.waiting.add(path, None)
 
     def _unread(self) -> list[Port]:
-        """Return ports of nodes that answer, whose own PortInfo was lost on its way."""
+        """Return the ports of nodes that answer whose own PortInfo was not received."""
         return [
             port
             for node in self.found.nodes
@@ -223,26 +228,26 @@ class Search:
 
     # --- asking again and giving up ----------------------------------------------------------------------------------
 
-    def _due(self, port: SilentPort | HidingPort) -> float:
-        """Return the time at which a port is to be read next; infinity if that is not known, or it was read often
-        enough."""
+    def _next_read(self, port: SilentPort | HidingPort) -> float:
+        """Return the time at which a port is to be read next; infinity if that is not known, or if the port got the
+        most SMPs that it may get."""
         if isinstance(port, HidingPort):
-            due = next_question(port.started or 0.0, port.last, (port.lease,))
-        elif port.asked < MOST_QUESTIONS:
-            due = next_question(port.started, port.last, self.waiting.leases)
+            due = next_get_time(port.started or 0.0, port.last, (port.lease,))
+        elif port.asked < MOST_GETS:
+            due = next_get_time(port.started, port.last, self.waiting.leases)
         else:
             due = None
         return inf if due is None else due
 
-    def _early_ones(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
-        """Return the silent ports that are read early: those whose leases began first, and some of the others in
-        turn."""
+    def _choose_early_reads(self, asked: Sequence[SilentPort]) -> list[SilentPort]:
+        """Return the silent ports that are read early: the ports whose leases began first, and some of the other ports
+        in turn. *asked*: the ports that are read now anyway."""
         chosen = set(asked)
-        others = [
-            silent for silent in self.waiting.silent.values() if silent not in chosen and silent.asked < MOST_QUESTIONS
+        candidates = [
+            silent for silent in self.waiting.silent.values() if silent not in chosen and silent.asked < MOST_GETS
         ]
-        others.sort(key=lambda silent: silent.started)
-        first, rest = others[: ASKED_EARLY // 2], others[ASKED_EARLY // 2 :]
+        candidates.sort(key=lambda silent: silent.started)
+        first, rest = candidates[: ASKED_EARLY // 2], candidates[ASKED_EARLY // 2 :]
         self._turn += ASKED_EARLY // 2
         return first + [rest[(self._turn + step) % len(rest)] for step in range(min(ASKED_EARLY // 2, len(rest)))]
 
@@ -254,10 +259,8 @@ class Search:
 
     def _give_up(self, now: float) -> None:
         over = [silent for silent in self.waiting.silent.values() if now >= self._limit_of_silent(silent)]
-        self._switch_probes.last_look(over)
-        self._questions.run(
-            [self._questions.ask_again(silent) for silent in over if silent.path in self.waiting.silent]
-        )
+        self._switch_probes.probe_last_time(over)
+        self._gets.run([self._gets.read_silent_port(silent) for silent in over if silent.path in self.waiting.silent])
         for silent in over:
             if self.waiting.drop(silent):
                 self.waiting.given_up.append(silent)

@@ -1,4 +1,4 @@
-"""Ports that stayed closed: the presumed reason, and the ports that are reached only through them."""
+"""The results for ports that stayed closed: the presumed reason, and the ports that are reached only through them."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from ibkeys.topology.port_id import identity
 
 _NAMED: Final = 8
 
-_LEFT: Final = (
+_OTHER_MEANS: Final = (
     "remaining ways: the key from another source (OpenSM's key files, a list of keys to try), a power cycle (without "
     "IsMKeyNVRAM the key is 0 afterwards), or the vendor's tool on the node itself"
 )
 
 
 class StillClosed:
-    """The ports that did not open, at the end of a recovery. ``interrupted``: the user ended it."""
+    """The ports that did not open, at the end of a recovery. ``interrupted``: whether the user ended the recovery."""
 
     def __init__(self, waiting: WaitingPorts, options: RecoveryOptions, interrupted: bool) -> None:
         self.options = options
@@ -32,10 +32,10 @@ class StillClosed:
         self._waiting = waiting
 
     def results(self) -> Iterator[RecoveryResult]:
-        """Yield the result of each port, the silent ones first."""
+        """Yield the result of each port that did not open, the silent ports first."""
         waiting = self._waiting
         locked = [*waiting.given_up, *waiting.silent.values(), *waiting.hiding.values()]
-        closed = [each for each in locked if isinstance(each, SilentPort) and not self._is_back(each)]
+        closed = [each for each in locked if isinstance(each, SilentPort) and not self._has_opened(each)]
         links, ids = self._links_with(closed)
         for silent in closed:
             behind = hidden_behind(links, waiting.start, [ids[silent.path]])
@@ -44,7 +44,7 @@ class StillClosed:
             if isinstance(hiding, HidingPort):
                 yield RecoveryResult(hiding.port.identity(), "failed", self._why_hiding(hiding))
 
-    def _is_back(self, silent: SilentPort) -> bool:
+    def _has_opened(self, silent: SilentPort) -> bool:
         return (silent.guid in self._waiting.reached) or (silent.near is not None and silent.near.peer is not None)
 
     def _why_silent(self, silent: SilentPort, behind: set[int]) -> str:
@@ -59,9 +59,9 @@ class StillClosed:
                 f"silent for {waiting.now - silent.started:.0f} s since its lease should have begun ({known}): its "
                 "lease is 0 or longer than was waited for, or its agent is dead, which looks the same"
             )
-        return f"{where}: {why}; {self._what_is_behind(behind)}{_LEFT}"
+        return f"{where}: {why}; {self._describe_behind(behind)}{_OTHER_MEANS}"
 
-    def _what_is_behind(self, behind: set[int]) -> str:
+    def _describe_behind(self, behind: set[int]) -> str:
         if not behind:
             return ""
         silent = behind - self._waiting.reached
@@ -71,12 +71,12 @@ class StillClosed:
 
     def _why_hiding(self, hiding: HidingPort) -> str:
         if not hiding.lease:
-            return f"level 1 with lease 0: it hides its key and never opens by itself; {_LEFT}"
+            return f"level 1 with lease 0: it hides its key and never opens by itself; {_OTHER_MEANS}"
         if self.interrupted and hiding.port in self._waiting.hiding:
             return f"at level 1, lease {hiding.lease} s, still waiting when the run was interrupted; its lease runs on"
         return (
             f"at level 1, lease {hiding.lease} s: it did not open; something (an SM, another tool) sends it SMPs with "
-            f"its right key, or its agent starts no lease; {_LEFT}"
+            f"its right key, or its agent starts no lease; {_OTHER_MEANS}"
         )
 
     def _name(self, guid: int) -> str:
@@ -94,13 +94,13 @@ class StillClosed:
         return identity(None, guid, name, None, min(ports, default=None), None)
 
     def _links_with(self, closed: Sequence[SilentPort]) -> tuple[dict[LinkEnd, LinkEnd], dict[tuple[int, ...], int]]:
-        """Return all known links, and the number of each of *closed* in them: its GUID, or a made-up negative
-        number."""
+        """Return all known links with those to *closed* ports, and a mapping from the route of each closed port to the
+        number by which the links name it: its GUID, or a negative number in place of an unknown GUID."""
         links: dict[LinkEnd, LinkEnd] = {**self._waiting.links, **links_of(self._waiting.found)}
         ids = {silent.path: -number if silent.guid is None else silent.guid for number, silent in enumerate(closed, 1)}
         for silent in closed:
             if silent.guid is None and silent.near is not None:
-                far = (ids[silent.path], -1)  # it is not known at which of its ports this link is
+                far = (ids[silent.path], -1)  # the number of the port at the far end is not known
                 links[silent.near.link_end], links[far] = far, silent.near.link_end
         for end, link in self._waiting.probed_links.items():
             if link.path in ids:

@@ -1,6 +1,6 @@
 """The ports that a search waits for, and its results. Answers are sorted here; nothing is sent. The modules that send
-Gets (`ibkeys.mkeys.recovery.questions`), start leases and probe through closed switches read this state and note the
-times here: a port that is added later may have a lease that runs already.
+Gets (`ibkeys.mkeys.recovery.locked_port_gets`), start leases and probe through closed switches read this state and note
+the times here: a port that is added later may have a lease that runs already.
 """
 
 from __future__ import annotations
@@ -9,23 +9,25 @@ from ibkeys.discovery.sweep import Sweep
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mkeys.recovery.locked_ports import HidingPort, ProbedLink, SilentPort
-from ibkeys.mkeys.recovery.routes import LinkMap, routes
-from ibkeys.mkeys.recovery.timing import next_question
+from ibkeys.mkeys.recovery.routes import LinkMap, find_routes
+from ibkeys.mkeys.recovery.timing import next_get_time
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 
 class WaitingPorts:
-    """The ports that one search waits for. ``silent`` and ``hiding``: the ports that are waited for; ``given_up``:
-    those that no longer are. ``leases``: seconds, from ports of this fabric or the key store; callers may add some.
-    ``since``: the time at which the waiting began, or the last port opened. ``reached``: GUIDs of switches and end
-    ports that were read; ``nodes``: all that were found, by the GUIDs of node and end ports. ``without_key``: hiding
-    ports that proved to have none.
+    """The ports that one search waits for. Times are in seconds on the local port's clock.
+
+    ``silent``: the silent ports that are waited for, by route; ``hiding``: the ports at level 1 that are waited for;
+    ``given_up``: the ports that are no longer waited for. ``leases``: the leases of ports of this fabric, in seconds;
+    callers may add others. ``since``: the time at which the waiting began, or the last port opened. ``reached``: GUIDs
+    of the switches and end ports that were read; ``nodes``: all nodes that were found, by node GUID and by the GUIDs of
+    their end ports. ``without_key``: ports of ``hiding`` that proved to have no key.
 
     ``leases_started``: by GUID, the time at which the lease of a port was started without an answer. ``probed_links``:
-    links of closed switches that probes proved, by their far ends. ``leases_behind_started``: by GUID of a switch that
-    has opened, the time at which the leases behind it were started; ``probe_rounds``: the number of rounds of probes
-    through it.
+    links of closed switches that probes proved, by their far ends. ``leases_behind_started``: by the GUID of a switch
+    that has opened, the time at which the leases behind it were started; ``probe_rounds``: by the same GUID, the number
+    of rounds of probes through it.
     """
 
     def __init__(self, sweep: Sweep, links: LinkMap) -> None:
@@ -47,7 +49,7 @@ class WaitingPorts:
         self.probe_rounds: dict[int, int] = {}
         self._newly_open: list[Port] = []
         self._was_locked: set[int] = set()
-        self._seen: set[Port] = set()
+        self._sorted: set[Port] = set()
 
     @property
     def now(self) -> float:
@@ -56,32 +58,33 @@ class WaitingPorts:
 
     @property
     def start(self) -> LinkEnd:
-        """The local port, as links name it."""
+        """The local port as an end of a link: its GUID and number."""
         local = self.sweep.client.port.attributes()
         return local.port_guid, local.port
 
-    def take_found(self) -> list[tuple[Port, bool]]:
-        """Return the end ports whose M_Key has become known since the last call (zero included), and whether each was
+    def take_opened(self) -> list[tuple[Port, bool]]:
+        """Return each end port whose M_Key (or M_Key 0) has become known since the last call, and whether it was
         locked."""
-        found, self._newly_open = self._newly_open, []
-        return [(port, port.guid in self._was_locked) for port in found]
+        opened, self._newly_open = self._newly_open, []
+        return [(port, port.guid in self._was_locked) for port in opened]
 
     def next_due(self, now: float) -> float | None:
         """Return the time after *now* at which the next silent port is to be read, None if not known."""
-        dues = (next_question(silent.started, silent.last, self.leases) for silent in self.silent.values())
+        dues = (next_get_time(silent.started, silent.last, self.leases) for silent in self.silent.values())
         return min((due for due in dues if due is not None and due > now), default=None)
 
     # --- answers -----------------------------------------------------------------------------------------------------
 
     def sort_answers(self) -> None:
-        """Sort the answers of the sweep into ports that opened, that are silent, and that hide their key."""
+        """Sort the answers of the sweep: note the ports that opened, the silent ports, and the ports that hide their
+        key."""
         for node in self.found.nodes:
             self.nodes[node.guid] = node
             for port in node.ports.values():
-                if port.info is not None and port not in self._seen and (node.is_switch or port.path is not None):
-                    self._seen.add(port)
+                if port.info is not None and port not in self._sorted and (node.is_switch or port.path is not None):
+                    self._sorted.add(port)
                     if port.is_end_port:
-                        self._take_up(port)
+                        self._note_read(port)
         for port in [port for port in self.hiding if port.m_key_state != "hidden" or port in self.without_key]:
             del self.hiding[port]
             self._was_locked.add(port.guid)
@@ -92,12 +95,12 @@ class WaitingPorts:
                 self.identify(silent, peer.link_end[0])
             if peer is not None or silent.answered or silent.guid in self.reached:
                 self.drop(silent)
-                self._opened(silent)
+                self._note_opened(silent)
         unanswered, self.sweep.unanswered = self.sweep.unanswered, {}
         for path, near in unanswered.items():
             self.add(path, near)
 
-    def _take_up(self, port: Port) -> None:
+    def _note_read(self, port: Port) -> None:
         info = PortInfo(port.info or b"")
         self.reached.add(port.guid)
         self.nodes.setdefault(port.guid, port.node)
@@ -110,7 +113,7 @@ class WaitingPorts:
         else:
             self._newly_open.append(port)
 
-    def _opened(self, silent: SilentPort) -> None:
+    def _note_opened(self, silent: SilentPort) -> None:
         self.since = self.now
         if silent.guid is None:
             return
@@ -123,16 +126,18 @@ class WaitingPorts:
     # --- silent ports ------------------------------------------------------------------------------------------------
 
     def add_routes(self) -> None:
-        """Add the nodes that the known links lead to but that were not reached, and whose key is not known."""
+        """Add each node that the known links lead to, that was not reached, and whose key is not known, as a silent
+        port."""
         ring = self.sweep.ring
-        for guid, path in routes(self.links, self.start).items():
+        for guid, path in find_routes(self.links, self.start).items():
             has_key = ring.for_all is None and not ring.by_guid.get(guid, NO_MKEY).is_zero
             if path in self.silent or guid in self.reached or guid in self._silent_by_guid or has_key or not path:
                 continue
             self._wait_for(SilentPort(path, None, guid, self.now, self.now, asked=0))
 
     def add(self, path: tuple[int, ...], near: Port | None) -> None:
-        """Add a silent node, unless it is known by another route or as a closed switch found from its other side."""
+        """Add the silent port at the end of the route *path*, unless another route leads to the same port, or the
+        search no longer waits for it. *near*: the near end of its last link, None if not known."""
         if near is not None and near.peer is not None:
             return
         silent = self.silent.get(path)
@@ -171,7 +176,7 @@ class WaitingPorts:
             self._silent_by_guid[silent.guid] = silent
 
     def identify(self, silent: SilentPort, guid: int) -> None:
-        """Note the GUID of *silent*."""
+        """Note that *guid* is the GUID of *silent*."""
         if silent.guid != guid:
             self._silent_by_guid.pop(silent.guid or 0, None)
             silent.guid = guid

@@ -1,1 +1,1 @@
-"""Rebuilding OpenSM's key files from the ports' answers after a crash during an M_Key change."""
+"""Rebuilding OpenSM's key files from the answers of the ports, after OpenSM crashed during a change of M_Keys."""

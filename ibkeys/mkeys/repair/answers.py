@@ -1,4 +1,4 @@
-"""Sorting the ports' answers: the key that each port showed, and the ports whose key is unknown."""
+"""Sorting the answers of the ports: the key that each port showed, and the ports whose key is not known."""
 
 from __future__ import annotations
 
@@ -7,24 +7,25 @@ from collections.abc import Collection, Iterator
 from ibkeys.discovery.frugal_sweep import FrugalSweep
 from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.repair.candidates import Candidates
-from ibkeys.mkeys.repair.result import Answered, PortAnswer, PortKept, Repaired
+from ibkeys.mkeys.repair.result import KeyAnswer, PortAnswer, PortWithUnknownKey, RepairResult
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
 from ibkeys.topology.port_id import identity
 
 
-def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> Repaired:
-    """Return the result of *sweep*, which used the keys of *candidates*. Raises StoreError."""
+def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) -> RepairResult:
+    """Return the result of a repair from its *sweep*, which read the ports with the keys of *candidates*. Raises
+    StoreError."""
     found = sweep.topology
     ports = {port.guid: port for port in found.end_ports() if port.guid and port not in found.doubtful}
     shown = {guid: port for guid, port in ports.items() if port.m_key_state in ("set", "zero")}
     unknown = {guid: port for guid, port in ports.items() if guid not in shown}
-    behind = _behind(sweep)
-    kept = [PortKept(port.identity(), _why_unknown(port, sweep, candidates)) for port in unknown.values()]
-    kept += _absent(sweep, candidates, store, ports.keys(), behind)
-    own_word = set(unknown.values())
-    return Repaired(
+    behind = _troubles_by_guid(sweep)
+    kept = [PortWithUnknownKey(port.identity(), _why_unknown(port, sweep, candidates)) for port in unknown.values()]
+    kept += _absent_ports(sweep, candidates, store, ports.keys(), behind)
+    unknown_ports = set(unknown.values())
+    return RepairResult(
         answers=[
             _answer_of(port, candidates) for port in sorted(shown.values(), key=lambda port: port.agent_path != ())
         ],
@@ -33,8 +34,8 @@ def sort_answers(sweep: FrugalSweep, candidates: Candidates, store: KeyStore) ->
             trouble
             for trouble in found.troubles
             if _known_behind(sweep, trouble) not in candidates
-            and trouble.port not in own_word
-            and not (trouble.is_behind and trouble.port.peer is not None)  # it was reached from its other side
+            and trouble.port not in unknown_ports
+            and not (trouble.is_behind and trouble.port.peer is not None)  # the node was reached by another link
         ],
     )
 
@@ -43,7 +44,7 @@ def _answer_of(port: Port, candidates: Candidates) -> PortAnswer:
     info = port.port_info
     assert info is not None
     key = MKey(info.m_key)
-    origins: dict[MKey, Answered] = {each.m_key: each.origin for each in candidates.get(port.guid, ())}
+    origins: dict[MKey, KeyAnswer] = {each.m_key: each.origin for each in candidates.get(port.guid, ())}
     return PortAnswer(
         port.identity(),
         port.node.guid,
@@ -56,17 +57,18 @@ def _answer_of(port: Port, candidates: Candidates) -> PortAnswer:
     )
 
 
-def _behind(sweep: FrugalSweep) -> dict[int, Trouble]:
-    """Return, by port GUID, the trouble at the known place of a port."""
-    found: dict[int, Trouble] = {}
+def _troubles_by_guid(sweep: FrugalSweep) -> dict[int, Trouble]:
+    """Return the first trouble of the sweep at the known place of a port, by the GUID of that port."""
+    troubles: dict[int, Trouble] = {}
     for trouble in sweep.topology.troubles:
         guid = _known_behind(sweep, trouble)
         if guid is not None:
-            found.setdefault(guid, trouble)
-    return found
+            troubles.setdefault(guid, trouble)
+    return troubles
 
 
 def _known_behind(sweep: FrugalSweep, trouble: Trouble) -> int | None:
+    """Return the GUID of the port that the known links name behind the port of *trouble*; None if there is none."""
     far = sweep.ring.expected_behind(trouble.port.link_end) if trouble.is_behind else None
     return far[0] if far is not None else None
 
@@ -80,10 +82,11 @@ def _why_unknown(port: Port, sweep: FrugalSweep, candidates: Candidates) -> str:
     return trouble.error if trouble is not None else "its PortInfo could not be read"
 
 
-def _absent(
+def _absent_ports(
     sweep: FrugalSweep, candidates: Candidates, store: KeyStore, found: Collection[int], behind: dict[int, Trouble]
-) -> Iterator[PortKept]:
-    """Yield the ports that are in the key store with a key, and were not found."""
+) -> Iterator[PortWithUnknownKey]:
+    """Yield the ports that have a key in the key store and that the sweep did not find, with the reason. *found*: the
+    GUIDs of the ports that it found; *behind*: the troubles at known places."""
     nodes = {row.port_guid: row.node_guid for row in store.outline() if row.node_guid is not None}
     nums = {row.port_guid: row.port for row in store.outline() if row.port is not None}
     for guid, keys in candidates.items():
@@ -98,4 +101,4 @@ def _absent(
             reason = behind[guid].error
         else:
             reason = "it was not queried: no link that was found leads to it"
-        yield PortKept(where, reason, guid not in sweep.ring.settled)
+        yield PortWithUnknownKey(where, reason, guid not in sweep.ring.settled)

@@ -14,12 +14,14 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 @dataclass(frozen=True, slots=True)
 class RepairOutlook:
-    """The ports that a repair would read, and the maximum cost. ``ports``: the number of ports that are read with a key
-    of the store; ``orders``: keys in the order of use → number of ports. ``protected``: ports that are not known to be
-    at level 0 or 1. ``violations``: most M_Key violations that are counted: one for each key at each protected port.
-    ``leases``: the leases of protected ports in the store and of the opensm.confs, in seconds; ``unknown_leases``:
-    protected ports without a lease in the store; ``never_open``: protected ports with lease 0,
-    which never give up their M_Key.
+    """The ports that a repair would read, and the maximum cost.
+
+    ``ports``: number of ports that are read with a key of the key store; ``orders``: the origins of a port's keys, in
+    the order in which they are tried → number of ports with these. ``protected``: number of ports that are not known to
+    be at level 0 or 1. ``violations``: most M_Key violations that ports count: one for each key of each protected port.
+    ``leases``: the leases of protected ports in the key store, and those of each opensm.conf, in seconds, without 0;
+    ``unknown_leases``: number of protected ports without a lease in the key store; ``never_open``: number of protected
+    ports with lease 0, which never open by themselves.
     """
 
     ports: int
@@ -43,7 +45,7 @@ _JSON_NAMES: Final = {"never_open": "never"}
 def outlook_of(
     store: KeyStore, ring: KeyRing, candidates: Candidates, conf_leases: Iterable[int] = ()
 ) -> RepairOutlook:
-    """Return the maximum cost of reading every port of *candidates*. *ring*: the key ring with their keys.
+    """Return the maximum cost of reading every port of *candidates*. *ring*: the key ring with the keys of these ports;
     *conf_leases*: the m_key_lease_period of each opensm.conf, in seconds. Raises StoreError."""
     protected = ring.protected()
     leases: dict[int, set[int]] = {}

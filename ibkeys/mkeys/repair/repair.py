@@ -1,8 +1,9 @@
-"""Repairing OpenSM's key files after a crash of OpenSM in the middle of a change of M_Keys. OpenSM writes guid2mkey at
-the end of a sweep only, and reads it only when it starts. After a crash in between, the file does not have the keys of
-the ports, and at levels 2 and 3 OpenSM then cannot read even its own port. Here each port is read once with each key
-that it can have by the key store, the local port first of all. The keys that were answered go into the key store, and
-then into the files. No SMP of this module changes a port.
+"""Repairing OpenSM's key files after OpenSM crashed in the middle of a change of M_Keys.
+
+OpenSM writes guid2mkey only at the end of a sweep, and reads it only when it starts. After a crash during a sweep, the
+file does not have the keys of the ports, and at levels 2 and 3 OpenSM then cannot read even its own port. A repair
+reads each port once with each key that the port may have by the key store, the local port first. The keys to which
+ports answered go into the key store, and then into the files. No SMP of a repair changes a port.
 
 Source: opensm osm_state_mgr.c (do_sweep), osm_lid_mgr.c; observed with opensm 3.3.23.
 """
@@ -35,7 +36,7 @@ from ibkeys.mkeys.opensm.key_files import COPIED, give_key_file
 from ibkeys.mkeys.repair.answers import sort_answers
 from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
-from ibkeys.mkeys.repair.result import Repaired
+from ibkeys.mkeys.repair.result import RepairResult
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.cut_off import close_cut_off
 from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, named_errors
@@ -46,7 +47,7 @@ _STORED_NOTE: Final = "sm-repair: the port showed it"
 
 
 class Repair:
-    """One repair of the key files in *directory*; made by `plan_repair`. *processes*: returns the running OpenSMs."""
+    """One repair of the key files in *directory*, made by `plan_repair`. *processes*: returns the running OpenSMs."""
 
     def __init__(self, writer: ChangeWriter, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> None:
         self.writer = writer
@@ -62,13 +63,17 @@ class Repair:
         return outlook_of(self._store, self._ring, self.candidates, conf_leases)
 
     def objections(self) -> list[Objection]:
-        """Return the objections to the repair. Asks the SA; no SMP is sent."""
+        """Return the objections to the repair. Asks the SA for the master SM, and sends no SMP. Raises
+        TransportError."""
         return objections_to_key_files_under_sm(_presence_by_sa(self.writer.fabric))
 
-    def run(self, progress: OnFound | None = None) -> Repaired:
-        """Read the ports, store their keys, write the files, and return the result for each port. Raises Refused (an SM
-        was found, or an OpenSM was started in the meantime), NoReply or SendRefused if the local port answers to none
-        of its keys: nothing is written then. Raises TransportError, StoreError, FileError, FileFormatError.
+    def run(self, progress: OnFound | None = None) -> RepairResult:
+        """Read the ports, store their keys, write the files, and return the result for each port. *progress*: called
+        with the progress of the sweep.
+
+        Raises Refused if an SM was found, or if an OpenSM was started in the meantime; NoReply or SendRefused if the
+        local port answers to none of its keys, and nothing is written then; TransportError, StoreError, FileError,
+        FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
@@ -96,9 +101,8 @@ class Repair:
     def _check(self, objections: list[Objection]) -> None:
         self.writer.check(Plan(self.writer.command, objections=objections))
 
-    def _keep(self, done: Repaired) -> None:
-        """Store the keys that the ports have in the key store, as current keys, before they are written into any
-        file."""
+    def _keep(self, done: RepairResult) -> None:
+        """Put the keys that the ports showed into the key store, as current keys, before any file is written."""
         with self._store.in_one_transaction():
             for each in done.answers:
                 guid = each.port_guid
@@ -111,9 +115,10 @@ class Repair:
 def plan_repair(writer: ChangeWriter, directory: Path, processes: Callable[[], Iterable[OpensmProcess]]) -> Repair:
     """Return the repair of the key files in *directory*, OpenSM's cache folder. Sends nothing.
 
-    *processes*: looks for running OpenSMs. Raises Refused if a running OpenSM has its files there, if the files have
-    keys that the key store has not, and for a folder of another user, or that everybody may write to; UsageError if the
-    store has no key of any port. Raises StoreError, FileFormatError.
+    *processes*: returns the running OpenSMs. Except in a dry run, the links of the folder's ``neighbors`` file are put
+    into the key store. Raises Refused if a running OpenSM has its files there, if the files have keys that the key
+    store does not have, and for a folder that belongs to another user or that others may write to; UsageError if the
+    key store has no key of any port; StoreError, FileFormatError.
     """
     store = writer.keystore
     refuse_to_overwrite(store, directory, processes())
@@ -147,16 +152,18 @@ def _refuse_folder_of_others(directory: Path) -> None:
 
 
 def make_private(directory: Path) -> None:
-    """Make *directory* of mode 0700, or give it that mode. Raises StoreError."""
+    """Create *directory* with mode 0700, or set that mode if it exists. Raises StoreError."""
     with named_errors(directory, "cache folder of OpenSM"):
         make_directory(directory)
         os.chmod(directory, DIRECTORY_MODE)
 
 
 def _presence_by_sa(fabric: LiveFabric) -> SubnetManager:
-    """Return whether a master SM is active, by the SA at MasterSMLID and by the IsSM bit of the local port, as this
-    host's driver has them. An SA is asked by a GMP, which needs no M_Key; the SA of a master answers. An SA that does
-    not answer proves little, so a sweep has to look for SMs too. Raises TransportError.
+    """Return whether a master SM is active. That is known from the SA at the local port's MasterSMLID or, if this is
+    the local port, from its IsSM bit; both values come from this host's driver.
+
+    The SA is asked by a GMP, which needs no M_Key, and the SA of a master answers. An SA that does not answer proves
+    little, so a sweep has to look for SMs too. Raises TransportError.
     """
     local = fabric.local()
     lid = local.sm_lid
@@ -169,7 +176,7 @@ def _presence_by_sa(fabric: LiveFabric) -> SubnetManager:
     try:
         fabric.sa().class_port_info()
     except MadStatusError:
-        pass  # an answer, if one that says no
+        pass  # an error status is an answer too
     except IbkeysError as error:
         if isinstance(error, TransportError) and not isinstance(error, AgentRefused):
             raise

@@ -8,14 +8,15 @@ from typing import Any
 
 from ibkeys.managers.opensm.process import OpensmConfig
 from ibkeys.mkeys.repair.candidates import Candidates
-from ibkeys.mkeys.repair.result import Repaired
+from ibkeys.mkeys.repair.result import RepairResult
 
 
 @dataclass(slots=True)
 class ConfAdvice:
-    """The comparison of an opensm.conf with the ports. ``holds``: number of ports that have its m_key; ``ports``:
-    number of ports that have a key; ``is_most``: no other key is on more ports; ``own_has_it``: the local port has its
-    m_key; ``problems``: the reasons against starting OpenSM with it, in words.
+    """The comparison of an opensm.conf with the ports. ``path``: the file; ``holds``: number of ports that have its
+    m_key; ``ports``: number of ports that have a key; ``is_most``: whether no other key is on more ports;
+    ``own_has_it``: whether the local port has its m_key; ``problems``: the reasons against starting OpenSM with the
+    file, in words.
     """
 
     path: Path
@@ -31,12 +32,15 @@ class ConfAdvice:
         return {"file": str(document.pop("path")), **document}
 
 
-def advise(done: Repaired, candidates: Candidates, removes: bool, path: Path, conf: OpensmConfig | None) -> ConfAdvice:
+def advise(
+    done: RepairResult, candidates: Candidates, removes: bool, path: Path, conf: OpensmConfig | None
+) -> ConfAdvice:
     """Compare the opensm.conf at *path* with the ports. *conf*: its content, None if it cannot be read. *removes*: an
     open operation lets OpenSM remove every M_Key, so an m_key of 0 is no problem.
 
-    With key files that fit, OpenSM reaches every port whatever its m_key is, and sets its own on all of them in its
-    first sweep (observed, opensm 3.3.23). So a key that fewer ports have is right if it is the new one.
+    With correct key files, OpenSM reaches every port whatever the m_key in its opensm.conf is, and sets that m_key on
+    all ports in its first sweep (observed, opensm 3.3.23). So an m_key that few ports have may be right: it may be the
+    new one.
     """
     keyed = [each for each in done.answers if not each.m_key.is_zero]
     advice = ConfAdvice(path, ports=len(keyed))

@@ -1,5 +1,6 @@
-"""Ports that have an M_Key by the key store and that a sweep did not find: a run reports each of them. Such a port is
-off, silent, or behind a node that is. It keeps its key until a run finds it.
+"""Ports that have an M_Key by the key store and that a sweep did not find. A run reports each of them.
+
+Such a port, or a node on the route to it, is off or silent. The port keeps its key until a run finds it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.found_ports import nothing_behind
+from ibkeys.mkeys.rollout.found_ports import ports_without_neighbour
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, MKeyRun, NewRunPort, RunPort
@@ -22,26 +23,27 @@ from ibkeys.topology.port_id import identity
 
 _SETTLE = "`ibkeys keystore list --settle` ends the wait for a port that is gone"
 
-_HAS_ONE = f"not read, and it has an M_Key already, as the key store knows; {_SETTLE}"
+_HAS_KEY = f"not read, and it has an M_Key already, as the key store knows; {_SETTLE}"
 
 
 def absent_ports(store: KeyStore, found: Topology) -> list[NewRunPort]:
-    """Return the ports that have a key according to the store, are not settled as gone, and were not found by this
-    sweep, in the order of their GUIDs.
+    """Return the ports that have a key by the key store and that the sweep did not find, in the order of the key store.
 
-    A port whose known links lead to no node that this sweep found belongs to another subnet and is left out: one key
-    store may have the keys of several subnets. Raises StoreError.
+    Two kinds of ports are left out: those for which the user has ended the wait, and those whose known links lead to no
+    node that the sweep found. The latter belong to another subnet, because one key store may have the keys of several
+    subnets. Raises StoreError.
     """
-    there = {port.port_guid for port in found.end_ports()} | store.settled()
+    not_absent = {port.port_guid for port in found.end_ports()} | store.settled()
     current = (row for row in store.rows() if row.state == "current" and not row.m_key.is_zero)
-    missing = [row for row in current if row.port_guid not in there]
+    missing = [row for row in current if row.port_guid not in not_absent]
     ports = [NewRunPort(row.node_guid or row.port_guid, row.port_guid, row.port or 0) for row in missing]
     elsewhere = _of_another_subnet(store, found) if missing else set()
     return [port for port in ports if port.port_guid not in elsewhere]
 
 
 def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
-    """Return the GUIDs whose known links do not lead, directly or through others, to a node that the sweep found."""
+    """Return the GUIDs of the switches and end ports whose known links do not lead, directly or over other nodes, to a
+    node that the sweep found."""
     peers: dict[int, set[int]] = defaultdict(set)
     for (guid, _), (peer, _) in store.links().items():
         peers[guid].add(peer)
@@ -56,15 +58,16 @@ def _of_another_subnet(store: KeyStore, found: Topology) -> set[int]:
 
 
 def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -> None:
-    """Add the ports that the sweep of a new run did not find to the skipped ones, each by its name. *waits*: the run
-    has a change for them, and makes it when it is resumed; if it has no other port, it never begins, and another run is
-    needed. Raises StoreError.
+    """Add the ports that the sweep of a new run did not find to ``run.skipped``, each by its name.
+
+    *waits*: whether the run has a change for these ports, which is made when the run is resumed. If the run has no
+    other port, it never begins, and a new run is needed for them. Raises StoreError.
     """
     absent = absent_ports(writer.keystore, run.found)
     if waits and (run.jobs or run.already_set):
-        run.away = absent
+        run.absent = absent
     before = _name_nobody_behind(writer.fabric.ring, run, absent)
-    text = _why_left(run, waits)
+    text = _advise_on_absent(run, waits)
     for port, where in zip(absent, identities(writer, absent), strict=True):
         error = before.get(port.port_guid)
         why = f"{text}; at the switch port before it: {error}" if error else text
@@ -72,10 +75,10 @@ def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -
 
 
 def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRunPort]) -> dict[int, str]:
-    """Add each port behind which no node answers and no *absent* port is known to the skipped ones. Return the errors
-    of the other such places by the GUID of the absent port, so that no port is named twice."""
+    """Add to ``run.skipped`` each port whose neighbour does not answer, unless an *absent* port is known to be that
+    neighbour. For these, return the error by the GUID of the absent port, so that no port is named twice."""
     errors: dict[int, str] = {}
-    for near, error in nothing_behind(run.found):
+    for near, error in ports_without_neighbour(run.found):
         guid = _known_behind(ring, near, absent)
         if guid is None:
             run.skipped.append(PortResult(near.identity(), "skipped", error, unread=True))
@@ -84,29 +87,30 @@ def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRu
     return errors
 
 
-def _why_left(run: PlannedRun, waits: bool) -> str:
-    """Return, in words, the consequence for a port that the sweep of a new run did not find."""
+def _advise_on_absent(run: PlannedRun, waits: bool) -> str:
+    """Return, in words, what follows for a port that the sweep of a new run did not find, and the next command."""
     if not waits:
-        return _HAS_ONE
-    way = "run this again"
+        return _HAS_KEY
+    advice = "run this again"
     if run.jobs or run.already_set:
-        does = "removes it" if run.plan.command == REMOVAL else "gives it the new one"
-        way = f"`ibkeys resume` {does}"
-    return f"not read, so it keeps its former M_Key: when it answers, {way}; {_SETTLE}"
+        effect = "removes it" if run.plan.command == REMOVAL else "gives it the new one"
+        advice = f"`ibkeys resume` {effect}"
+    return f"not read, so it keeps its former M_Key: when it answers, {advice}; {_SETTLE}"
 
 
 def name_absent_beside_run(
     writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]
 ) -> None:
-    """Add the ports that the sweep did not find and that are none of *ports*, the ports of the resumed run, to the
-    skipped ones, each by its name: the run leaves them as they are. Raises StoreError."""
+    """Add to ``run.skipped`` the ports that the sweep did not find and that are not in *ports*, the ports of the
+    resumed run, each by its name. The run leaves them as they are. *last*: the run that is resumed. Raises
+    StoreError."""
     known = {port.port_guid for port in ports}
     absent = [port for port in absent_ports(store, run.found) if port.port_guid not in known]
-    text = _HAS_ONE
+    text = _HAS_KEY
     if last.command != "mkey-deploy":
-        does = "removes it" if last.command == REMOVAL else "gives it a new one"
-        kept = f"not read, and not in operation {last.id}, so it keeps its M_Key"
-        text = f"{kept}: when it answers, a new {last.command} {does}; {_SETTLE}"
+        effect = "removes it" if last.command == REMOVAL else "gives it a new one"
+        state = f"not read, and not in operation {last.id}, so it keeps its M_Key"
+        text = f"{state}: when it answers, a new {last.command} {effect}; {_SETTLE}"
     run.skipped += [PortResult(where, "skipped", text, unread=True) for where in identities(writer, absent)]
 
 
@@ -118,8 +122,8 @@ def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> 
 
 def identities(writer: ChangeWriter, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
     """Return the identities of ports that the sweep did not find, as in every JSON document. The name of a node is that
-    of the node-name map, else the one that the journal recorded last, as is its type; None if it has none. Raises
-    StoreError.
+    of the node-name map, else the name that the journal recorded last. Its type is the one that the journal recorded
+    last. Either is None if it is not known. Raises StoreError.
     """
     if not ports:
         return []

@@ -1,6 +1,7 @@
-"""A planned run, and how it begins: a new run, or the last run, which is resumed or rolled back. The present keys of
-the ports, and the new key if all get the same, are in the key store before the run is in the journal. Keys for single
-ports follow before each Set.
+"""A planned run, and how it begins: as a new run, or as the last run, which is resumed or rolled back.
+
+The present keys of the ports, and the new key if all ports get the same, are put into the key store before the run is
+put into the journal. If each port gets its own key, that key is stored right before its Set.
 """
 
 from __future__ import annotations
@@ -37,16 +38,16 @@ class RunMethod(Protocol):
 
     @property
     def acts(self) -> bool:
-        """Whether it writes a file or signals an OpenSM, even if all ports are as wanted."""
+        """Whether the run writes a file or signals an OpenSM, even if all ports are as wanted."""
         ...
 
     def in_words(self) -> list[str]:
-        """Return each OpenSM that it uses, one per line."""
+        """Return, in words, each OpenSM that the run uses, one per line."""
         ...
 
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
-        """Return the data of a new run for the journal, from which it can be resumed: JSON, without any key. Keys get
-        rows of their own in *store*.
+        """Return the data of a new run for the journal, from which the run can be resumed, as JSON values without any
+        key. The keys get rows of their own in *store*.
         """
         ...
 
@@ -59,23 +60,31 @@ class RunMethod(Protocol):
         report: ReportPort,
         stop: Interrupts,
     ) -> None:
-        """Carry out the run of operation *number*; the results of the ports are counted in ``run.account``."""
+        """Carry out the run whose operation has this *number*. The results of the ports are counted in ``run.account``.
+
+        *operation*: the operation of this start of the run, which may be its undo; *report*: called with the result of
+        each port; *stop*: the interrupts, which are checked between steps.
+        """
         ...
 
 
 @dataclass(slots=True)
 class PlannedRun:
-    """A planned run. ``plan`` has its changes, notes and interlocks, as every plan.
+    """A planned run of M_Keys. ``plan``: its changes, notes and interlocks.
 
-    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: ports
-    that have their wanted setting, which only has to be stored. ``skipped``: ports that are skipped, with the reason.
-    ``later``: number of ports that come in a later run (``--first``). ``procedure``: the steps to take instead under a
-    subnet manager. ``goes_back``: the last run is rolled back. ``is_open``: the end of the run is not in the stores
-    yet. ``account``: the results of the ports, during the run and afterwards. ``beginning``: how it begins. ``away``:
-    absent ports with a key, which get theirs later. ``method``: how it changes the ports; None: by Sets of ibkeys.
+    ``options``: the options of the run; ``found``: the fabric as the sweep read it; ``beginning``: how the run begins.
+    ``stages``: the jobs in the order of change; a stage begins when the one before is finished. ``already_set``: jobs
+    of ports that have their wanted setting, which only has to be stored. ``skipped``: ports that are skipped, with the
+    reason. ``absent``: absent ports with a key, which get their new key when the run is resumed. ``later``: number of
+    ports that follow the first ones (``--first``) when the run is resumed. ``procedure``: under a subnet manager, the
+    steps to take instead of this run, in words. ``goes_back``: whether the last run is rolled back. ``is_open``:
+    whether the stores do not have the end of the run yet. ``account``: the results of the ports, during the run and
+    afterwards. ``method``: how the ports are changed; None: by Sets of ibkeys. ``choice``: the choice by which ibkeys
+    took this method for a new run.
+
     ``overtaken``: ports of an earlier run whose M_Key, level or lease another program or administrator has changed
-    since; they are among the skipped ones too. ``without_key``: ports of an ended run that is rolled back, which no
-    longer have the key that it gave them. ``choice``: the choice by which ibkeys took this method for a new run.
+    since; they are in ``skipped`` too. ``without_key``: ports of an ended run that is rolled back, which no longer have
+    the key that the run gave them.
     """
 
     plan: Plan
@@ -89,7 +98,7 @@ class PlannedRun:
     goes_back: bool = False
     is_open: bool = False
     account: RunOutcome = field(default_factory=RunOutcome)
-    away: list[NewRunPort] = field(default_factory=list)
+    absent: list[NewRunPort] = field(default_factory=list)
     method: RunMethod | None = None
     overtaken: list[Port] = field(default_factory=list)
     without_key: list[Port] = field(default_factory=list)
@@ -98,12 +107,12 @@ class PlannedRun:
 
     @property
     def last(self) -> MKeyRun | None:
-        """The run that is resumed or rolled back; None for a new one."""
+        """The run that is resumed or rolled back; None for a new run."""
         return self.beginning.last if isinstance(self.beginning, LastRun) else None
 
     @property
     def undoes_ended(self) -> bool:
-        """Whether it rolls back a run that had ended."""
+        """Whether a run that had ended is rolled back."""
         return self.goes_back and self.last is not None and next_commands_of(self.last.operation) is None
 
     @property
@@ -118,41 +127,42 @@ class PlannedRun:
 
     @property
     def acts(self) -> bool:
-        """Whether a port, a file or a process is changed, and not only the key store."""
+        """Whether the run changes a port, a file or a process, and not only the stores."""
         return bool(self.jobs) or (self.method is not None and self.method.acts)
 
     @property
     def pending(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether a port has to be changed, or the end of the run has to be stored."""
         return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
 
 
 @dataclass(frozen=True, slots=True)
 class NewRun:
-    """A new run. ``jobs``: all its ports, including those of a later run."""
+    """The beginning of a new run. ``jobs``: the jobs of all its ports, those after the first ones (``--first``)
+    included."""
 
     command: str
     jobs: Sequence[PortJob]
 
     def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> RunningOperation:
-        """Return a new operation."""
+        """Return a new operation of the journal."""
         return journal.operation(self.command, origin)
 
     def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:
-        """Store the present keys of the ports, the links and LIDs of the sweep, and the new key if all ports get the
-        same, in the key store; then put the run into the journal, and end the records of earlier runs. Return the
-        number of its operation."""
+        """Put the present keys of the ports, the links and LIDs of the sweep, and the new key if all ports get the
+        same, into the key store; then put the run into the journal, and end the records of earlier runs. Return the
+        number of the run's operation. Raises StoreError."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
             via = run.method.begin(store) if run.method is not None else None
-            keys = [PortKeys(job.sequence, None, _name(store, job), job.old) for job in self.jobs]
+            keys = [PortKeys(job.sequence, None, _store_present_key(store, job), job.old) for job in self.jobs]
             shared = keep_keys(store, self.jobs[0]) if run.options.same and self.jobs else None
         journal, runs = operation.journal, Runs(operation.journal)
         ports = [NewRunPort(job.port.node.guid, job.port.port_guid, job.port.num) for job in self.jobs]
         with journal.in_one_transaction():
             number = operation.put_on_disk()
-            runs.begin(number, run.options, [*ports, *run.away], via)
+            runs.begin(number, run.options, [*ports, *run.absent], via)
             if run.choice is not None:
                 journal.keep_options(number, json.dumps({KEPT_CHOICE: True}))
             runs.note_keys(number, keys if shared is None else [*keys, shared])
@@ -160,8 +170,9 @@ class NewRun:
         return number
 
 
-def _name(store: KeyStore, job: PortJob) -> str | None:
-    """Return the name of a port's present key, and add the key to the key store if it is not there. None for key 0."""
+def _store_present_key(store: KeyStore, job: PortJob) -> str | None:
+    """Put a port's present key into the key store unless it is there, and return the name of its row; None for key
+    0."""
     port, key = job.port, job.old.key
     if key.is_zero:
         return None
@@ -170,9 +181,11 @@ def _name(store: KeyStore, job: PortJob) -> str | None:
 
 
 def _end_earlier(journal: Journal, newest: int, here: Collection[int]) -> None:
-    """End the record of every run on this subnet except operation *newest*: only the newest run can be resumed or
-    undone. *here*: the GUIDs of ports of this subnet. Raises StoreError. A run that had failures becomes ``done``. A
-    run can still be open only if its keys are lost: it becomes ``undone``, the state of a record that was ended.
+    """End the record of every run on this subnet except the operation *newest*, because only the newest run can be
+    resumed or undone. *here*: the GUIDs of ports of this subnet.
+
+    A run with failed ports becomes ``done``. A run that is still open has lost its keys: it becomes ``undone``, the
+    state of a record that was ended. Raises StoreError.
     """
     runs = Runs(journal)
     for each in journal.list_operations():
@@ -189,20 +202,22 @@ def _end_earlier(journal: Journal, newest: int, here: Collection[int]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LastRun:
-    """The last run, to be resumed or rolled back. ``unused``: rows of new keys that no port has got or will get."""
+    """The beginning of the last run, which is resumed or rolled back. ``unused``: in a rollback, the rows of new keys
+    that no port got."""
 
     last: MKeyRun
     unused: Sequence[int] = ()
 
     def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> RunningOperation:
-        """Return its operation, reopened, or with *goes_back* the undo of it. It needs no confirmation any more."""
+        """Return the operation of the run, reopened, or with *goes_back* its undo. The run needs no confirmation from
+        now on."""
         if not goes_back:
             return journal.reopen(self.last.id, origin, "confirmed")
         return journal.undo_of(self.last.id, origin, "confirmed")
 
     def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:
-        """Store the bounds with which it goes on, and the links and LIDs of the sweep; in a rollback, give up new keys
-        that were never sent. Return the number of its operation."""
+        """Store the links and LIDs of the sweep, and the limits with which the run continues; in a rollback, give up
+        new keys that were never sent. Return the number of the run's operation. Raises StoreError."""
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():

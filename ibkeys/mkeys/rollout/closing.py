@@ -1,5 +1,5 @@
-"""Ending the record of a run whose values another program or administrator has changed: no port, file or OpenSM is
-touched."""
+"""Ending the record of a run whose values another program or administrator has changed. No port, file or OpenSM is
+changed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ibkeys.store.journal import KEY_COMMANDS, Journal
 
 def close_overtaken(writer: ChangeWriter) -> str:
     """Note in the journal that the last run has ended, and return its name. Its keys stay in the key store. Raises
-    StoreError."""
+    UsageError if there is no run, StoreError."""
     last, _ = last_run(writer)
     with Journal(writer.fabric.stores.journal) as journal, journal.in_one_transaction():
         journal.leave_stage(last.id, last.operation.stage, "confirmed")  # it needs no confirmation any more

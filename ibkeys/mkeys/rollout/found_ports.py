@@ -1,4 +1,4 @@
-"""The ports of a sweep that a run can change, their current settings, and their order."""
+"""The ports of a sweep that a run can change, their present settings, and their order."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def _why_hidden(is_known: bool) -> str:
     )
 
 
-def candidates(writer: ChangeWriter, found: Topology) -> list[tuple[Port, str]]:
-    """Return every end port with the reason why a run leaves it alone, "" if there is none."""
+def candidate_ports(writer: ChangeWriter, found: Topology) -> list[tuple[Port, str]]:
+    """Return every end port of the sweep with the reason why a run leaves it alone, in words, "" if there is none."""
     ports = list(found.end_ports())
     guids = Counter(port.port_guid for port in ports if port not in found.doubtful)
     errors = {id(trouble.port): trouble.error for trouble in reversed(found.troubles)}
@@ -53,42 +53,44 @@ def candidates(writer: ChangeWriter, found: Topology) -> list[tuple[Port, str]]:
 
 
 def hides_key(writer: ChangeWriter, info: PortInfo) -> bool:
-    """Return whether a port hides a key that is not known; False if the user said that no port has a key."""
+    """Return whether a port with this PortInfo hides a key that is not known. False if the user said (``-y 0``) that no
+    port has a key."""
     return shown_key(info) is None and writer.fabric.ring.for_all != NO_MKEY
 
 
 def reachable_ports(writer: ChangeWriter, found: Topology) -> dict[int, tuple[Port, str]]:
-    """Return every end port by its GUID, with the reason why a run leaves it alone, "" if there is none."""
-    return {port.port_guid: (port, reason) for port, reason in candidates(writer, found)}
+    """Return a mapping from the GUID of every end port of the sweep to the port, and the reason why a run leaves it
+    alone, "" if there is none."""
+    return {port.port_guid: (port, reason) for port, reason in candidate_ports(writer, found)}
 
 
-def nothing_behind(found: Topology) -> list[tuple[Port, str]]:
-    """Return the ports behind which a node does not answer, each with the error: it may be a node whose key is not
-    known."""
+def ports_without_neighbour(found: Topology) -> list[tuple[Port, str]]:
+    """Return the ports whose neighbour does not answer, each with the error. The neighbour may be a node whose key is
+    not known."""
     troubles = {id(trouble.port): trouble for trouble in found.troubles if _leads_nowhere(trouble.port)}
     return [(each.port, each.error) for each in troubles.values()]
 
 
 def _leads_nowhere(port: Port) -> bool:
-    """Return whether a port that the sweep had trouble with should have a peer, and has none."""
+    """Return whether a port at which the sweep had trouble should have a neighbour, and none was found."""
     if port.peer is not None:
         return False
     return not port.is_end_port or (port.path == () and port.is_linked)
 
 
-def has_now(info: PortInfo) -> KeySetting:
-    """Return key, level and lease in PortInfo; a key that may be hidden counts as none."""
+def present_setting(info: PortInfo) -> KeySetting:
+    """Return the key, level and lease in PortInfo. If the key may be hidden, key 0 is returned."""
     return KeySetting(shown_key(info) or NO_MKEY, info.m_key_protect_bits, info.m_key_lease_period)
 
 
-def has_it_already(job: PortJob) -> bool:
+def has_wanted_setting(job: PortJob) -> bool:
     """Return whether a port already has its wanted setting."""
     return job.keeps_key and not wrong_fields(job.shown, job.wanted.fields())
 
 
 def put_in_stages(writer: ChangeWriter, run: PlannedRun, jobs: Iterable[PortJob]) -> None:
-    """Sort *jobs* into stages: all other ports, then those of the SMs, the local port last. So local tools without the
-    new keys work as long as possible, and so does the rollback.
+    """Sort *jobs* into the stages of *run*: first all other ports, then the ports of SMs, then the local port. So local
+    tools that do not have the new keys work as long as possible, and the run can be rolled back.
     """
     own = writer.fabric.own_guid
     stages: list[list[PortJob]] = [[], [], []]

@@ -1,4 +1,4 @@
-"""Rolling back: the ports of the last run get the settings from before it."""
+"""Rolling back the last run: its ports get the settings from before the run."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
-    ask_as_begun,
     key_named,
     last_run_with_keys,
+    prefer_keys_of_run,
     refuse_other_method,
     refuse_strange_ports,
     sort_ports,
@@ -38,8 +38,10 @@ def plan_return(
 ) -> PlannedRun:
     """Plan to give every port that the last run has begun its former key, level and lease.
 
-    Raises UsageError if there is none, and for a run through a subnet manager; Refused (``overtaken``) if a port no
-    longer has the key that an ended run gave it; and the errors of `ask_of_ended`.
+    *at_once*, *max_failures*: None keeps the limit of the run; *progress*: called with the progress of the sweep;
+    *leaves_open*: as in `ask_of_ended`. Raises UsageError if there is no run, and for a run through OpenSM; Refused
+    (``overtaken``) if another program or administrator has changed its ports since; KeyGone, StoreError; and the errors
+    of `ask_of_ended`.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)
@@ -56,12 +58,12 @@ def return_of_last_run(
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
 ) -> PlannedRun:
-    """Plan as `plan_return`, for a run by any method, without changes, notes and objections. *reading*: the attributes
-    that the sweep reads."""
+    """Plan as `plan_return` does, but for a run by any method, and without changes, notes, objections and the check for
+    changed ports. *reading*: the attributes that the sweep reads."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     options = replace(with_bounds(last.options, at_once, max_failures), first=None)
-    ask_as_begun(writer.fabric.ring, store, last, ports)
+    prefer_keys_of_run(writer.fabric.ring, store, last, ports)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     unused = [store.ref_of(port.key_name) for port in ports if port.key_name is not None and not port.is_begun]
     run = PlannedRun(
@@ -77,8 +79,8 @@ def return_of_last_run(
 
 
 def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> None:
-    """Add the notes on the rollback of a run that has ended. Raises Refused (``confirmation``) if ports are open
-    afterwards, unless *leaves_open*; a dry run has the refusal in its plan."""
+    """Add the notes on the rollback of a run that has ended to its plan. Raises Refused (``confirmation``) if ports
+    have no M_Key afterwards, unless *leaves_open*; in a dry run the refusal is added to the plan instead."""
     if not run.undoes_ended:
         return
     if any(job.wanted.key not in (NO_MKEY, job.old.key) for job in run.jobs):

@@ -33,10 +33,13 @@ def plan_run(
 ) -> PlannedRun:
     """Plan a new run over every end port of the fabric: first keys (mkey-deploy), or new ones (mkey-rotate).
 
-    *new_key* is for all ports and needs ``options.same``; without it keys are generated. *order*: by hops from the
-    local port. *key_file* is the name of the file that *new_key* came from. *opensm_conf*: an options file with which
-    an SM of this subnet starts, besides those that are found on this host. Raises UsageError, FileFormatError and
-    StoreError (*opensm_conf*), and Refused (``open-run``) while another run is not finished.
+    *new_key*: the key for all ports, which needs ``options.same``; None generates keys. *order*: the order by hops from
+    the local port. *key_file*: the name of the file that *new_key* came from, "" for none. *progress*: called with the
+    progress of the sweep. *opensm_conf*: an options file with which an SM of this subnet starts, besides those that are
+    found on this host.
+
+    Raises UsageError for options or a key that cannot be used; FileFormatError and StoreError if *opensm_conf* cannot
+    be read; Refused (``open-run``) while another run is not finished.
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None
@@ -45,13 +48,13 @@ def plan_run(
         command,
         options,
         lambda old: old.with_values(shared or MKey.generate(), options.protect, options.lease),
-        lambda job: not_for(command, job),
+        lambda job: why_left_alone(command, job),
         order,
         progress,
         waits_for_absent=command == "mkey-rotate",
     )
     describe(writer, run, key_file, opensm_conf, generated=new_key is None)
-    object_to_given_key(writer, run, new_key)
+    object_to_user_key(writer, run, new_key)
     if command == "mkey-deploy" and options.protect is None:
         open_ports = sum(not job.wanted.protect for job in run.jobs)
         whose = "port gets its first M_Key" if open_ports == 1 else "ports get their first M_Keys"
@@ -72,15 +75,15 @@ def _check(options: RunOptions, new_key: MKey | None) -> None:
     check_level_and_lease(options.protect, options.lease)
 
 
-def object_to_given_key(writer: ChangeWriter, run: PlannedRun, new_key: MKey | None) -> None:
+def object_to_user_key(writer: ChangeWriter, run: PlannedRun, new_key: MKey | None) -> None:
     """Add the objections to a key that the user gave for all ports of *run*."""
     if new_key is not None and run.jobs:
         guids = {node.guid for node in run.found.nodes} | {port.guid for port in run.found.end_ports()}
         run.plan.objections += objections_to_key(writer, new_key, guids)
 
 
-def not_for(command: str, job: PortJob) -> str:
-    """Return the reason why a new run leaves a readable port alone, "" if there is none."""
+def why_left_alone(command: str, job: PortJob) -> str:
+    """Return the reason why a new run of *command* leaves a port alone that could be read, "" if there is none."""
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"
     if command == "mkey-rotate" and job.old.key.is_zero:

@@ -1,6 +1,6 @@
-"""A new run of M_Keys over a fabric: one sweep, and for each end port a job or the reason why it is left alone. A port
-whose key is not known is skipped, without an SMP that could count a violation. `ibkeys.mkeys.rollout.rollout` carries
-out the jobs.
+"""Planning a new run of M_Keys over a fabric: one sweep, and for each end port a job, or the reason why the port is
+left alone. A port whose key is not known is skipped, without an SMP that could count a violation.
+`ibkeys.mkeys.rollout.rollout` carries out the jobs.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
 from ibkeys.mkeys.rollout.beginning import NewRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
-from ibkeys.mkeys.rollout.found_ports import candidates, has_it_already, has_now, put_in_stages
+from ibkeys.mkeys.rollout.found_ports import candidate_ports, has_wanted_setting, present_setting, put_in_stages
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.store.journal.runs import RunOptions
 
 Order = Literal["farthest", "nearest"]
-"""The ports that come first, by hops from the local port."""
+"""Which ports are changed first, by hops from the local port."""
 
 
 def plan_new_run(
@@ -30,37 +30,41 @@ def plan_new_run(
     command: str,
     options: RunOptions,
     wanted: Callable[[KeySetting], KeySetting],
-    left_alone: Callable[[PortJob], str],
+    why_left_alone: Callable[[PortJob], str],
     order: Order = "farthest",
     progress: OnFound | None = None,
     reading: Wanted = LINKS,
     waits_for_absent: bool = True,
 ) -> PlannedRun:
-    """Sweep, and plan a run over every end port of the fabric. The plan has no changes and objections yet, see
-    `describe`. *wanted*: returns the wanted setting of a port from its present one. *left_alone*: returns the reason
-    why the run leaves a readable port alone, "" if there is none. *reading*: the attributes that the sweep reads.
-    *waits_for_absent*: absent ports with a key get their setting later, from the same run. Raises Refused
-    (``open-run``) while another run is not finished, and the errors of `Fabric.sweep`.
+    """Sweep, and plan a run over every end port of the fabric. The plan has no changes and objections yet; `describe`
+    adds them.
+
+    *wanted*: returns the wanted setting of a port from its present one; *why_left_alone*: returns the reason why the
+    run leaves a port alone that could be read, "" if there is none; *order*: which ports are changed first; *progress*:
+    called with the progress of the sweep; *reading*: the attributes that the sweep reads; *waits_for_absent*: whether
+    absent ports with a key get their setting when the run is resumed. Raises Refused (``open-run``) while another run
+    is not finished, and the errors of `Fabric.sweep`.
     """
-    # Checked first before any port is read: an open run may have given it another key.
+    # This is also checked before any port is read, because an open run may have set keys that the key ring does not
+    # have as the ports' current ones.
     refuse_while_open(writer, writer.keystore, {writer.fabric.own_guid})
     found = writer.sweep(reading, progress)
     notes = refuse_while_open(writer, writer.keystore, {port.port_guid for port in found.end_ports()})
     everything: list[PortJob] = []
     run = PlannedRun(Plan(command, notes=notes), options, found, beginning=NewRun(command, everything))
     jobs: list[PortJob] = []
-    for port, reason in candidates(writer, found):
+    for port, reason in candidate_ports(writer, found):
         if reason:
             run.skipped.append(PortResult(port.identity(), "skipped", reason, unread=True))
             continue
         info = port.port_info
         assert info is not None
-        old = has_now(info)
+        old = present_setting(info)
         job = PortJob(PortTarget(writer.fabric.handle(port), old.key), info, old, wanted(old))
-        if reason := left_alone(job):
+        if reason := why_left_alone(job):
             run.skipped.append(PortResult(port.identity(), "skipped", reason))
         else:
-            (run.already_set if has_it_already(job) else jobs).append(job)
+            (run.already_set if has_wanted_setting(job) else jobs).append(job)
     jobs.sort(key=lambda job: len(job.port.agent_path), reverse=order == "farthest")
     put_in_stages(writer, run, jobs)
     everything += run.jobs + run.already_set

@@ -1,7 +1,8 @@
-"""Advice for M_Key runs while a subnet manager is running: the SMs, and the command to use instead. Stock OpenSM has
-one key for the subnet and writes its ``m_key``, level and lease to every port at each sweep. It reads its key files
-only when it starts, and drops a port whose key it does not know. So under a master (or an SM that may be one) no key is
-changed by Sets of ibkeys. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
+"""Advice for M_Key runs while a subnet manager is running: the steps to take in place of Sets of ibkeys.
+
+Stock OpenSM has one key for the subnet, and writes its ``m_key``, level and lease to every port at each sweep. It reads
+its key files only when it starts, and drops a port whose key it does not know. So under a master, or an SM that may be
+the master, ibkeys changes no key by its own Sets. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
 """
 
 from __future__ import annotations
@@ -10,8 +11,8 @@ from typing import Final
 
 
 def procedure(command: str, protect: int | None, lease: int | None, key_file: str) -> list[str]:
-    """Return the steps to take instead of a new run of *command*. *key_file*: the name of the file with the key, "" if
-    there is none; the text never has the key itself."""
+    """Return, in words, the steps to take instead of a new run of *command*. *protect*, *lease*: the options of the
+    run, None if not given; *key_file*: the name of the file with the key, "" for none. No key is in the text."""
     given = {"--protect": protect, "--lease": lease, "--new-m-key": f"@{key_file}" if key_file else None}
     words = [f"{name} {value}" for name, value in given.items() if value is not None]
     verify = "ibkeys mkey-show --all" + (f" -y @{key_file}" if key_file else "")
@@ -38,7 +39,7 @@ OF_EARLIER_RUN: Final = [
     "in this run ibkeys sends the Sets itself: stop every SM, standby ones too, and finish it; then give each SM "
     "the key before it starts (`ibkeys keystore export DIR --write-opensm-conf FILE`)",
 ]
-"""The steps to end a run that was begun by Sets of ibkeys, if an SM was started meanwhile."""
+"""The steps to end a run that began by Sets of ibkeys, if an SM was started in the meantime."""
 AFTERWARDS = (
     "before an SM starts, give it the keys: `ibkeys keystore export DIR` for its guid2mkey and neighbors files, or it "
     "drops the ports that it cannot query"
@@ -55,7 +56,7 @@ OVERWRITTEN = (
 )
 
 
-GIVEN_BACK = (
+SM_SETS_KEY_AGAIN = (
     "an SM whose opensm.conf has an m_key gives it to every port again: put m_key 0 there before that SM starts, and "
     "before it sweeps again"
 )

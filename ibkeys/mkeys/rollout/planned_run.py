@@ -1,4 +1,4 @@
-"""A planned M_Key run over a fabric: its changes, its description, and carrying it out."""
+"""Describing a planned M_Key run over a fabric for the user, and carrying it out."""
 
 from __future__ import annotations
 
@@ -33,12 +33,14 @@ from ibkeys.topology.model import Topology
 def describe(
     writer: ChangeWriter, run: PlannedRun, key_file: str = "", opensm_conf: Path | None = None, generated: bool = False
 ) -> None:
-    """Fill in the plan of *run*: its changes, notes and interlocks. *key_file*: the name of the file with its key;
-    *generated*: the key is new, and in no file yet. *opensm_conf*: the options file with which an SM of this subnet
-    starts. Raises FileFormatError and StoreError if *opensm_conf* cannot be read.
+    """Fill in the changes, notes and interlocks of the plan of *run*.
+
+    *key_file*: the name of the file with the new key, "" for none; *opensm_conf*: an options file with which an SM of
+    this subnet starts; *generated*: whether the keys were generated, so that no options file can have them yet. Raises
+    FileFormatError and StoreError if *opensm_conf* cannot be read.
     """
     jobs, plan = run.jobs, run.plan
-    plan.notes += _not_asked(run.found)
+    plan.notes += _note_unread_places(run.found)
     if not jobs:
         return
     plan.changes = [change for job in jobs for change in changes_of(job.port, job.old, job.wanted)]
@@ -52,11 +54,11 @@ def describe(
     if not removes:
         _describe_keys(writer, run, opensm_conf, generated)
     elif not run.goes_back:
-        plan.notes.append(opensm_procedure.GIVEN_BACK)
+        plan.notes.append(opensm_procedure.SM_SETS_KEY_AGAIN)
 
 
 def _describe_keys(writer: ChangeWriter, run: PlannedRun, opensm_conf: Path | None, generated: bool) -> None:
-    """Fill in the notes and objections on the keys that ports get; arguments as in `describe`."""
+    """Add the notes and objections on the keys that ports get. Arguments as in `describe`."""
     jobs, plan = run.jobs, run.plan
     interval = known_sweep_interval(writer.fabric, writer.ask_subnet_manager())
     groups: dict[tuple[bool, int, int], list[PortJob]] = {}
@@ -79,7 +81,7 @@ def _describe_keys(writer: ChangeWriter, run: PlannedRun, opensm_conf: Path | No
 
 
 def _procedure(run: PlannedRun, key_file: str) -> list[str]:
-    """Return the steps to take instead under a subnet manager."""
+    """Return, in words, the steps to take instead of the run under a subnet manager."""
     if run.goes_back or run.is_open:
         return opensm_procedure.OF_EARLIER_RUN
     if run.plan.command == REMOVAL:
@@ -87,8 +89,9 @@ def _procedure(run: PlannedRun, key_file: str) -> list[str]:
     return opensm_procedure.procedure(run.plan.command, run.options.protect, run.options.lease, key_file)
 
 
-def _not_asked(found: Topology) -> list[str]:
-    """Return a note if the sweep skipped places where a protected port may be: ports may be missing."""
+def _note_unread_places(found: Topology) -> list[str]:
+    """Return a list with a note if the sweep sent no SMP to places where a protected port may be, else an empty
+    list."""
     places = [trouble for trouble in found.troubles if trouble.reading == "not-asked"]
     if not places:
         return []
@@ -97,11 +100,12 @@ def _not_asked(found: Topology) -> list[str]:
 
 
 def carry_out(writer: ChangeWriter, run: PlannedRun, report: ReportPort) -> None:
-    """Make the changes of *run*; *report* is called for each port as it is finished, first for those that are skipped.
+    """Make the changes of *run*. *report*: called for each port as it is finished, first for the skipped ports.
 
-    Raises Refused, StoreError (no Set was sent whose key is not stored, and the Sets that were sent are proven if the
-    port answers), the errors of *report*, and KeyboardInterrupt: a signal ends the run after the ports in change, a
-    second SIGINT at once. After any of these the run can be resumed or rolled back.
+    Raises Refused; StoreError, after which no Set was sent whose key is not stored, and the Sets that were sent are
+    proven if their ports answer; the errors of *report*; and KeyboardInterrupt: a signal ends the run when the ports
+    that are being changed are finished, a second SIGINT at once. After any of these the run can be resumed or rolled
+    back.
     """
     writer.sends_keys = True
     planned = run.plan
@@ -110,14 +114,14 @@ def carry_out(writer: ChangeWriter, run: PlannedRun, report: ReportPort) -> None
     )
     if run.plan.pending:
         writer.apply(plan)
-    else:  # nothing is sent: only the store is updated
+    else:  # no SMP is sent, only the stores are updated
         with writer.journaled(plan) as operation:
             plan.perform(writer, operation)
 
 
 @dataclass(slots=True, kw_only=True)
 class RunPlan(Plan):
-    """A run as a plan for the writer. It checks links itself, port by port, right before each is changed."""
+    """A run as a plan for the writer. The run itself checks the links to each port right before its change."""
 
     run: PlannedRun
     report: ReportPort
@@ -127,7 +131,7 @@ class RunPlan(Plan):
         return self.run.beginning.operation(journal, origin, self.run.goes_back)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
-        """Carry out the run; see `carry_out`."""
+        """Carry out the run, and set the outcome of its operation; see `carry_out`."""
         run, account = self.run, self.run.account
         account.waiting = run.waiting
         for result in run.skipped:
@@ -142,24 +146,25 @@ class RunPlan(Plan):
                     rollout = Rollout(writer, operation, number, run.options, self.report, account, interrupts)
                     rollout.carry_out("former M_Keys" if run.goes_back else "M_Keys", run.stages, run.already_set)
         except KeyboardInterrupt as interrupt:
-            left = f"operation {number} is not finished, and every key is in the key store"
-            ways = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
-            raise ExplainedInterrupt.of(interrupt, "in the middle", f"{left}; {ways}") from None
+            state = f"operation {number} is not finished, and every key is in the key store"
+            commands = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"
+            raise ExplainedInterrupt.of(interrupt, "in the middle", f"{state}; {commands}") from None
         finally:
             account.waiting = run.waiting
         if account.waiting:
             operation.outcome = "open"
         else:
-            # A port that another program or administrator has changed since is never rolled back: it is reported, and
-            # nothing is left to do there.
+            # A port that another program or administrator has changed since is reported, and never rolled back. So it
+            # does not prevent the end of a rollback.
             is_back = run.goes_back and not (account.failed or account.unread)
             operation.outcome = "done" if account.is_complete or is_back else "failed"
         if account.is_complete and not account.waiting:
             self._close_earlier_starts(operation, number)
 
     def _close_earlier_starts(self, operation: RunningOperation, number: int) -> None:
-        """Set the state of a run that was rolled back, and that of operations of the run that an earlier version left
-        open: there each start of a run was an operation. No other run began on this subnet since."""
+        """Set a run that was rolled back to undone in the journal. Set the later operations of the same run to its
+        state too: an earlier version of ibkeys made an operation of each start of a run, and left them open. No other
+        run has begun on this subnet since."""
         journal, record = operation.journal, operation.journal.find(number)
         state: OperationState = "undone" if self.run.goes_back else "done"
         if self.run.goes_back and record.state in ("open", "failed"):

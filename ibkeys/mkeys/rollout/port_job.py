@@ -12,10 +12,10 @@ from ibkeys.store.keystore.keystore import KeyStore
 
 @dataclass(slots=True, eq=False, repr=False)
 class PortJob(KeyEdit):
-    """One port that is to be changed by a run.
+    """One port that a run changes.
 
-    ``sequence``: its place in the run. ``returns_from``: for a port that is rolled back, the row of the key store with
-    the key that is replaced.
+    ``sequence``: its place in the order of the run, from 0. ``returns_from``: for a port that is rolled back, the
+    number of the key store's row with the key that the rollback replaces; else None.
     """
 
     sequence: int = 0
@@ -28,12 +28,13 @@ class PortJob(KeyEdit):
 
 
 def keep_keys(store: KeyStore, job: PortJob) -> PortKeys | None:
-    """Store the key that is about to be set and the port's present key. Return their names for the record of the run,
-    None if the record has them already."""
+    """Put the key that is about to be set, and the port's present key, into the key store. Return their names for the
+    run in the journal; None if the journal has them already. Raises StoreError."""
     old = job.old
     if job.returns_from is not None and store.get(job.returns_from).m_key == old.key:
-        store.promote(job.returns_from)  # a Get with it was answered
-    # Of a port without a key only level and lease change; without a row it would not count as begun, nor go back.
+        store.promote(job.returns_from)  # the port answered to a Get with this key
+    # A key 0 that stays gets a row too: without one, a port of which only level and lease change would not count as
+    # begun, and would not be rolled back.
     if not store_keys(store, job, job.goes_back, keeps_zero=not job.goes_back) or job.ref is None:
         return None
     if job.keeps_key:

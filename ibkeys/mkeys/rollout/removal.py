@@ -1,9 +1,9 @@
 """mkey-remove: planning to remove the M_Key of every port of a subnet.
 
-Key, level and lease go to 0 in one Set. Even if the Set or its reply is lost, the port can be reached: either nothing
-changed, or its key is 0 and it accepts every SMP. If a device stores only a part of the Set, it is open or shows its
-key: ProtectBits have no effect while the M_Key is 0, and at level 0 a Get shows the key to everybody (IBA 14.2.4). A
-separate first Set for the level would gain nothing, and keys would be readable in between.
+One Set changes key, level and lease to 0. Even if the Set or its reply is lost, the port can be reached: either nothing
+has changed, or its key is 0 and it accepts every SMP. If a device stores only a part of the Set, the port has no key or
+shows its key: ProtectBits have no effect while the M_Key is 0, and at level 0 a Get shows the key to everybody (IBA
+14.2.4). A separate Set for the level before that would gain nothing, and keys would be readable between the two.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from ibkeys.discovery.wanted import OnFound
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.found_ports import has_it_already
+from ibkeys.mkeys.rollout.found_ports import has_wanted_setting
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
 from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 
-NOTHING = KeySetting(NO_MKEY, 0, 0)
+NO_KEY_SETTING = KeySetting(NO_MKEY, 0, 0)
 """The setting of every port after the run."""
 
 
@@ -36,16 +36,24 @@ def plan_removal(
     *,
     leaves_open: bool = False,
 ) -> PlannedRun:
-    """Plan a new run that removes M_Key, level and lease from every end port of the fabric; all former keys stay in the
-    key store. *at_once*, *first*, *max_failures*: as in `RunOptions`; *order*: by hops from the local port. A port
-    without a key gets level and lease 0 if it has others; a port whose key is still in the key store is part of the run
-    too. The user is asked whether the ports may be open afterwards, unless *leaves_open*. Raises Refused (``open-run``)
-    while another run is not finished.
+    """Plan a new run that removes M_Key, level and lease from every end port of the fabric. All former keys stay in the
+    key store.
+
+    *at_once*, *first*, *max_failures*: as in `RunOptions`; *order*: which ports are changed first; *progress*: called
+    with the progress of the sweep. A port without a key is changed if its level or lease is not 0, and is part of the
+    run if the key store has a key for it. Unless *leaves_open*, the user is asked whether the ports may be without a
+    key afterwards. Raises Refused (``open-run``) while another run is not finished.
     """
     stored = writer.keystore.current()
-    options = RunOptions(False, NOTHING.protect, NOTHING.lease, at_once, first, max_failures)
+    options = RunOptions(False, NO_KEY_SETTING.protect, NO_KEY_SETTING.lease, at_once, first, max_failures)
     run = plan_new_run(
-        writer, REMOVAL, options, lambda old: NOTHING, lambda job: _has_nothing(job, stored), order, progress
+        writer,
+        REMOVAL,
+        options,
+        lambda old: NO_KEY_SETTING,
+        lambda job: _why_nothing_to_remove(job, stored),
+        order,
+        progress,
     )
     describe(writer, run)
     losing = sum(not job.old.key.is_zero for job in run.jobs)
@@ -55,9 +63,9 @@ def plan_removal(
     return run
 
 
-def _has_nothing(job: PortJob, stored: Mapping[int, MKey]) -> str:
-    """Return the reason why a port is skipped: it has no key, level or lease, and the key store has no key for it; else
-    ""."""
-    if has_it_already(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
+def _why_nothing_to_remove(job: PortJob, stored: Mapping[int, MKey]) -> str:
+    """Return the reason why a port is skipped, if it has no key, level and lease and the key store has no key for it;
+    else "". *stored*: the current keys of the key store, by port GUID."""
+    if has_wanted_setting(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
         return "it has no M_Key, no level and no lease"
     return ""

@@ -1,4 +1,4 @@
-"""The rest of the last run: going on after its first ports, and finishing an interrupted run."""
+"""Planning the rest of the last run: the ports after its first ones, and the unfinished ports of an interrupted run."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.mkeys.rollout.absent import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
-    ask_as_begun,
     last_run_with_keys,
+    prefer_keys_of_run,
     refuse_other_method,
     refuse_strange_ports,
     sort_ports,
@@ -41,13 +41,17 @@ def plan_rest(
     first: int | None = None,
     hosts: Sequence[SmHost] = (SmHost(),),
 ) -> PlannedRun:
-    """Plan the rest of the last run: the ports that were interrupted or failed, then those after its first ones.
+    """Plan the rest of the last run: the ports that were interrupted or failed, then the ports after its first ones.
 
-    Ports that may have been set are judged by their answers: those with their new key are finished, the others get it.
-    *first*: limit of the ports after the first ones. *opensm_conf*: as in `plan_run`. *hosts*: the hosts that may have
-    an OpenSM, this one first; if empty, it is not checked whether the method would be chosen again. Raises UsageError
-    if there is no such run, and for a run through a subnet manager; Refused (``stale``) if its method was chosen and
-    another one would be chosen now.
+    A port that may have been set is judged by its answer: with its new key it is finished, otherwise it gets that key.
+    *at_once*, *max_failures*: None keeps the limit of the run. *progress*: called with the progress of the sweep.
+    *opensm_conf*: as in `plan_run`. *first*: most ports to change of those after the first ones, None for all. *hosts*:
+    the hosts that may have an OpenSM, this one first; if empty, it is not checked whether ibkeys would choose the same
+    method again.
+
+    Raises UsageError if there is no such run, and for a run through OpenSM; Refused (``stale``) if ibkeys chose the
+    method of the run and would choose another one now, and (``overtaken``) if another program or administrator has
+    changed its ports; KeyGone, StoreError.
     """
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
@@ -66,28 +70,28 @@ def rest_of_last_run(
     reading: Wanted = LINKS,
     first: int | None = None,
 ) -> PlannedRun:
-    """Plan as `plan_rest`, for a run by any method, without changes and objections. *reading*: the attributes that the
-    sweep reads."""
+    """Plan as `plan_rest` does, but for a run by any method, and without changes, objections and the check for changed
+    ports. *reading*: the attributes that the sweep reads."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     if last.operation.state == "undone":
         raise StoreError(f"{last.name} was rolled back, or its record was ended; there is nothing to continue")
     if last.operation.is_half_undone:
         raise UsageError(f"{last.name} is half rolled back: `ibkeys resume {last.id}` finishes that")
-    options = replace(with_bounds(last.options, at_once, max_failures), first=_first(last, ports, first))
-    ask_as_begun(writer.fabric.ring, store, last, ports)
+    options = replace(with_bounds(last.options, at_once, max_failures), first=_ports_before_stop(last, ports, first))
+    prefer_keys_of_run(writer.fabric.ring, store, last, ports)
     found = writer.fabric.sweep(progress=progress, wanted=reading)
     run = PlannedRun(Plan(last.command), options, found, is_open=last.is_open, beginning=LastRun(last))
-    _collect(writer, run, store, last, ports)
+    _sort_unfinished(writer, run, store, last, ports)
     if not any(each.unread for each in run.skipped):
         run.is_open |= last.is_left_over
     return run
 
 
-def _first(last: MKeyRun, ports: Sequence[RunPort], more: int | None) -> int | None:
-    """Return the number of ports after which a run stops next, None for all: its first ones until they are done, then
-    *more* than those. Raises UsageError for *more* if the run does not stop after its first ports, or these are not
-    done."""
+def _ports_before_stop(last: MKeyRun, ports: Sequence[RunPort], more: int | None) -> int | None:
+    """Return after how many ports the run stops, None if it does not stop: after its first ports (``--first``) until
+    these are done, then after *more* further ports. Raises UsageError if *more* is given for a run without first ports,
+    or before the first ports are done."""
     first = last.options.first
     if first is None:
         if more is not None:
@@ -100,31 +104,33 @@ def _first(last: MKeyRun, ports: Sequence[RunPort], more: int | None) -> int | N
     return None if more is None else first + more
 
 
-def _collect(writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> None:
-    """Sort the unfinished ports of a run into jobs, those that already have their wanted setting, and skipped ones."""
+def _sort_unfinished(
+    writer: ChangeWriter, run: PlannedRun, store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]
+) -> None:
+    """Sort the unfinished ports of the *last* run into ``run.stages``, ``run.already_set`` and ``run.skipped``.
+    *ports*: all its ports."""
     shared = _key_for_all(store, last, ports)
 
-    def meant(kept: RunPort, now: KeySetting) -> KeySetting:
+    def wanted_setting(kept: RunPort, now: KeySetting) -> KeySetting:
         key = store.named(kept.key_name).m_key if kept.key_name is not None else shared or MKey.generate()
+        # A level or lease that the run does not set stays as it was before the run.
         before = now.with_values(None, kept.old_protect_bits, kept.old_lease_period) if kept.is_begun else now
-        return before.with_values(
-            key, last.options.protect, last.options.lease
-        )  # values that the run does not set stay as they were
+        return before.with_values(key, last.options.protect, last.options.lease)
 
-    left = [kept for kept in ports if kept.state not in ("done", "skipped", "undone")]
+    unfinished = [kept for kept in ports if kept.state not in ("done", "skipped", "undone")]
     first = run.options.first
-    now = [kept for kept in left if first is None or kept.sequence < first]
-    run.later = len(left) - len(now)
-    sort_ports(writer, run, store, now, meant)
+    next_ports = [kept for kept in unfinished if first is None or kept.sequence < first]
+    run.later = len(unfinished) - len(next_ports)
+    sort_ports(writer, run, store, next_ports, wanted_setting)
     name_absent_beside_run(writer, run, store, last, ports)
     if not (run.jobs or run.already_set or run.skipped or last.is_open):
-        # Nothing of the run is left, but it is not known whether ports that cannot be read are as it set them.
+        # Every port of the run is finished, but a port that cannot be read may no longer have its setting.
         unread = [(port, reason) for port, reason in reachable_ports(writer, run.found).values() if reason]
         run.skipped += [PortResult(port.identity(), "skipped", reason, unread=True) for port, reason in unread]
 
 
 def _key_for_all(store: KeyStore, last: MKeyRun, ports: Sequence[RunPort]) -> MKey | None:
-    """Return the one key that every port of a run gets; None if each gets its own."""
+    """Return the key that every port of a run gets; None if each port gets its own, or if the key is not made yet."""
     if last.command == REMOVAL:
         return NO_MKEY
     shared = shared_key_name(ports) if last.options.same else None

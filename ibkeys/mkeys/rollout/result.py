@@ -1,4 +1,4 @@
-"""The outcome of a run: for each port, and in total."""
+"""The results of a run of M_Keys: for each port, and in total."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from typing import Any, Literal
 
 @dataclass(frozen=True, slots=True)
 class PortResult:
-    """The result for one port. ``port``: its identity, as in every JSON document; ``reason``: None for a port that is
-    done as planned. ``unread``: it was skipped because it could not be read, or its key is not known; ``overtaken``: it
-    was skipped because another program or administrator has changed a value that the run set or found."""
+    """The result for one port. ``port``: its identity, as in every JSON document; ``reason``: why it was skipped or
+    failed, in words, None for a port that is done. ``unread``: whether it was skipped because it could not be read, or
+    because its key is not known; ``overtaken``: whether it was skipped because another program or administrator has
+    changed a value that the run set or found."""
 
     port: dict[str, Any]
     result: Literal["done", "skipped", "failed"]
@@ -27,12 +28,13 @@ ReportPort = Callable[[PortResult], None]
 class RunOutcome:
     """The results of a run in total.
 
-    ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the run once; ``waiting`` are those that were
-    not begun. ``unread``: skipped ports that could not be read; ``overtaken``: skipped ports that another program or
-    administrator has changed. ``unresolved``: failed ones that answer to no key any more. ``replies_lost``: Sets that
-    took effect although no reply came; ``sets_lost``: Sets that never arrived. ``violations``: upper limit of the
-    violations that Gets after a lost reply have counted, at ports of levels 2 and 3. ``stopped``: the reason why ports
-    were left waiting, "" if none were. ``gone_back``: it was not confirmed in time, so its level was lowered.
+    ``operation``: the number of its operation. ``done``, ``skipped``, ``failed`` and ``waiting`` count each port of the
+    run once; a waiting port was not begun. ``unread``: number of skipped ports that could not be read; ``overtaken``:
+    number of skipped ports that another program or administrator has changed. ``unresolved``: number of failed ports
+    that answer to no key any more. ``replies_lost``: number of Sets that took effect although no reply came;
+    ``sets_lost``: number of Sets that never arrived. ``violations``: upper limit of the violations that ports at levels
+    2 and 3 have counted for Gets after a lost reply. ``stopped``: why the run stopped before all ports were begun, in
+    words, "" if it did not. ``gone_back``: whether its level was lowered because it was not confirmed in time.
     """
 
     operation: int = 0
@@ -50,7 +52,7 @@ class RunOutcome:
     gone_back: bool = False
 
     def add(self, result: PortResult) -> None:
-        """Count one port."""
+        """Count the result of one port."""
         setattr(self, result.result, getattr(self, result.result) + 1)
         self.unread += result.unread
         self.overtaken += result.overtaken
@@ -61,5 +63,5 @@ class RunOutcome:
         return not (self.failed or self.unread or self.overtaken or self.stopped or self.gone_back)
 
     def to_json(self) -> dict[str, Any]:
-        """Return the counts by their names."""
+        """Return the counts by their names, for a JSON document."""
         return {**asdict(self), "operation": self.operation or None, "stopped": self.stopped or None}

@@ -1,8 +1,8 @@
-"""Carrying out a run: the engine sets new M_Keys on many ports at once. A port waits only for those that are another
-number of hops away and come before it.
+"""Carrying out a run: the engine sets new M_Keys on many ports at once. A port waits only for the ports before it that
+are another number of hops away.
 
-A run adds to the engine: the journal notes the result of each port, ports that fall silent are read again at the end,
-and too many failures stop the run.
+A run adds three things to the engine: the result of each port is noted in the journal, ports that fall silent are read
+again at the end, and too many failures stop the run.
 """
 
 from __future__ import annotations
@@ -30,9 +30,10 @@ _RESUME = "both are in the key store, and `ibkeys resume` queries it again"
 
 
 class Rollout(KeyKeeper):
-    """Carries out the jobs of one run; use it inside `ChangeWriter.apply`. Its results are counted in *account*.
+    """Carries out the jobs of one run, inside `ChangeWriter.apply`.
 
-    *interrupts* is asked between two syncs whether to stop: then no further port is begun.
+    *run*: the number of the run in the journal; *report*: called with the result of each port; *account*: counts the
+    results; *interrupts*: checked between two syncs to disk; after an interrupt no further port is begun.
     """
 
     def __init__(
@@ -50,14 +51,14 @@ class Rollout(KeyKeeper):
         self._operation = operation
         self._journal = operation.journal
         self._run = run
-        # For the journal, when the keys are in the key store:
+        # Names of keys and states of ports, for `add_entries`, which is called when the keys are in the key store:
         self._keys: list[PortKeys] = []
         self._states: list[tuple[int, RunPortState, str]] = []
         self._most_failures = options.max_failures
         self._report = report
         self._interrupts = interrupts
         self._failures = 0
-        # Reading the near side of each link shows a change there, and costs less than a NodeInfo of the port.
+        # Reading the near end of each link shows whether the link changed, and costs less than a NodeInfo of the port.
         self._engine = Engine(
             writer, operation, self, max_begun=options.at_once, checks_arrival=False, asks_silent_again=True
         )
@@ -65,11 +66,12 @@ class Rollout(KeyKeeper):
         account.operation = run
 
     def carry_out(self, name: str, stages: Sequence[Sequence[PortJob]], already_set: Sequence[PortJob] = ()) -> None:
-        """Change the ports stage by stage, as one step of the operation. In a stage, ports at the same number of hops
-        are changed together, because no SMP may be sent to a switch while it gets its key. *name*: the step's name in
-        the journal. *already_set*: ports that already have their wanted setting; only the store is updated. Raises
-        StoreError, KeyboardInterrupt, and the errors of the listener (``report``), after the ports in change were
-        proven.
+        """Change the ports stage by stage, as one step of the operation. *name*: the step's name in the journal;
+        *already_set*: ports that already have their wanted setting, for which only the stores are updated.
+
+        In a stage, only ports at the same number of hops are changed together, because no SMP may be sent to a switch
+        while the switch gets its key. Raises StoreError, KeyboardInterrupt, and the errors of *report*, after the ports
+        that were being changed are proven.
         """
         self._note_already_set(already_set)
         steps = [SetsStep(name, self._engine, self._sets(stages))] if any(stages) else []
@@ -106,20 +108,20 @@ class Rollout(KeyKeeper):
             raise
 
     def write_records(self, ended: Sequence[PendingSet], ready: Sequence[PendingSet]) -> None:
-        """Store keys as `KeyKeeper.write_records` does, and collect the entries that `add_entries` writes to the
-        journal."""
+        """Store keys as `KeyKeeper.write_records` does, and collect the names and states that `add_entries` writes to
+        the journal."""
         self._keys, self._states = [], []
         super().write_records(ended, ready)
 
     def add_entries(self) -> None:
-        """Write to the journal the names of keys, the ports that are about to be set, and the results of others."""
+        """Write the collected names of keys and states of ports to the journal."""
         runs = Runs(self._journal)
         runs.note_keys(self._run, self._keys)
         for sequence, state, reason in self._states:
             runs.mark(self._run, sequence, state, reason)
 
     def keep_keys(self, edit: KeyEdit) -> None:
-        """Store the keys of a port before its Set is sent."""
+        """Store the keys of a port before its Set is sent, and collect the state ``sent`` for the journal."""
         assert isinstance(edit, PortJob)
         self._store_keys(edit)
         self._states.append((edit.sequence, "sent", ""))
@@ -129,20 +131,18 @@ class Rollout(KeyKeeper):
         self._keys += [found] if found is not None else []
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note the result of a port."""
+        """Note the result of a port in the key store, and collect its state for the journal."""
         assert isinstance(edit, PortJob)
-        if (
-            edit.proven_key == "wanted" and edit.ref is None and not edit.goes_back
-        ):  # it was found to have this key already
-            self._store_keys(edit)
+        if edit.proven_key == "wanted" and edit.ref is None and not edit.goes_back:
+            self._store_keys(edit)  # the port had its wanted setting already, so no Set stored the key
         super().note(each, edit)
-        left = edit.returns_from
-        if edit.proven_key == "wanted" and left is not None and self._store.get(left).state == "pending":
-            self._store.abandon(left, "the run was rolled back")
+        replaced = edit.returns_from
+        if edit.proven_key == "wanted" and replaced is not None and self._store.get(replaced).state == "pending":
+            self._store.abandon(replaced, "the run was rolled back")
         self._states.append((edit.sequence, _state_of(each, edit), _reason_of(each)))
 
     def note_failure(self, each: PendingSet) -> None:
-        """Stop when too many ports have failed."""
+        """Count a failed port, and stop the run when as many ports have failed as may."""
         self._failures += 1
         if self._failures == self._most_failures:
             many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
@@ -150,7 +150,8 @@ class Rollout(KeyKeeper):
             self._engine.stop()
 
     def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
-        """Report the result of a port."""
+        """Count and report the result of a port. *journal_error*: the error if the key store could not note the
+        result."""
         super().note_outcome(each, journal_error)
         job, reason = each.edit, _reason_of(each)
         assert isinstance(job, PortJob)
@@ -182,10 +183,11 @@ class Rollout(KeyKeeper):
 
 
 def _by_hops(stage: Iterable[PortJob]) -> Collection[Sequence[PortJob]]:
-    """Return the jobs grouped by distance from the local port, in the order of *stage*. Before a Set the links of the
-    switches on the route are read, with the key that each switch has when the Get is made. A lost Get is sent again a
-    second later: if the switch had a new key by then, it would count a violation and not answer. All switches on the
-    route are nearer than the port.
+    """Return the jobs grouped by distance from the local port, in the order of *stage*.
+
+    Before a Set, the links on the route are read from its switches. The Get to a switch carries the key that the switch
+    has when the Get is made, and if lost it is sent again a second later. If the switch had a new key by then, it would
+    count a violation and not answer. All switches on the route are nearer than the port, so they are in another group.
     """
     distances: dict[int, list[PortJob]] = {}
     for job in stage:
@@ -198,8 +200,8 @@ def _state_of(each: PendingSet, job: PortJob) -> RunPortState:
         return "undone" if job.goes_back else "done"
     if each.is_silent:
         return "sent"
-    # A port to which nothing was sent waits for another run. In the rollback it has the run's setting: it has not
-    # gone back, and must not be taken for a port that the run never set.
+    # A port to which nothing was sent waits until the run is resumed. In a rollback such a port still has the setting
+    # of the run, so it counts as failed, not as a port that the run never set.
     return "failed" if each.entries or job.goes_back else "waiting"
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from ibkeys.mkeys.recovery.routes import hidden_behind, routes
+from ibkeys.mkeys.recovery.routes import find_routes, hidden_behind
 from ibkeys.mkeys.recovery.timing import (
     LATE,
     LEAST_PATIENCE,
-    MOST_QUESTIONS,
+    MOST_GETS,
     UNKNOWN_PATIENCE,
-    most_questions,
-    next_question,
+    most_gets,
+    next_get_time,
     patience,
 )
 
@@ -19,7 +19,7 @@ from ibkeys.mkeys.recovery.timing import (
 def test_a_port_is_asked_when_each_known_lease_would_be_over_and_then_at_growing_distances() -> None:
     asked, last = [], 100.0
     for _ in range(7):
-        due = next_question(100.0, last, {60, 15})
+        due = next_get_time(100.0, last, {60, 15})
         assert due is not None
         assert due > last
         asked.append(due - 100 - LATE)
@@ -28,11 +28,11 @@ def test_a_port_is_asked_when_each_known_lease_would_be_over_and_then_at_growing
 
 
 def test_while_no_lease_is_known_no_port_is_due() -> None:
-    assert next_question(0.0, 0.0, ()) is None
+    assert next_get_time(0.0, 0.0, ()) is None
 
 
 def test_a_question_a_little_before_its_time_is_not_repeated_for_a_rounding_error() -> None:
-    due = next_question(0.0, 15 + LATE - 1e-12, {15})
+    due = next_get_time(0.0, 15 + LATE - 1e-12, {15})
     assert due == pytest.approx(15 + LATE + 0.5)
 
 
@@ -45,7 +45,7 @@ def test_patience() -> None:
 
 @pytest.mark.parametrize(("leases", "closed"), [((), 1), ((15,), 1), ((15,), 10_000), (range(1, 500), 5)])
 def test_questions_to_one_port_are_bounded(leases: tuple[int, ...], closed: int) -> None:
-    assert 0 < most_questions(leases, patience(leases, None), closed) <= MOST_QUESTIONS
+    assert 0 < most_gets(leases, patience(leases, None), closed) <= MOST_GETS
 
 
 def both(*links: tuple[int, int, int, int]) -> dict[tuple[int, int], tuple[int, int]]:
@@ -58,7 +58,7 @@ LINKS = both((1, 1, 10, 1), (10, 2, 20, 1), (20, 2, 2, 1), (20, 3, 3, 1), (10, 3
 
 
 def test_routes_are_the_shortest_to_everybody() -> None:
-    assert routes(LINKS, (1, 1)) == {
+    assert find_routes(LINKS, (1, 1)) == {
         1: (),
         10: (1,),
         20: (1, 2),
@@ -70,16 +70,16 @@ def test_routes_are_the_shortest_to_everybody() -> None:
 
 
 def test_routes_from_a_switch_begin_at_any_of_its_ports() -> None:
-    assert routes(LINKS, (20, 0))[1] == (1, 1)
+    assert find_routes(LINKS, (20, 0))[1] == (1, 1)
 
 
 def test_routes_from_the_second_port_of_a_node_do_not_begin_at_the_first() -> None:
-    assert routes(LINKS | both((1, 2, 50, 1)), (1, 2)) == {1: (), 50: (2,)}
+    assert find_routes(LINKS | both((1, 2, 50, 1)), (1, 2)) == {1: (), 50: (2,)}
 
 
 def test_nothing_is_more_than_63_hops_away() -> None:
     chain = both(*((number, 2, number + 1, 1) for number in range(1, 100)))
-    assert max(map(len, routes(chain, (1, 2)).values())) == 63
+    assert max(map(len, find_routes(chain, (1, 2)).values())) == 63
 
 
 def test_what_is_behind_a_node_is_what_only_it_leads_to() -> None:

@@ -10,7 +10,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.mkeys.repair.outlook import RepairOutlook
 from ibkeys.mkeys.repair.repair import plan_repair
-from ibkeys.mkeys.repair.result import Repaired
+from ibkeys.mkeys.repair.result import RepairResult
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.keystore.keystore import KeyStore
@@ -53,7 +53,7 @@ class Lab:
         for port, key in zip(self.ports, keys, strict=True):
             port.m_key, port.protect_bits, port.lease_period = key.reveal(), level, LEASE
 
-    def repair(self, *processes: OpensmProcess, overrides: Sequence[str] = ()) -> Repaired:
+    def repair(self, *processes: OpensmProcess, overrides: Sequence[str] = ()) -> RepairResult:
         options = {**self.stores, **self.options}
         with tool(self.net, timeout=0.1, **options) as fabric, writer(fabric, *overrides) as changing:
             repair = plan_repair(changing, self.cache, lambda: processes)

@@ -16,8 +16,8 @@ from ibkeys.mkeys.recovery.waiting import WaitingPorts
 from ibkeys.topology.nodes import Port
 
 
-class Questions:
-    """The Gets of one search. ``unawaited``: number of SMPs whose answers were not waited for."""
+class LockedPortGets:
+    """The Gets of one search, and their numbers. ``unawaited``: number of SMPs whose answers were not waited for."""
 
     def __init__(self, waiting: WaitingPorts) -> None:
         self.waiting = waiting
@@ -40,7 +40,8 @@ class Questions:
         return statistics.timeouts + statistics.refused - self._unanswered_before + self.unawaited
 
     def run(self, tasks: Iterable[Task]) -> None:
-        """Run tasks to their end, and sort the answers. Each run has the limits of a whole sweep."""
+        """Run tasks to their end, and sort the answers into the ports that are waited for. Each call has the limits of
+        a whole sweep."""
         tasks = list(tasks)
         if tasks:
             with self.client.bounded():
@@ -49,7 +50,8 @@ class Questions:
         self.waiting.sort_answers()
 
     def run_probes(self, between: Callable[[], None]) -> None:
-        """Run the tasks that *between* starts, as `run` does: Gets that mostly remain unanswered."""
+        """Run the tasks that *between* starts, as `run` does. They are Gets of which most are not answered. *between*
+        is called repeatedly, until no task is left."""
         with self.client.bounded():
             self.client.run((), between, probing=True)
             self.sweep.query_unproven()
@@ -60,8 +62,9 @@ class Questions:
         requests = list(requests)
         self.unawaited += len(requests) - len(self.client.send_unawaited(requests))
 
-    def ask_who(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
-        """Task: send one Get(NodeInfo) along a route; return the far end of the last link, None without an answer."""
+    def read_node_info(self, path: tuple[int, ...], near: Port | None, key: MKey = NO_MKEY) -> Task:
+        """Task: send one Get(NodeInfo) along a route, and return the far end of its last link (GUID, port number); None
+        without an answer. *near*: the near end of that link, None if not known."""
         request = self.client.request(
             Method.GET, NodeInfo, 0, DirectedAddress(path), node=object(), m_key=key, retries=0
         )
@@ -74,22 +77,22 @@ class Questions:
         is_switch = arrival.node_type == NodeType.SWITCH
         return (arrival.node_guid if is_switch else arrival.port_guid, arrival.local_port_num)
 
-    def who_request(self, path: tuple[int, ...]) -> Request:
+    def node_info_request(self, path: tuple[int, ...]) -> Request:
         """Return a Get(NodeInfo) without a key along a route."""
         return self.client.get_along(path, NodeInfo, 0, None, NO_MKEY)
 
-    def ask_again(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
-        """Task: query a silent port again."""
+    def read_silent_port(self, silent: SilentPort, key: MKey = NO_MKEY) -> Task:
+        """Task: send a Get(NodeInfo) with *key* to a silent port again, and note whether it answered."""
         silent.asked += 1
         silent.last = self.waiting.now
-        far = yield from self.ask_who(silent.path, silent.near, key)
+        far = yield from self.read_node_info(silent.path, silent.near, key)
         if far is not None:
             silent.answered = True
             self.waiting.identify(silent, far[0])
 
     def read_port_info(self, hiding: HidingPort, key: MKey = NO_MKEY) -> Task:
-        """Task: get PortInfo of a port that hides its key: at level 1 this counts nothing and stops nothing, unless
-        *key* is the right one."""
+        """Task: get PortInfo of a port that hides its key. At level 1 a Get with a wrong key counts no violation and
+        does not stop the lease timer; a Get with the right key stops the timer."""
         port = hiding.port
         hiding.last = self.waiting.now
         path = port.agent_path
