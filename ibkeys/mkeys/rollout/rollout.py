@@ -150,8 +150,7 @@ class Rollout(KeyKeeper):
             self._engine.stop()
 
     def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
-        """Count and report the result of a port. *journal_error*: the error if the key store could not note the
-        result."""
+        """Count and report the result of a port. *journal_error*: the error that kept the result off the disk."""
         super().note_outcome(each, journal_error)
         job, reason = each.edit, _reason_of(each)
         assert isinstance(job, PortJob)
