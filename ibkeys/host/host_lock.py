@@ -76,10 +76,10 @@ def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LocalLock 
     file = lock_file(path)
     for _ in range(TRIES):
         try:
-            found = _look(file, stale)
+            found = _read_lock(file, stale)
             if found is not None:
                 return found
-            taken = _make(file, text)
+            taken = _make_lock(file, text)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, *_NOT_PERMITTED) and not os.path.lexists(file):
                 return None
@@ -99,14 +99,14 @@ def find_lock(path: Path) -> FoundLock | None:
     be read."""
     file = lock_file(path)
     try:
-        return _look(file, None)
+        return _read_lock(file, None)
     except OSError as error:
         if error.errno in (errno.ENOENT, errno.ENOTDIR):
             return None
         raise _lock_error(file, "read", error) from None
 
 
-def _look(file: Path, stale: bytes | None) -> FoundLock | None:
+def _read_lock(file: Path, stale: bytes | None) -> FoundLock | None:
     """Return the existing lock; None if there is none. A lock file that no process holds, with the contents *stale*, is
     removed, and None is returned.
 
@@ -133,7 +133,7 @@ def _look(file: Path, stale: bytes | None) -> FoundLock | None:
         return None
 
 
-def _make(file: Path, text: bytes) -> LocalLock | None:
+def _make_lock(file: Path, text: bytes) -> LocalLock | None:
     """Make a new lock and return it; None if another process made one first, or took the incomplete file for a
     left-over and removed it. Raises OSError."""
     folder_fd = os.open(file.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)

@@ -51,13 +51,13 @@ def open_inside(root: Path, path: str) -> Iterator[ResolvedName]:
         raise OSError(errno.EINVAL, "a name with a NUL byte")
     with ExitStack() as closing:
 
-        def look(name: str, directory: int | None, flags: int = _LOOK) -> int:
+        def open_part(name: str, directory: int | None, flags: int = _LOOK) -> int:
             descriptor = os.open(name, flags, dir_fd=directory)
             closing.callback(os.close, descriptor)
             return descriptor
 
         # The directories of the path so far, by name and descriptor. At the end also the file that the path leads to.
-        passed = [("", look(str(root), None, os.O_PATH | os.O_CLOEXEC))]
+        passed = [("", open_part(str(root), None, os.O_PATH | os.O_CLOEXEC))]
         parts = path.split("/")[::-1]
         links = 0
         while parts:
@@ -70,7 +70,7 @@ def open_inside(root: Path, path: str) -> Iterator[ResolvedName]:
             if part == "..":
                 del passed[max(1, len(passed) - 1) :]
                 continue
-            found = look(part, here)
+            found = open_part(part, here)
             if not stat.S_ISLNK(os.fstat(found).st_mode):
                 passed.append((part, found))
                 continue

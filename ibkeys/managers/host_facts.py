@@ -105,11 +105,11 @@ def host_facts(
     configs = [(path, read_opensm_config(path)) for path in config_paths]
     key_files: list[KeyFile | None] = []
     key_files += key_files_in([*security_keys, opensm_cache, *(process.cache for process in processes)])
-    key_files += [_key_file("opensm.conf", path, lambda _: None) for path, config in configs if config is None]
+    key_files += [_read_key_file("opensm.conf", path, lambda _: None) for path, config in configs if config is None]
     key_files += [KeyFile("opensm.conf", each.file, each.holds_key) for _, each in configs if each is not None]
-    key_files.append(_key_file("ibdiag.conf", ibdiag_config, _ibdiag_has_key))
+    key_files.append(_read_key_file("ibdiag.conf", ibdiag_config, _ibdiag_has_key))
     if keystore is not None:
-        key_files.append(_key_file("key store", keystore, lambda _: True))
+        key_files.append(_read_key_file("key store", keystore, lambda _: True))
     return HostFacts(
         tuple(file for file in key_files if file is not None),
         tuple(config for _, config in configs if config is not None),
@@ -124,8 +124,8 @@ def key_files_in(folders: Iterable[Path]) -> list[KeyFile]:
     two paths, counts once."""
     found: list[KeyFile | None] = []
     for folder in _without_duplicates(folders):
-        found.append(_key_file(MKEY_FILE, folder / MKEY_FILE, has_m_keys))
-        found += [_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
+        found.append(_read_key_file(MKEY_FILE, folder / MKEY_FILE, has_m_keys))
+        found += [_read_key_file(name, folder / name, _has_class_keys) for name in CLASS_KEY_FILES.values()]
     return [file for file in found if file is not None]
 
 
@@ -148,7 +148,7 @@ def read_privileged_qkey(run: RunProgram) -> bool | None:
     return match[1] == "on" if match else None
 
 
-def _key_file(kind: str, path: Path, holds_key: Callable[[Path], bool | None]) -> KeyFile | None:
+def _read_key_file(kind: str, path: Path, holds_key: Callable[[Path], bool | None]) -> KeyFile | None:
     file = read_file_fact(path)
     return None if file is None else KeyFile(kind, file, holds_key(path))
 

@@ -44,7 +44,7 @@ def host_ports(host: HostFiles) -> tuple[HostInfinibandPort, ...]:
     found = []
     for device in or_none(host.names, SYSFS) or ():
         for number in or_none(host.names, SYSFS / device / "ports") or ():
-            port = _port(host, SYSFS / device / "ports" / number, device, number)
+            port = _read_port(host, SYSFS / device / "ports" / number, device, number)
             if port is not None:
                 found.append(port)
     return tuple(found)
@@ -58,23 +58,23 @@ def _simulated_ports(host: SimulatedHost) -> tuple[HostInfinibandPort, ...]:
     return tuple(HostInfinibandPort(*each) for each in wire.parse_ports(answer.ports))
 
 
-def _port(host: HostFiles, folder: Path, device: str, number: str) -> HostInfinibandPort | None:
+def _read_port(host: HostFiles, folder: Path, device: str, number: str) -> HostInfinibandPort | None:
     try:
-        if _text(host, folder / "link_layer") != "InfiniBand":
+        if _read_text(host, folder / "link_layer") != "InfiniBand":
             return None
-        words = _text(host, folder / "gids" / "0").split(":")
-        guid = _hex("".join(words[-_WORDS:]), 16)
-        mask = _hex(_text(host, folder / "cap_mask").removeprefix("0x"), 8)
-        return HostInfinibandPort(device, _hex(number, 3, 10), guid, bool(mask & CapabilityMask.IS_SM))
+        words = _read_text(host, folder / "gids" / "0").split(":")
+        guid = _parse_number("".join(words[-_WORDS:]), 16)
+        mask = _parse_number(_read_text(host, folder / "cap_mask").removeprefix("0x"), 8)
+        return HostInfinibandPort(device, _parse_number(number, 3, 10), guid, bool(mask & CapabilityMask.IS_SM))
     except (OSError, ValueError):
         return None
 
 
-def _hex(text: str, most_digits: int, base: int = 16) -> int:
+def _parse_number(text: str, most_digits: int, base: int = 16) -> int:
     if not 0 < len(text) <= most_digits or not text.isascii() or not text.isalnum():
         raise ValueError(f"{text[:40]!r} is not a number as the kernel writes it")
     return int(text, base)
 
 
-def _text(host: HostFiles, path: Path) -> str:
+def _read_text(host: HostFiles, path: Path) -> str:
     return host.read(path, files.SETTINGS).decode("ascii", "replace").strip()

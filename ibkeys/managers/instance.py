@@ -242,26 +242,34 @@ def read_instance(
     reader = _FileReader(host, process)
     # The options file is examined twice: it names the dump directory, which shows when the last sweep ended; and that
     # time shows whether OpenSM has read the present options file.
-    first = _options_file(reader, entry)
-    options = _options(reader, first)
-    dumps = _named_by(reader, "dumps", options, "dump_files_dir")
-    reader.last_sweep = None if shares_dumps else _last_sweep(reader, dumps)
-    options_file = _options_file(reader, entry) if reader.last_sweep is not None else first
-    policy = _policy(reader, options, entry)
-    cache, keys = _cache_file(reader, "cache"), _cache_file(reader, "keys", MKEY_FILE)
-    found = [options_file, policy, _named_by(reader, "log", options, "log_file"), _output(reader), dumps, cache, keys]
+    first = _find_options_file(reader, entry)
+    options = _read_options(reader, first)
+    dumps = _find_named_by_option(reader, "dumps", options, "dump_files_dir")
+    reader.last_sweep = None if shares_dumps else _read_last_sweep(reader, dumps)
+    options_file = _find_options_file(reader, entry) if reader.last_sweep is not None else first
+    policy = _find_policy(reader, options, entry)
+    cache, keys = _find_cache_file(reader, "cache"), _find_cache_file(reader, "keys", MKEY_FILE)
+    found = [
+        options_file,
+        policy,
+        _find_named_by_option(reader, "log", options, "log_file"),
+        _find_output(reader),
+        dumps,
+        cache,
+        keys,
+    ]
     return Instance(
         host.name,
         process,
         {each.role: each for each in found},
         options,
         options.file,
-        _parsed(reader, policy) if "policy" in reader.contents else None,
+        _parse_policy(reader, policy) if "policy" in reader.contents else None,
         reader.last_sweep,
     )
 
 
-def _parsed(reader: _FileReader, file: InstanceFile) -> Policy:
+def _parse_policy(reader: _FileReader, file: InstanceFile) -> Policy:
     """Return the policy that was read. Its errors and warnings quote text of the file only if the user named the file,
     or if ibkeys runs as the same user as the OpenSM. Otherwise the text is left out: a process can name any file as its
     policy, and ibkeys may read files as root that others must not see.
@@ -278,7 +286,7 @@ def _parsed(reader: _FileReader, file: InstanceFile) -> Policy:
     return replace(policy, errors=errors, warnings=warnings)
 
 
-def _options_file(reader: _FileReader, entry: HostEntry) -> InstanceFile:
+def _find_options_file(reader: _FileReader, entry: HostEntry) -> InstanceFile:
     if entry.options is not None:
         return reader.file("options", str(entry.options), "sm.toml", True)
     text = reader.process.command.last("config")
@@ -293,7 +301,7 @@ def _options_file(reader: _FileReader, entry: HostEntry) -> InstanceFile:
     return replace(existing[0], is_certain=False, doubt=existing[0].doubt or DEFAULT_UNCERTAIN)
 
 
-def _options(reader: _FileReader, file: InstanceFile) -> EffectiveOptions:
+def _read_options(reader: _FileReader, file: InstanceFile) -> EffectiveOptions:
     read: OptionsFile | None = None
     if "options" in reader.contents and not file.problem:
         read = read_options(reader.contents["options"])
@@ -304,10 +312,10 @@ def _options(reader: _FileReader, file: InstanceFile) -> EffectiveOptions:
     return EffectiveOptions(reader.process.command, read, file.reading in CHANGED or bool(file.doubt), tmp_dir)
 
 
-def _policy(reader: _FileReader, options: EffectiveOptions, entry: HostEntry) -> InstanceFile:
+def _find_policy(reader: _FileReader, options: EffectiveOptions, entry: HostEntry) -> InstanceFile:
     if entry.policy is not None:
         return reader.file("policy", str(entry.policy), "sm.toml", True)
-    found = _named_by(reader, "policy", options, "partition_config_file")
+    found = _find_named_by_option(reader, "policy", options, "partition_config_file")
     # OpenSM as some distributions build it has its policy in the folder of its options file.
     if found.source == "default" and found.is_there is False:
         for folder in (path.parent for path in OPENSM_CONFIGS):
@@ -317,7 +325,7 @@ def _policy(reader: _FileReader, options: EffectiveOptions, entry: HostEntry) ->
     return found
 
 
-def _named_by(reader: _FileReader, role: Role, options: EffectiveOptions, name: str) -> InstanceFile:
+def _find_named_by_option(reader: _FileReader, role: Role, options: EffectiveOptions, name: str) -> InstanceFile:
     setting = options.setting(name)
     if setting.source == "not known":
         why = f"the options file or the environment that says so cannot be read; {reader.as_root}"
@@ -325,7 +333,7 @@ def _named_by(reader: _FileReader, role: Role, options: EffectiveOptions, name: 
     return reader.file(role, str(setting.value or ""), setting.source, setting.is_certain)
 
 
-def _cache_file(reader: _FileReader, role: Role, name: str = "") -> InstanceFile:
+def _find_cache_file(reader: _FileReader, role: Role, name: str = "") -> InstanceFile:
     if not reader.process.cache_known:
         why = f"the environment that names its directory cannot be read; {reader.as_root}"
         return InstanceFile(role, None, None, "not known", False, problem=why)
@@ -334,7 +342,7 @@ def _cache_file(reader: _FileReader, role: Role, name: str = "") -> InstanceFile
     return reader.file(role, str(folder / name), "environment" if named else "default", True)
 
 
-def _output(reader: _FileReader) -> InstanceFile:
+def _find_output(reader: _FileReader) -> InstanceFile:
     """Return the file that OpenSM's standard output goes to. OpenSM prints keys there."""
     output = reader.process.output
     if output is None:
@@ -350,7 +358,7 @@ def _is_device(path: Path) -> bool:
     return path.is_relative_to(_DEVICES) and not path.is_relative_to(_SHARED_MEMORY)
 
 
-def _last_sweep(reader: _FileReader, dumps: InstanceFile) -> float | None:
+def _read_last_sweep(reader: _FileReader, dumps: InstanceFile) -> float | None:
     """Return when the last heavy sweep without errors ended, in seconds since 1970; None if that is not known, or the
     process started after it. *dumps*: the dump directory."""
     if dumps.place is None:

@@ -75,9 +75,11 @@ def import_key_files(store: KeyStore, directory: Path) -> ImportSummary:
     class_keys, more = read_class_key_files(directory)
     summary = ImportSummary(links=_count_links(files), lids=len(files.lids), warnings=[*files.warnings, *more])
     with store.in_one_transaction():
-        summary.results = store.put_all_imported(files.m_keys, _modified(directory / MKEY_FILE), f"from {MKEY_FILE}")
+        summary.results = store.put_all_imported(
+            files.m_keys, _modification_time(directory / MKEY_FILE), f"from {MKEY_FILE}"
+        )
         _store_links(store, files, directory / NEIGHBORS_FILE)
-        store.put_lids(files.lids, seen=_modified(directory / LID_FILE))
+        store.put_lids(files.lids, seen=_modification_time(directory / LID_FILE))
         for of, keys in class_keys.items():
             ClassKeyStore(store).put_all_imported(of, keys, f"from {CLASS_KEY_FILES[of]}")
             summary.class_keys[of] = len(keys)
@@ -136,7 +138,7 @@ def export_key_files(
     if files.neighbors:
         names.append(NEIGHBORS_FILE)
     write_key_files(directory, files, names, write)
-    notes = _notes(store, files)
+    notes = _make_notes(store, files)
     if found is not None and found.troubles:
         notes.append(
             f"{LID_FILE} was not written: a port that the sweep could not read may have a LID, which OpenSM must "
@@ -169,7 +171,7 @@ def import_links(store: KeyStore, directory: Path) -> None:
 
 
 def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
-    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_modified(path))
+    store.put_links(((*near, *far) for near, far in files.neighbors.items()), seen=_modification_time(path))
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +189,7 @@ def compare_key_files(store: KeyStore, directory: Path) -> KeyFileGaps:
     """Return the differences between the guid2mkey in *directory* and the key store. Raises FileFormatError,
     StoreError."""
     in_file = read_key_files(directory, (MKEY_FILE,)).m_keys
-    written = timestamp(lambda: _modified(directory / MKEY_FILE))
+    written = timestamp(lambda: _modification_time(directory / MKEY_FILE))
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
     current = {guid: keys[0] for guid, keys in store.all_keys().items()}
     differing = [guid for guid, key in current.items() if guid in in_file and in_file[guid] != key]
@@ -198,7 +200,7 @@ def compare_key_files(store: KeyStore, directory: Path) -> KeyFileGaps:
     )
 
 
-def _notes(store: KeyStore, files: KeyFiles) -> list[str]:
+def _make_notes(store: KeyStore, files: KeyFiles) -> list[str]:
     notes = []
     keys = {guid: key for guid, key in files.m_keys.items() if not key.is_zero}
     pending = sum(row.state == "pending" for row in store.outline())
@@ -233,7 +235,7 @@ def _count_links(files: KeyFiles) -> int:
     return len({frozenset(link) for link in files.neighbors.items()})
 
 
-def _modified(path: Path) -> datetime:
+def _modification_time(path: Path) -> datetime:
     fact = read_file_fact(path)
     now = utc_now()
     return now if fact is None else min(fact.modified, now)

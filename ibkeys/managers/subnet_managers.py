@@ -35,11 +35,11 @@ def managers_of(found: Topology) -> tuple[Manager, ...]:
 
     Source: IBA 14.2.5.6 (CapabilityMask.IsSM), 14.2.5.13 (SMInfo).
     """
-    managers = [_manager(port) for port in found.end_ports() if port.is_sm or port.sm_info is not None]
+    managers = [_manager_at(port) for port in found.end_ports() if port.is_sm or port.sm_info is not None]
     return tuple(sorted(managers, key=lambda each: (not each.is_master, each.state is None)))
 
 
-def _manager(port: Port) -> Manager:
+def _manager_at(port: Port) -> Manager:
     if port.sm_info is None:
         return Manager(port, port.guid, None, None, None)
     info = SMInfo(port.sm_info)

@@ -74,17 +74,17 @@ def read_mapped(sysfs: Sysfs, node: str, port: int, p_keys: Table | None) -> tup
     for pci in slots:
         folder = f"{node}/iov/{pci}/ports/{port}/pkey_idx"
         indexes = numbers_in(sysfs.names(folder), MOST_INDEX)
-        mapping = [(index, sysfs.parsed(f"{folder}/{index}", _physical_index)) for index in indexes]
-        entries = tuple(MappedEntry(index, at, _at(physical, at)) for index, at in mapping)
+        mapping = [(index, sysfs.parsed(f"{folder}/{index}", _parse_physical_index)) for index in indexes]
+        entries = tuple(MappedEntry(index, at, _entry_at(physical, at)) for index, at in mapping)
         if entries:
             found.append(MappedFunction(pci, entries))
     return tuple(found)
 
 
-def _at(table: Table, index: int | None) -> PKey | None:
+def _entry_at(table: Table, index: int | None) -> PKey | None:
     return table[index] if index is not None and index < len(table) else None
 
 
-def _physical_index(text: str) -> int | None:
+def _parse_physical_index(text: str) -> int | None:
     """Parse an index of the physical table; return None for the word ``none``. Raises ValueError."""
     return None if text == NOT_MAPPED else index_of(text)

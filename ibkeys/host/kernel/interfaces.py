@@ -76,18 +76,18 @@ def read_interfaces(sysfs: Sysfs, names: Sequence[str], ports: Iterable[KernelPo
     """Return the IPoIB interfaces *names*, each parent before its children. *ports*: the ports of the same host."""
     by_guid: dict[int | None, KernelPort] = {port.id.port_guid: port for port in ports if port.is_infiniband}
     by_guid.pop(None, None)
-    guids = {name: _guid(sysfs, f"{CLASS}/{name}") for name in names}
-    parents = _parents(sysfs, guids)
-    found = [_interface(sysfs, name, parents.get(name), by_guid.get(guid)) for name, guid in guids.items()]
+    guids = {name: _read_guid(sysfs, f"{CLASS}/{name}") for name in names}
+    parents = _find_parents(sysfs, guids)
+    found = [_read_interface(sysfs, name, parents.get(name), by_guid.get(guid)) for name, guid in guids.items()]
     return tuple(sorted(found, key=lambda each: (each.parent or each.name, each.parent is not None, each.name)))
 
 
-def _guid(sysfs: Sysfs, folder: str) -> int | None:
-    address = sysfs.parsed(f"{folder}/address", _address)
+def _read_guid(sysfs: Sysfs, folder: str) -> int | None:
+    address = sysfs.parsed(f"{folder}/address", _parse_address)
     return None if address is None else int.from_bytes(address[_GUID_BYTES])
 
 
-def _parents(sysfs: Sysfs, guids: Mapping[str, int | None]) -> dict[str, str]:
+def _find_parents(sysfs: Sysfs, guids: Mapping[str, int | None]) -> dict[str, str]:
     """Return the name of each child's parent: that in its file ``parent``, else the interface whose index is in its
     file ``iflink``. *guids*: the GUID of each interface's port.
 
@@ -108,9 +108,9 @@ def _parents(sysfs: Sysfs, guids: Mapping[str, int | None]) -> dict[str, str]:
     }
 
 
-def _interface(sysfs: Sysfs, name: str, parent: str | None, port: KernelPort | None) -> Interface:
+def _read_interface(sysfs: Sysfs, name: str, parent: str | None, port: KernelPort | None) -> Interface:
     folder = f"{CLASS}/{name}"
-    p_key, source = _p_key(sysfs, folder)
+    p_key, source = _read_p_key(sysfs, folder)
     flags = sysfs.number(f"{folder}/flags", 16, 0xFFFF_FFFF)
     is_up = None if flags is None else bool(flags & _IFF_UP)
     umcast = sysfs.text(f"{folder}/umcast")
@@ -124,21 +124,21 @@ def _interface(sysfs: Sysfs, name: str, parent: str | None, port: KernelPort | N
         is_up,
         sysfs.text(f"{folder}/carrier") == "1" if is_up else None,
         port,
-        _index(port, p_key),
+        _find_index(port, p_key),
     )
 
 
-def _p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, InterfaceSource | None]:
+def _read_p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, InterfaceSource | None]:
     of_file = sysfs.number(f"{folder}/pkey", 16, 0xFFFF)
     if of_file is not None:
         return PKey(of_file), "pkey"
-    group = sysfs.parsed(f"{folder}/broadcast", _address)
+    group = sysfs.parsed(f"{folder}/broadcast", _parse_address)
     if group is not None:
         return PKey(int.from_bytes(group[_P_KEY_BYTES])), "broadcast"
     return None, None
 
 
-def _index(port: KernelPort | None, p_key: PKey | None) -> int | None:
+def _find_index(port: KernelPort | None, p_key: PKey | None) -> int | None:
     """Return the index of an interface's partition in its port's table. The driver sets bit 15 in the interface's P_Key
     for full and limited members alike, so only the other 15 bits are compared."""
     if port is None or p_key is None or not p_key.is_valid:
@@ -146,7 +146,7 @@ def _index(port: KernelPort | None, p_key: PKey | None) -> int | None:
     return next((index for index, key in port.occupied or () if key.partition == p_key.partition), None)
 
 
-def _address(text: str) -> bytes:
+def _parse_address(text: str) -> bytes:
     """Parse a hardware address of IPoIB, and return its 20 bytes (RFC 4391, 9.1.1). Raises ValueError."""
     if not _ADDRESS.fullmatch(text):
         raise ValueError(f"{text[:80]!r} is not an address of 20 bytes")

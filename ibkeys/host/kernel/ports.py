@@ -94,25 +94,25 @@ def read_ports(sysfs: Sysfs, run: RunProgram | None = None) -> tuple[KernelPort,
     found = []
     for device in sysfs.names(CLASS) or ():
         numbers = numbers_in(sysfs.names(f"{CLASS}/{device}/ports", required=True), MAX_PORT)
-        found += [_port(sysfs, run, device, number) for number in numbers if number]
+        found += [_read_port(sysfs, run, device, number) for number in numbers if number]
     return tuple(found)
 
 
-def _port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -> KernelPort:
+def _read_port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -> KernelPort:
     node = f"{CLASS}/{device}"
     folder = f"{node}/ports/{number}"
     link_layer = sysfs.text(f"{folder}/link_layer", required=True)
     mask = sysfs.number(f"{folder}/cap_mask", 16, _WORD32)
-    state = sysfs.parsed(f"{folder}/state", _state, required=True)
+    state = sysfs.parsed(f"{folder}/state", _parse_state, required=True)
     p_keys = read_table(sysfs, f"{folder}/pkeys", required=True)
     is_infiniband = link_layer == LINK_LAYER
     return KernelPort(
         device,
         PortId(
             sysfs.parsed(f"{node}/node_guid", parse_guid, required=True) or 0,
-            sysfs.parsed(f"{folder}/gids/0", _guid_or_none, required=True) if is_infiniband else None,
+            sysfs.parsed(f"{folder}/gids/0", _parse_guid_of_gid, required=True) if is_infiniband else None,
             sysfs.text(f"{node}/node_desc"),
-            sysfs.parsed(f"{node}/node_type", _node_type) or "ca",
+            sysfs.parsed(f"{node}/node_type", _parse_node_type) or "ca",
             number,
             sysfs.number(f"{folder}/lid", 16, _WORD16),
         ),
@@ -121,19 +121,19 @@ def _port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -> Ker
         state[1] if state else None,
         sysfs.number(f"{folder}/sm_lid", 16, _WORD16),
         p_keys,
-        {name: sysfs.parsed(f"{folder}/counters/{name}", _counter) for name in COUNTERS},
+        {name: sysfs.parsed(f"{folder}/counters/{name}", _parse_counter) for name in COUNTERS},
         read_violations(run, device, number) if run is not None and is_infiniband else NOT_READ,
         find_virtual(sysfs, node, mask if is_infiniband else None),
         read_mapped(sysfs, node, number, p_keys),
     )
 
 
-def _guid_or_none(text: str) -> int | None:
+def _parse_guid_of_gid(text: str) -> int | None:
     """Return the GUID of a GID, None if the GID has none yet (all zero, or a prefix alone). Raises ValueError."""
     return parse_guid(text) if text.strip("0:").removeprefix("fe8") else None
 
 
-def _state(text: str) -> tuple[int, str]:
+def _parse_state(text: str) -> tuple[int, str]:
     """Parse a state such as ``4: ACTIVE``, and return its number and name. Raises ValueError."""
     number, colon, name = text.partition(":")
     if not colon or not number.isascii() or not number.isdigit() or len(number) > 2:
@@ -141,13 +141,13 @@ def _state(text: str) -> tuple[int, str]:
     return int(number), name.strip()[:20]
 
 
-def _node_type(text: str) -> str:
+def _parse_node_type(text: str) -> str:
     """Parse a node type such as ``1: CA``, and return its name in ibkeys; "ca" for an unknown type. Raises
     ValueError."""
-    return NODE_TYPE_NAMES.get(_state(text)[0], "ca")
+    return NODE_TYPE_NAMES.get(_parse_state(text)[0], "ca")
 
 
-def _counter(text: str) -> int | None:
+def _parse_counter(text: str) -> int | None:
     """Parse a decimal counter; return None for `NO_PMA`. Raises ValueError."""
     if text.startswith(NO_PMA):
         return None

@@ -76,10 +76,10 @@ class TableChoice:
 def choose(table: Table | None, partition: int | None = None) -> list[TableChoice]:
     """Return the entry that each of `PROGRAMS` takes from a *table* (None: not readable) for a job in *partition* (15
     bits; None: the program's default)."""
-    return [_choice(program, table, partition) for program in PROGRAMS]
+    return [_choose_entry(program, table, partition) for program in PROGRAMS]
 
 
-def _choice(program: Program, table: Table | None, partition: int | None) -> TableChoice:
+def _choose_entry(program: Program, table: Table | None, partition: int | None) -> TableChoice:
     if not program.can_name(partition):
         why = f"no value of {program.variable} names partition 0x{partition:04x}: they start at {program.smallest}"
         return TableChoice(program, None, None, why)
@@ -151,12 +151,12 @@ def job_script_lines(ports: Sequence[KernelPort], partition: int | None = None) 
     """
     chosen = [(port, choose(port.p_keys, partition)) for port in ports]
     return [
-        _setting(program, tuple((port, choices[place]) for port, choices in chosen), partition)
+        _make_line(program, tuple((port, choices[place]) for port, choices in chosen), partition)
         for place, program in enumerate(PROGRAMS)
     ]
 
 
-def _setting(
+def _make_line(
     program: Program, choices: tuple[tuple[KernelPort, TableChoice], ...], partition: int | None
 ) -> JobScriptLine:
     if not choices:

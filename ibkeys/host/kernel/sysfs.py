@@ -64,7 +64,7 @@ class Sysfs:
     def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
         """Return the number in a file: decimal for *base* 10, ``0x...`` for *base* 16. Return None as `text`, and if
         the text is not a number or the number is above *most*."""
-        return self.parsed(path, lambda text: _number(text, base, most), required)
+        return self.parsed(path, lambda text: _parse_number(text, base, most), required)
 
     def parsed(self, path: str, parse: Callable[[str], T], required: bool = False) -> T | None:
         """Return the result of *parse* for the text of a file. Return None as `text`, and if *parse* raises
@@ -80,9 +80,9 @@ class Sysfs:
 
     def names(self, path: str, required: bool = False) -> list[str] | None:
         """Return the sorted names in a directory. Return None as `text`, and for more than `MOST_NAMES` names."""
-        return self._read(path, lambda: self._names(path), required)
+        return self._read(path, lambda: self._read_names(path), required)
 
-    def _names(self, path: str) -> list[str]:
+    def _read_names(self, path: str) -> list[str]:
         with open_inside(self.root, path) as place, os.scandir(f"/proc/self/fd/{place.descriptor}") as entries:
             names = [entry.name for entry in islice(entries, MOST_NAMES + 1)]
         if len(names) > MOST_NAMES:
@@ -123,7 +123,7 @@ def numbers_in(names: list[str] | None, most: int) -> list[int]:
     return sorted({number for number in found if number <= most})
 
 
-def _number(text: str, base: int, most: int) -> int:
+def _parse_number(text: str, base: int, most: int) -> int:
     if _NUMBERS[base].fullmatch(text) is None or int(text, base) > most:
         raise ValueError(f"{text[:40]!r} is not a number up to {most if base == 10 else hex(most)}")
     return int(text, base)

@@ -59,7 +59,7 @@ def difference(
 ) -> str:
     """Return a unified diff from the bytes that ibkeys wrote to the present bytes of a file, without keys and with
     bounded length; "" if they are the same. None for either: no file. *titles*: the names of both in the diff."""
-    left, right = (_lines(data, conversions) for data in (written, present))
+    left, right = (_masked_lines(data, conversions) for data in (written, present))
     start = _count_equal(left, right)
     end = _count_equal(left[start:][::-1], right[start:][::-1])
     first = max(0, start - 3)
@@ -85,7 +85,7 @@ def _title(what: str, data: bytes | None) -> str:
     return f"{what}: no file" if data is None else what
 
 
-def _lines(data: bytes | None, conversions: FileConversions) -> list[str]:
+def _masked_lines(data: bytes | None, conversions: FileConversions) -> list[str]:
     if data is None:
         return []
     return [clean(line) for line in conversions.mask(data).decode("utf-8", "replace").splitlines()]

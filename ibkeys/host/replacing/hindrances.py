@@ -33,11 +33,11 @@ def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
     permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read.
     """
     with open_folder(seen.path) as folder_fd:
-        reason = next((reason for reason in _reasons(folder_fd, seen, rights) if reason), None)
+        reason = next((reason for reason in _find_reasons(folder_fd, seen, rights) if reason), None)
     return None if reason is None else f"{seen.path}: {reason}"
 
 
-def _reasons(folder_fd: int, seen: SeenFile, rights: int | None) -> Iterator[str | None]:
+def _find_reasons(folder_fd: int, seen: SeenFile, rights: int | None) -> Iterator[str | None]:
     yield name_hindrance(seen.path)
     yield _mount_hindrance(folder_fd, seen)
     yield _folder_hindrance(folder_fd, seen.path.parent)
@@ -79,7 +79,7 @@ def _mount_hindrance(folder_fd: int, seen: SeenFile) -> str | None:
 def _folder_hindrance(folder_fd: int, path: Path) -> str | None:
     if os.fstatvfs(folder_fd).f_flag & os.ST_RDONLY:
         return f"{path} is on a read-only file system"
-    if _flags(folder_fd) & _FIXED:
+    if _read_flags(folder_fd) & _FIXED:
         return f"no file can be replaced in {path}: it is marked as immutable or append-only (chattr)"
     if not os.access(path, os.W_OK | os.X_OK, effective_ids=True):
         return f"no file can be created in {path} by this user (UID {os.geteuid()})"
@@ -108,11 +108,11 @@ def _flag_hindrance(folder_fd: int, place: Path) -> str | None:
     except OSError as error:
         return f"cannot be examined: {error.strerror}"
     with closing_descriptor(descriptor):
-        fixed = _flags(descriptor) & _FIXED
+        fixed = _read_flags(descriptor) & _FIXED
     return "is marked as immutable or append-only (chattr)" if fixed else None
 
 
-def _flags(descriptor: int) -> int:
+def _read_flags(descriptor: int) -> int:
     try:
         answer = fcntl.ioctl(descriptor, _GET_FLAGS, bytes(struct.calcsize("l")))
     except OSError as error:

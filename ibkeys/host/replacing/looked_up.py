@@ -117,16 +117,16 @@ def read_in_folder(folder_fd: int, place: Path, name: str, limit: int = files.LI
     except (OSError, ValueError) as error:
         raise _unreadable(place, error) from None
     with closing_descriptor(descriptor), files.told_as(FileError, f"{place}: cannot be read"):
-        return _found(descriptor, place, limit)
+        return _read_open_file(descriptor, place, limit)
 
 
 def read_metadata(descriptor: int) -> Metadata:
     """Return the metadata of an open file. Raises OSError."""
     status = os.fstat(descriptor)
-    return Metadata(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, _attributes(descriptor))
+    return Metadata(stat.S_IMODE(status.st_mode), status.st_uid, status.st_gid, _read_attributes(descriptor))
 
 
-def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
+def _read_open_file(descriptor: int, place: Path, limit: int) -> FoundFile:
     before = os.fstat(descriptor)
     if not stat.S_ISREG(before.st_mode):
         raise FileError(f"{place}: is not a regular file")
@@ -138,7 +138,7 @@ def _found(descriptor: int, place: Path, limit: int) -> FoundFile:
     return FoundFile(data, metadata, status.st_dev, status.st_ino, status.st_mtime_ns, status.st_nlink)
 
 
-def _attributes(descriptor: int) -> dict[str, bytes]:
+def _read_attributes(descriptor: int) -> dict[str, bytes]:
     try:
         names = os.listxattr(descriptor)
     except OSError as error:

@@ -50,7 +50,7 @@ def _set_metadata(descriptor: int, wanted: Metadata) -> None:
         try:
             os.fchown(descriptor, wanted.uid, wanted.gid)
         except OSError as error:
-            raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})", error) from None
+            raise _metadata_lost(f"owner (UID {wanted.uid}, GID {wanted.gid})", error) from None
     if wanted.uid is not None and ACL in actual.attributes and ACL not in wanted.attributes:
         os.removexattr(descriptor, ACL)  # the new file got the ACL from its folder; the old one has none
     for name, value in wanted.attributes.items():
@@ -60,26 +60,26 @@ def _set_metadata(descriptor: int, wanted: Metadata) -> None:
             os.setxattr(descriptor, name, value)
         except OSError as error:
             if _must_be_kept(name):
-                raise _lost(name, error) from None
+                raise _metadata_lost(name, error) from None
     os.fchmod(descriptor, wanted.mode)
     _verify(read_metadata(descriptor), wanted)
 
 
 def _verify(actual: Metadata, wanted: Metadata) -> None:
     if actual.mode != wanted.mode:
-        raise _lost(f"mode {wanted.mode:04o}: it has {actual.mode:04o}")
+        raise _metadata_lost(f"mode {wanted.mode:04o}: it has {actual.mode:04o}")
     if wanted.uid is not None and (actual.uid, actual.gid) != (wanted.uid, wanted.gid):
-        raise _lost(f"owner (UID {wanted.uid}, GID {wanted.gid})")
+        raise _metadata_lost(f"owner (UID {wanted.uid}, GID {wanted.gid})")
     differing = [name for name, value in wanted.attributes.items() if actual.attributes.get(name) != value]
     if wrong := [name for name in differing if _must_be_kept(name)]:
-        raise _lost(", ".join(wrong))
+        raise _metadata_lost(", ".join(wrong))
 
 
 def _must_be_kept(name: str) -> bool:
     return name.startswith(("system.", "security.")) and name not in _OF_THE_CONTENT
 
 
-def _lost(what: str, error: OSError | None = None) -> MetadataLost:
+def _metadata_lost(what: str, error: OSError | None = None) -> MetadataLost:
     why = f" ({error.strerror})" if error else ""
     return MetadataLost(errno.EPERM if error is None else error.errno, f"the new file cannot be given {what}{why}")
 

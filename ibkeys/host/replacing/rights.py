@@ -24,7 +24,7 @@ def rights_hindrance(seen: SeenFile, rights: int | None, has_acl: bool) -> str |
     """
     if rights is None or seen.found is None:
         return None
-    if wider := _wider(seen.found.metadata.mode, rights):
+    if wider := _wider_rights(seen.found.metadata.mode, rights):
         return wider
     if has_acl:
         return "has an ACL, which its mode does not show; remove it first (setfacl -b), or set the rights by hand"
@@ -34,7 +34,7 @@ def rights_hindrance(seen: SeenFile, rights: int | None, has_acl: bool) -> str |
 def refuse_wider(at: str, seen: FileFact, mode: int) -> None:
     """Raise FileError if *mode* would give rights that the file *seen* does not give. *at*: the file's name in the
     message."""
-    if wider := _wider(seen.mode, mode):
+    if wider := _wider_rights(seen.mode, mode):
         raise FileError(f"{at}: {wider}")
 
 
@@ -84,7 +84,7 @@ def _set_mode(descriptor: int, place: Path, seen: FileFact, mode: int) -> None:
         raise FileError(f"{place}: its mode cannot be set to {mode:04o}: it has {has:04o} now")
 
 
-def _wider(former: int, mode: int) -> str:
+def _wider_rights(former: int, mode: int) -> str:
     if mode & ~former:
         return f"has mode {former:04o}, and {mode:04o} would give more rights; ibkeys only takes rights away"
     return ""

@@ -20,7 +20,7 @@ MUST_AGREE: Final = (
 """The options for which a standby must have the same values as the master: after a takeover its own values apply."""
 
 
-def _masters(report: SmReport) -> Iterator[FoundDanger]:
+def _find_wrong_number_of_masters(report: SmReport) -> Iterator[FoundDanger]:
     if report.managers is None:
         return
     if len(report.masters) > 1:
@@ -42,7 +42,7 @@ def _masters(report: SmReport) -> Iterator[FoundDanger]:
         )
 
 
-def _silent(report: SmReport) -> Iterator[FoundDanger]:
+def _find_silent_sms(report: SmReport) -> Iterator[FoundDanger]:
     for each in report.managers or ():
         if each.state is None:
             yield FoundDanger(
@@ -55,7 +55,7 @@ def _silent(report: SmReport) -> Iterator[FoundDanger]:
             )
 
 
-def _unexamined(report: SmReport) -> Iterator[FoundDanger]:
+def _find_unexamined_sms(report: SmReport) -> Iterator[FoundDanger]:
     seen = {each.port_guid for each in report.instances()}
     if not report.hosts or any(each.port_guid is None for each in report.instances()):
         return  # the SM may be an OpenSM on a host that was not examined, or one whose port is not known
@@ -70,14 +70,14 @@ def _unexamined(report: SmReport) -> Iterator[FoundDanger]:
             )
 
 
-def _standbys(report: SmReport) -> Iterator[FoundDanger]:
+def _compare_standbys(report: SmReport) -> Iterator[FoundDanger]:
     master = report.master_instance()
     if master is None:
         return
     for other in report.instances():
         if other is master:
             continue
-        differing = list(_differing(master, other))
+        differing = list(_find_differences(master, other))
         if differing:
             yield danger_of(
                 other,
@@ -88,7 +88,7 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
                 "master may be the one with the old policy; `ibkeys apply --via opensm` gives all the same one; give "
                 "it the master's keys too, and restart it",
             )
-        unknown = list(_not_compared(master, other))
+        unknown = list(_find_unknowns(master, other))
         if unknown:
             yield danger_of(
                 other,
@@ -99,7 +99,7 @@ def _standbys(report: SmReport) -> Iterator[FoundDanger]:
             )
 
 
-def _differing(master: Instance, other: Instance) -> Iterator[str]:
+def _find_differences(master: Instance, other: Instance) -> Iterator[str]:
     """Yield, in words, the policy and the options that differ between two OpenSMs, as far as they are known of both."""
     mine, theirs = (each.files["policy"] for each in (master, other))
     if mine.digest != theirs.digest and not any(map(_is_unread, (mine, theirs))):
@@ -110,7 +110,7 @@ def _differing(master: Instance, other: Instance) -> Iterator[str]:
             yield name
 
 
-def _not_compared(master: Instance, other: Instance) -> Iterator[str]:
+def _find_unknowns(master: Instance, other: Instance) -> Iterator[str]:
     """Yield, in words, whether the policy or the options cannot be compared, with the names of the OpenSMs whose policy
     or options could not be read."""
     unread = [each.name for each in (master, other) if _is_unread(each.files["policy"])]
@@ -129,7 +129,7 @@ def _is_unknown(instance: Instance, name: str) -> bool:
     return instance.options.setting(name).source == "not known"
 
 
-def _claimed_twice(report: SmReport) -> Iterator[FoundDanger]:
+def _find_ports_claimed_twice(report: SmReport) -> Iterator[FoundDanger]:
     claims = gathered((each.port_guid, each) for each in report.instances() if each.port_guid is not None)
     for guid, claiming in claims.items():
         if len(claiming) > 1:
@@ -145,7 +145,7 @@ def _claimed_twice(report: SmReport) -> Iterator[FoundDanger]:
             )
 
 
-def _self_takeover(report: SmReport) -> Iterator[FoundDanger]:
+def _find_self_in_policies(report: SmReport) -> Iterator[FoundDanger]:
     if len(report.managers or ()) < 2:
         return
     for each in report.instances():
@@ -163,7 +163,7 @@ def _self_takeover(report: SmReport) -> Iterator[FoundDanger]:
             )
 
 
-def _sharing(report: SmReport) -> Iterator[FoundDanger]:
+def _find_shared_files(report: SmReport) -> Iterator[FoundDanger]:
     for host in report.hosts:
         for one, other, same in shared_files(host):
             named = ", ".join(f"{file.role} {file.path}" for file in same)
@@ -185,11 +185,11 @@ def _sharing(report: SmReport) -> Iterator[FoundDanger]:
 
 
 BETWEEN: Final[tuple[Callable[[SmReport], Iterator[FoundDanger]], ...]] = (
-    _masters,
-    _silent,
-    _unexamined,
-    _claimed_twice,
-    _standbys,
-    _self_takeover,
-    _sharing,
+    _find_wrong_number_of_masters,
+    _find_silent_sms,
+    _find_unexamined_sms,
+    _find_ports_claimed_twice,
+    _compare_standbys,
+    _find_self_in_policies,
+    _find_shared_files,
 )

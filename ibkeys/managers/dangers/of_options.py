@@ -26,19 +26,19 @@ def _find_key_state(name: str, state: str) -> Callable[[Instance], Iterator[str]
 _STATES: Final = {"default": "OpenSM's default 1, which everybody knows", "zero": "0"}
 
 
-def _no_sweeps(instance: Instance) -> Iterator[str]:
+def _find_missing_sweeps(instance: Instance) -> Iterator[str]:
     setting = instance.options.setting("sweep_interval")
     if setting.value == 0:
         yield f"sweep_interval is 0{doubt_suffix(setting)}"
 
 
-def _key_lookup_off(instance: Instance) -> Iterator[str]:
+def _find_key_lookup_off(instance: Instance) -> Iterator[str]:
     lookup, key = instance.options.setting("m_key_lookup"), instance.options.setting("m_key")
     if lookup.value is False and lookup.source != "not known" and key.shown == "set":
         yield f"m_key is set and m_key_lookup is FALSE{doubt_suffix(lookup)}"
 
 
-def _console(instance: Instance) -> Iterator[str]:
+def _find_open_console(instance: Instance) -> Iterator[str]:
     setting = instance.options.setting("console")
     port = instance.options.setting("console_port").value
     if setting.value == "loopback":
@@ -48,14 +48,14 @@ def _console(instance: Instance) -> Iterator[str]:
         yield f"the console is open to the network {where}"
 
 
-def _key_on_command_line(instance: Instance) -> Iterator[str]:
+def _find_key_on_command_line(instance: Instance) -> Iterator[str]:
     names = [each.argument.name for each in instance.process.command.given if each.value is None]
     for name in ("smkey", "cc_key"):
         if name in names:
             yield f"a key was given on its command line (--{name})"
 
 
-def _not_understood(instance: Instance) -> Iterator[str]:
+def _find_unknown_words(instance: Instance) -> Iterator[str]:
     count = instance.process.command.not_understood
     if count:
         yield f"its command line has {counted(count, 'word')} that OpenSM 3.3 does not know"
@@ -98,20 +98,20 @@ OPTION_DANGERS: Final = (
     ),
     Danger(
         "key-on-command-line",
-        _key_on_command_line,
+        _find_key_on_command_line,
         "every user of the host sees it in the list of processes",
         "set it in the options file instead, with mode 600, restart, and change the key",
     ),
     Danger(
         "console-open",
-        _console,
+        _find_open_console,
         "every user of that host (with socket: of every host) can switch sweeps off and print all keys, without a "
         "password",
         "console off in the options file, and restart",
     ),
     Danger(
         "key-lookup-off",
-        _key_lookup_off,
+        _find_key_lookup_off,
         "a changed m_key is sent to ports that have the old one: all are refused, and guid2mkey is overwritten",
         "m_key_lookup TRUE before the key is changed",
     ),
@@ -147,13 +147,13 @@ OPTION_DANGERS: Final = (
     ),
     Danger(
         "sweep-interval-0",
-        _no_sweeps,
+        _find_missing_sweeps,
         "only traps start a sweep; if it was set to 0 while OpenSM ran, OpenSM sweeps without a pause",
         "set sweep_interval to 10 and restart: a running OpenSM does not start to sweep again after 0",
     ),
     Danger(
         "not-understood",
-        _not_understood,
+        _find_unknown_words,
         "it is another version, and what this report says about its options and files may be wrong",
         "compare with `opensm --help`",
     ),

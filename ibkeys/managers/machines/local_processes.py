@@ -100,10 +100,10 @@ class LocalProcesses:
                     raise HostRefused(f"process {process.pid}: is no longer the OpenSM that was examined", "")
                 yield descriptor
         except OSError as error:
-            raise _refused(process, error) from None
+            raise _refusal_for(process, error) from None
 
 
-def _refused(process: OpensmProcess, error: OSError) -> HostRefused:
+def _refusal_for(process: OpensmProcess, error: OSError) -> HostRefused:
     if isinstance(error, ProcessLookupError | FileNotFoundError):
         return HostRefused(f"process {process.pid}: no longer runs", "")
     if isinstance(error, PermissionError):

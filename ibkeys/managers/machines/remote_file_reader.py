@@ -50,14 +50,14 @@ class RemoteFileReader:
     def look(self, path: Path) -> SeenFile:
         """Return the file that *path* leads to, as `ibkeys.host.replacing.looked_up.look` does, without the extended
         attributes. Raises FileError, FileChanged, HostNotReached."""
-        place, status = self._place(path)
+        place, status = self._resolve(path)
         if status is None:
             return SeenFile(place, None)
         if not stat.S_ISREG(status.kind):
             raise FileError(f"{self._at(place)}: is not a regular file")
         with files.told_as(FileError, f"{self._at(place)}: cannot be read"):
             data = self.files.read(place, files.LIST)
-        if self._status(place) != status or len(data) != status.size:
+        if self._read_status(place) != status or len(data) != status.size:
             raise FileChanged(f"{self._at(place)}: another program is writing it right now")
         metadata = Metadata(stat.S_IMODE(status.kind), status.uid, status.gid)
         found = FoundFile(data, metadata, status.device, status.inode, status.modified_ns, status.links)
@@ -66,18 +66,18 @@ class RemoteFileReader:
     def real_path(self, path: Path) -> Path:
         """Return the path of the file that *path* leads to, with all symbolic links followed. Raises FileError,
         FileChanged, HostNotReached."""
-        return self._place(path)[0]
+        return self._resolve(path)[0]
 
-    def _place(self, path: Path) -> tuple[Path, _Status | None]:
+    def _resolve(self, path: Path) -> tuple[Path, _Status | None]:
         """Return the path of the file that *path* leads to, with all symbolic links followed, and its status; None if
         it does not exist. Raises FileError for a file in another root directory too."""
         if not path.is_absolute():
             raise FileError(f"{self._at(path)}: is a relative path, which is not possible on another host")
-        place, status = self._followed(path)
+        place, status = self._follow_links(path)
         refuse_other_root(self.files, path, place)
         return place, status
 
-    def _followed(self, path: Path) -> tuple[Path, _Status | None]:
+    def _follow_links(self, path: Path) -> tuple[Path, _Status | None]:
         place = path
         trusted = {0, *self.users()}
         for number in range(MOST_LINKS + 1):
@@ -87,7 +87,7 @@ class RemoteFileReader:
                 raise FileError(f"{self._at(path)}: {place.parent} is not there, or cannot be read") from None
             if not place.is_absolute():
                 self.writer.conversation.end("its answer is invalid (a folder)")
-            status = self._status(place)
+            status = self._read_status(place)
             if status is None:
                 if number:
                     raise FileError(f"{self._at(path)}: a symbolic link to {place}, which does not exist")
@@ -111,7 +111,7 @@ class RemoteFileReader:
             self.writer.conversation.end("its answer is invalid (users)")
         return [self.writer.conversation.number(word) for word in words if word != NOTHING]
 
-    def _status(self, place: Path) -> _Status | None:
+    def _read_status(self, place: Path) -> _Status | None:
         try:
             text = self.writer.ask_line("seen", path=place)
         except WriterRefused as refusal:

@@ -103,13 +103,13 @@ dump_files_dir                 -  value dump_files_dir
 """
 
 
-def _argument(line: str) -> Argument:
+def _parse_row(line: str) -> Argument:
     name, letter, kind, sets = line.split()
     option, _, fixed = sets.removeprefix("-").partition("=")
     return Argument(name, letter.removeprefix("-"), kind == "value", option, fixed)
 
 
-ARGUMENTS: Final = tuple(_argument(line) for line in _ROWS.strip().split("\n"))
+ARGUMENTS: Final = tuple(_parse_row(line) for line in _ROWS.strip().split("\n"))
 _LONG: Final = {each.name: each for each in ARGUMENTS}
 _SHORT: Final = {each.letter: each for each in reversed(ARGUMENTS) if each.letter}  # of two with one letter the first
 _HEX: Final = frozenset({"guid", "sm_key", "cc_key", "subnet_prefix"})

@@ -32,12 +32,14 @@ def with_options(data: bytes, values: Mapping[str, NewValue]) -> bytes:
     after = data
     for name, value in values.items():
         if name not in before or before[name] != _as_read(value):
-            after = _with_value(after, name.encode(), _text(value))
-    _check(before, read_options(after).values, values)
+            after = _set_value(after, name.encode(), _text(value))
+    _require_expected(before, read_options(after).values, values)
     return after
 
 
-def _check(before: Mapping[str, OptionValue], after: Mapping[str, OptionValue], values: Mapping[str, NewValue]) -> None:
+def _require_expected(
+    before: Mapping[str, OptionValue], after: Mapping[str, OptionValue], values: Mapping[str, NewValue]
+) -> None:
     """Raise FileFormatError unless *after*, the options that OpenSM reads from the changed file, has *values* and for
     all other options the values of *before*."""
     for name, value in values.items():
@@ -71,7 +73,7 @@ def _text(value: NewValue) -> bytes:
     return str(value).encode("utf-8", "surrogateescape")
 
 
-def _with_value(data: bytes, name: bytes, value: bytes) -> bytes:
+def _set_value(data: bytes, name: bytes, value: bytes) -> bytes:
     lines = [line for line in assignments(data) if line.name == name]
     if lines:
         last = lines[-1]

@@ -98,7 +98,7 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
     Raises FileFormatError for a file that is not regular, for a symbolic link or a file with a second hard link, whose
     other name would keep the old lines, and as `with_options`; StoreError.
     """
-    before, after, status = _before_and_after(path, wanted)
+    before, after, status = _read_and_change(path, wanted)
     try:
         if after == before and status is not None:
             if stat.S_IMODE(status.st_mode) & (stat.S_IRWXG | stat.S_IRWXO):
@@ -115,10 +115,10 @@ def write_lines(path: Path, wanted: KeyLines) -> bool:
 
 def check_lines(path: Path, wanted: KeyLines) -> None:
     """Raise the error that `write_lines` would raise for the present file, without writing anything."""
-    _before_and_after(path, wanted)
+    _read_and_change(path, wanted)
 
 
-def _before_and_after(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.stat_result | None]:
+def _read_and_change(path: Path, wanted: KeyLines) -> tuple[bytes, bytes, os.stat_result | None]:
     before, status = _read_to_replace(path)
     try:
         return before, with_lines(before, wanted), status

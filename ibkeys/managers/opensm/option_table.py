@@ -180,7 +180,7 @@ quasi_ftree_indexing                              flag  sweep FALSE
 """
 
 
-def _row(line: str) -> Option:
+def _parse_row(line: str) -> Option:
     name, kind, when, default = line.split()
     value: OptionValue = None if default == "-" else default
     if kind in BITS:
@@ -194,5 +194,5 @@ def _row(line: str) -> Option:
 
 _QOS_SETS: Final = ("qos", "qos_ca", "qos_sw0", "qos_swe", "qos_rtr")
 _LINES: Final = [*_ROWS.split("\n"), *(line for each in _QOS_SETS for line in _QOS.replace("%s", each).split("\n"))]
-OPTIONS: Final[dict[str, Option]] = {row.name: row for row in map(_row, filter(None, _LINES))}
+OPTIONS: Final[dict[str, Option]] = {row.name: row for row in map(_parse_row, filter(None, _LINES))}
 """Option name → option."""

@@ -83,7 +83,7 @@ def read_options(data: bytes) -> OptionsFile:
             unknown.append(last.name.decode() if _NAME.fullmatch(last.name) else f"line {last.line}")
             continue
         text = without_quotes(last.text)
-        value = _read(option.kind, text)
+        value = _parse_value(option.kind, text)
         if value is None and option.kind in BITS:
             remarks.append(Remark(last.line, option.name, "no-number"))
             continue
@@ -153,7 +153,7 @@ CONSOLES: Final = frozenset({"off", "local", "loopback", "socket"})
 _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 
-def _read(kind: OptionKind, text: bytes) -> OptionValue:
+def _parse_value(kind: OptionKind, text: bytes) -> OptionValue:
     """Return the value that *text* means for an option of this *kind*; None if it is invalid or means no text."""
     if kind == "flag":
         return text == b"TRUE"

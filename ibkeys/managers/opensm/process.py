@@ -137,17 +137,17 @@ def read_given_config(path: Path) -> OpensmConfig:
 def opensm_config(file: FileFact, data: bytes) -> OpensmConfig:
     """Return the options that concern keys in the options file with the bytes *data*. *file*: its facts."""
     options = read_options(data)
-    m_key, sm_key, sa_key = (_key(options, name) for name in _KEY_OPTIONS)
+    m_key, sm_key, sa_key = (_key_option(options, name) for name in _KEY_OPTIONS)
     mistakes = (remark.option for remark in options.remarks if remark.complaint == "no-number")
     return OpensmConfig(
         file,
         m_key_set=not m_key.is_zero,
         m_key_all_ones=m_key == ALL_ONES,
-        m_key_protection_level=_number(options, "m_key_protection_level"),
-        m_key_lease_period=_number(options, "m_key_lease_period"),
+        m_key_protection_level=_number_option(options, "m_key_protection_level"),
+        m_key_lease_period=_number_option(options, "m_key_lease_period"),
         m_key_lookup=options.value("m_key_lookup") is True,
         m_key_per_port=has_key_for_each_port(data),
-        sweep_interval=_number(options, "sweep_interval"),
+        sweep_interval=_number_option(options, "sweep_interval"),
         sm_key_default=sm_key == DEFAULT_SM_KEY,
         sa_key_default=sa_key == DEFAULT_SM_KEY,
         mistakes=tuple(name for name in mistakes if name in _KEY_NUMBERS),
@@ -159,13 +159,13 @@ _KEY_OPTIONS: Final = ("m_key", "sm_key", "sa_key")
 _KEY_NUMBERS: Final = (*_KEY_OPTIONS, "m_key_protection_level", "m_key_lease_period", "sweep_interval")
 
 
-def _key(options: OptionsFile, name: str) -> MKey:
+def _key_option(options: OptionsFile, name: str) -> MKey:
     value = options.value(name)
     assert isinstance(value, MKey)
     return value
 
 
-def _number(options: OptionsFile, name: str) -> int:
+def _number_option(options: OptionsFile, name: str) -> int:
     value = options.value(name)
     assert isinstance(value, int)
     return value
@@ -188,19 +188,19 @@ def opensm_processes(
     found = []
     for pid in host.processes(proc, PROGRAM):
         folder = proc / str(pid)
-        status = _text(host, folder / "status")
+        status = _read_text(host, folder / "status")
         if not (_owner(host, folder) | _users_in(status)) <= users:
             continue
-        words = _words(host, folder / "cmdline")
+        words = _read_words(host, folder / "cmdline")
         if words and os.path.basename(words[0]) == PROGRAM and simulated_host_of(host, folder) == own_host:
-            process = _process(host, folder, words, status, default_cache)
-            if _words(host, folder / "cmdline"):  # if empty, the process ended while it was read
+            process = _read_process(host, folder, words, status, default_cache)
+            if _read_words(host, folder / "cmdline"):  # if empty, the process ended while it was read
                 found.append(process)
     return found
 
 
-def _process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:
-    all_words = _words(host, folder / "environ")
+def _read_process(host: HostFiles, folder: Path, words: list[str], status: str, default_cache: Path) -> OpensmProcess:
+    all_words = _read_words(host, folder / "environ")
     environment = None
     if all_words is not None:
         pairs = dict(word.partition("=")[::2] for word in all_words)
@@ -208,9 +208,9 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
     command = read_command_line(words[1:], in_order="POSIXLY_CORRECT" in (environment or {}))
     config = command.last("config")
     umask = re.search(r"^Umask:\s*([0-7]+)$", status, re.MULTILINE)
-    unit = re.search(r"/([^/\n]+\.service)$", _text(host, folder / "cgroup"), re.MULTILINE)
-    ticks = started_at(_text(host, folder / "stat"))
-    started, start_precision = _start(host, ticks)
+    unit = re.search(r"/([^/\n]+\.service)$", _read_text(host, folder / "cgroup"), re.MULTILINE)
+    ticks = started_at(_read_text(host, folder / "stat"))
+    started, start_precision = _read_start(host, ticks)
     view = view_of(host, folder)
     program = or_none(host.link, folder / "exe")
     return OpensmProcess(
@@ -221,7 +221,7 @@ def _process(host: HostFiles, folder: Path, words: list[str], status: str, defau
         command,
         environment,
         folder,
-        _cwd(host, folder),
+        _read_working_directory(host, folder),
         started,
         start_precision,
         unit[1] if unit else None,
@@ -255,7 +255,7 @@ def reachable_path(host: HostFiles, process: Path, view: View, path: str) -> Pat
     working directory and root directory. *process*: its folder in /proc. If *view* is "unknown", its root directory is
     assumed to be that of its host."""
     if not os.path.isabs(path):
-        path = os.path.join(_cwd(host, process) or "", path)
+        path = os.path.join(_read_working_directory(host, process) or "", path)
     return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
 
 
@@ -276,12 +276,12 @@ def is_running(host: HostFiles, process: OpensmProcess) -> bool:
     """Return whether *process* still runs, identified by its ID and start time; False for a zombie, and if the start
     time is not known. Raises HostNotReached. Source: proc(5), fields 3 and 22 of stat.
     """
-    stat = _text(host, process.folder / "stat")
+    stat = _read_text(host, process.folder / "stat")
     state = stat.rpartition(")")[2].split()[:1]
     return state not in ([], ["Z"], ["X"]) and process.ticks is not None and started_at(stat) == process.ticks
 
 
-def _start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
+def _read_start(host: HostFiles, ticks: int | None) -> tuple[float | None, float]:
     """Return the start time of a process in seconds since 1970, None if not known, and the most seconds by which it may
     be wrong. *ticks*: the start time in ticks since the host booted."""
     try:
@@ -309,7 +309,7 @@ def _owner(host: HostFiles, path: Path) -> set[int]:
     return {_NOBODY if fact is None else fact.uid}
 
 
-def _cwd(host: HostFiles, process: Path) -> Path | None:
+def _read_working_directory(host: HostFiles, process: Path) -> Path | None:
     """Return the working directory of a process as a path below its own root directory; after chroot, /proc shows it as
     a path of the host. Return None if it cannot be read, or is outside that root directory."""
     found, root = or_none(host.link, process / "cwd"), or_none(host.link, process / "root")
@@ -320,10 +320,10 @@ def _cwd(host: HostFiles, process: Path) -> Path | None:
     return Path("/") / Path(found).relative_to(root) if Path(found).is_relative_to(root) else None
 
 
-def _text(host: HostFiles, path: Path, limit: int = files.SETTINGS) -> str:
+def _read_text(host: HostFiles, path: Path, limit: int = files.SETTINGS) -> str:
     return (or_none(host.read, path, limit) or b"").decode("utf-8", "replace")
 
 
-def _words(host: HostFiles, path: Path) -> list[str] | None:
+def _read_words(host: HostFiles, path: Path) -> list[str] | None:
     text = or_none(host.read, path, files.SETTINGS)
     return None if text is None else text.decode("utf-8", "surrogateescape").split("\0")[:-1]

@@ -114,7 +114,7 @@ def _restore(data: bytes, store: KeyStore) -> bytes:
             return found[0][1:]
         if ref is None:
             raise FileFormatError("the journal's copy of an opensm.conf has a reference that names no key")
-        return _spelled(key_rows.value(kind.decode(), ref.decode()), spelling.decode())
+        return _spell(key_rows.value(kind.decode(), ref.decode()), spelling.decode())
 
     return _REFERENCE.sub(restore_one, data)
 
@@ -152,7 +152,7 @@ def _read_by_opensm(data: bytes) -> Iterator[_Place]:
 def _find_numbers_of_keys(data: bytes) -> Iterator[_Place]:
     """Yield each long number that follows the name of a key on the same line."""
     for number in _numbers_after_names(data):
-        value = _value(number[0])
+        value = _parse_number(number[0])
         if value is not None and value >= _LONG:
             yield _Place(*number.span(), "other", value)
 
@@ -173,7 +173,7 @@ def _add_other_places(data: bytes, places: list[_Place], known: dict[int, Refere
     starts = {each.start for each in places}
     more = []
     for number in _NUMBER.finditer(data):
-        value = _value(number[0])
+        value = _parse_number(number[0])
         if value is not None and value >= _LONG and value in kinds and number.start() not in starts:
             more.append(_Place(*number.span(), kinds[value], value))
     return sorted([*places, *more], key=lambda each: each.start)
@@ -222,7 +222,7 @@ class _KeyRows:
         return row.sm_key.reveal()
 
 
-def _value(written: bytes) -> int | None:
+def _parse_number(written: bytes) -> int | None:
     """Return the value of a number as C reads it; None for more than 64 bits. A number that is no octal one in spite of
     its leading zeros is read as decimal."""
     value = number_of(written, 64)
@@ -258,7 +258,7 @@ def _spelling(written: bytes) -> str:
 _SPELLING: Final = re.compile(r"([+-]?)([dox])([0-9]+)(U?)(u|l|m[01]+|)")
 
 
-def _spelled(value: int, spelling: str) -> bytes:
+def _spell(value: int, spelling: str) -> bytes:
     """Return *value* as a number with this *spelling*, as `_spelling` returns it. Raises FileFormatError if *spelling*
     is invalid."""
     found = _SPELLING.fullmatch(spelling)

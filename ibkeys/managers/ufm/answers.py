@@ -137,14 +137,14 @@ def parse_partition(base: int, entry: object) -> UfmPartition:
         raise EncodeError(f"partition {base:#x}: {_quoted(entry)} is not an entry of a partition")
     name = entry.get("partition")
     guids = entry.get("guids")
-    members = None if base == DEFAULT_PARTITION else _members(base, guids)
+    members = None if base == DEFAULT_PARTITION else _parse_members(base, guids)
     return UfmPartition(
         base,
         clean(name) if isinstance(name, str) and name else None,
         members,
-        _truth(entry.get("ip_over_ib")),
+        _parse_truth(entry.get("ip_over_ib")),
         lacks_memberships=members is None and bool(guids),
-        qos=_qos(entry),
+        qos=_parse_qos(entry),
     )
 
 
@@ -181,7 +181,7 @@ def parse_job_id(location: str | None, document: object) -> str | None:
     return str(found)
 
 
-def _members(base: int, guids: object) -> dict[int, Member] | None:
+def _parse_members(base: int, guids: object) -> dict[int, Member] | None:
     """Return the members in the list *guids*, by GUID. Return None for an empty list, which UFM sends also if all ports
     are members, and for a list in which a membership is missing. Raises EncodeError."""
     if guids is None or guids == []:
@@ -204,7 +204,7 @@ def _members(base: int, guids: object) -> dict[int, Member] | None:
             continue
         if not isinstance(word, str) or word.strip().lower() not in _WORDS:
             raise EncodeError(f"partition {base:#x}: GUID {guid:016x} has membership {_quoted(word)}")
-        member = Member(cast(UfmMembership, word.strip().lower()), _truth(each.get("index0")))
+        member = Member(cast(UfmMembership, word.strip().lower()), _parse_truth(each.get("index0")))
         if found.setdefault(guid, member).membership != member.membership:
             raise EncodeError(f"partition {base:#x}: GUID {guid:016x} is there twice, as full and as limited")
     return found if has_all_memberships else None
@@ -219,7 +219,7 @@ def _by_base(partitions: Iterable[UfmPartition]) -> dict[int, UfmPartition]:
     return found
 
 
-def _qos(entry: Mapping[str, object]) -> dict[str, str]:
+def _parse_qos(entry: Mapping[str, object]) -> dict[str, str]:
     """Return the QoS values in the entry of a partition. They are under ``qos_conf``, or, as one client of UFM expects,
     in the entry itself."""
     nested = entry.get("qos_conf")
@@ -227,7 +227,7 @@ def _qos(entry: Mapping[str, object]) -> dict[str, str]:
     return {name: clean(str(each))[:20] for name in QOS if isinstance(each := values.get(name), (str, int, float))}
 
 
-def _truth(value: Any) -> bool | None:
+def _parse_truth(value: Any) -> bool | None:
     if isinstance(value, str):
         value = value.strip().lower()
     return _TRUTHS.get(value) if isinstance(value, (bool, str)) else None

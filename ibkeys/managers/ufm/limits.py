@@ -24,7 +24,7 @@ def refuse_impossible(
     *before*, *after*: port GUID → P_Keys before and after the change; *names*: returns the names of ports by their
     GUIDs.
     """
-    changed = [guid for guid in before if _default(before[guid]) != _default(after[guid])]
+    changed = [guid for guid in before if _default_keys(before[guid]) != _default_keys(after[guid])]
     if changed:
         raise UsageError(
             f"the plan changes who is in the default partition ({named(names(changed))}), which UFM "
@@ -58,5 +58,5 @@ def find_full_tables(
     ]
 
 
-def _default(keys: Collection[PKey]) -> frozenset[PKey]:
+def _default_keys(keys: Collection[PKey]) -> frozenset[PKey]:
     return frozenset(key for key in keys if key.partition == DEFAULT_PARTITION)

@@ -28,7 +28,7 @@ def policy_of(url: str, partitions: Iterable[UfmPartition]) -> Policy:
     listed = sorted(partitions, key=lambda each: each.base)
     known = [each for each in listed if each.members is not None]
     path = f"{PREFIX}{url}"
-    policy = Policy(path, tuple(definition for each in known for definition in _definitions(each)) or (_NOTHING,))
+    policy = Policy(path, tuple(definition for each in known for definition in _make_definitions(each)) or (_NOTHING,))
     text = f"# {path}: only the partitions whose members UFM lists\n{to_conf(policy)}"
     return replace(parse_policy(text.encode(), path), says=frozenset(each.base for each in known))
 
@@ -42,7 +42,7 @@ def notes_on(partitions: Iterable[UfmPartition]) -> list[str]:
     return [f"{what}not list: their members are unknown, and stay as they are"]
 
 
-def _definitions(each: UfmPartition) -> Iterable[Definition]:
+def _make_definitions(each: UfmPartition) -> Iterable[Definition]:
     name = each.name if each.name is not None and _NAME.fullmatch(each.name) else None
     members = each.members or {}
     for index0 in (False, True):

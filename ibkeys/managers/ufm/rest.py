@@ -151,7 +151,7 @@ class Ufm:
         if document is None:
             what = "answered with status 404: no list of partitions; without a path in the URL the usual one is taken"
             raise self._client.not_reached(P_KEYS, what)
-        found = self._parsed(P_KEYS, document, parse_partitions)
+        found = self._parse_with(P_KEYS, document, parse_partitions)
         if found.complete:
             return dict(found.by_base)
         return self._read_each(found)
@@ -175,7 +175,9 @@ class Ufm:
         path = resource(base)
         found = self._client.read(path, _ENTRY)
         return (
-            None if found is None else self._parsed(path, found, lambda document: parse_single_answer(base, document))
+            None
+            if found is None
+            else self._parse_with(path, found, lambda document: parse_single_answer(base, document))
         )
 
     def make(self, call: Call) -> str | None:
@@ -187,7 +189,7 @@ class Ufm:
         document: Any = None
         with suppress(FileFormatError):  # only the header Location may name the job
             document = jsonfile.loads(answer.body)
-        job = self._parsed(call.path, document, lambda each: parse_job_id(answer.location, each))
+        job = self._parse_with(call.path, document, lambda each: parse_job_id(answer.location, each))
         if job is None:
             what = "status 202 names no job: it is not known whether the change is made"
             raise self._client.not_reached(call.path, what)
@@ -199,7 +201,7 @@ class Ufm:
         found = self._client.read(path)
         if found is None:
             raise UfmRefused(f"{self.url}{path}: UFM does not know the job that it started", 404)
-        return self._parsed(path, found, lambda document: parse_job(identity, document))
+        return self._parse_with(path, found, lambda document: parse_job(identity, document))
 
     def sm_settings(self) -> Mapping[str, Any]:
         """Return the settings of the subnet manager as UFM sends them, with keys in clear. Only
@@ -210,7 +212,7 @@ class Ufm:
             raise self._client.not_reached(path, "its answer is not a list of settings")
         return found
 
-    def _parsed(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:
+    def _parse_with(self, path: str, document: Any, parse: Callable[[Any], T]) -> T:
         try:
             return parse(document)
         except EncodeError as error:

@@ -43,14 +43,14 @@ def states_of(url: str, settings: Mapping[str, Any]) -> UfmSmSettings:
     "unknown"."""
     return UfmSmSettings(
         url,
-        _state(settings.get("m_key"), None),
-        _state(settings.get("sm_key"), _DEFAULT_KEY),
-        _state(settings.get("sa_key"), _DEFAULT_KEY),
-        _truth(settings.get("m_key_per_port")),
+        _key_state(settings.get("m_key"), None),
+        _key_state(settings.get("sm_key"), _DEFAULT_KEY),
+        _key_state(settings.get("sa_key"), _DEFAULT_KEY),
+        _parse_truth(settings.get("m_key_per_port")),
     )
 
 
-def _state(value: object, default: int | None) -> SettingState:
+def _key_state(value: object, default: int | None) -> SettingState:
     text = str(value).strip() if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
     if not _NUMBER.fullmatch(text):
         return "unknown"
@@ -60,6 +60,6 @@ def _state(value: object, default: int | None) -> SettingState:
     return "default" if number == default else "set"
 
 
-def _truth(value: object) -> bool | None:
+def _parse_truth(value: object) -> bool | None:
     text = str(value).strip().lower()
     return {"true": True, "false": False, "1": True, "0": False}.get(text)

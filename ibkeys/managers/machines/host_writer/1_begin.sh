@@ -1,14 +1,14 @@
-# Changes on this host what it is asked to, one question on each line of standard input, until that ends: it puts one
-# file in the place of another, takes rights away from a file or folder, sends an OpenSM a SIGHUP, stops it, starts a
-# unit of systemd, holds the lock beside a file, and leaves a guard behind that gives a file back.
+# Makes the changes on this host that are requested on standard input, one question on each line, until its end. It
+# replaces a file, takes rights away from a file or folder, sends SIGHUP to an OpenSM, stops it, starts a unit of
+# systemd, holds the lock beside a file, and starts a guard that restores a file.
 #
-# A question is a word, four words more ("-" where one is not needed) and an absolute path. An answer is lines that begin
-# with a blank, then "." or, where it failed, "!", a word, and what a command said. Bytes of files arrive in base64, so
-# that none of them is taken for anything else, and count only if their SHA-256 is right.
+# A question has a word, four more words ("-" for one that is not needed) and an absolute path. An answer has lines that
+# begin with a blank, then "."; or after a failure "!", a word, and the error text of a command. Bytes of files come in
+# base64, so that no byte is taken for a part of the conversation, and are used only if their SHA-256 is right.
 #
-# A file is complete and on disk beside the old one before it takes its place by one rename. Until then it has a name
-# that ends in .part, so that a left-over is known by its name alone, and no more rights than it shall have: a file may
-# be full of keys. They go to base64 through a pipe, so that none is in the arguments of a command.
+# A new file is complete and on disk beside the old one before one rename puts it in place. Until then its name ends in
+# .part, which alone shows that it is a left-over, and it has no more rights than in the end, because it may have keys.
+# Its bytes go to base64 through a pipe, so that no key is in the arguments of a command.
 LC_ALL=C TZ=UTC PATH=/usr/sbin:/usr/bin:/sbin:/bin
 export LC_ALL TZ PATH
 ROOMS=/tmp QUIET=900
@@ -18,12 +18,12 @@ set -f
 cd /
 trap '' PIPE HUP
 
-run() { # COMMAND...: its output is the answer; its status, and what it says on standard error, how it ended
+run() { # COMMAND...: prints its output, and then the last line of the answer by its status and standard error
     { said=$("$@" 2>&1 >&3); } 3>&1
     end $?
 }
 
-end() { # STATUS: how it ended, and why: said
+end() { # STATUS: prints the last line of the answer; said is the reason of a failure
     case $1 in
     "$DONE") echo . ;;
     "$CHANGED") echo '! changed' ;;
@@ -34,11 +34,11 @@ end() { # STATUS: how it ended, and why: said
     esac
 }
 
-first() { # TEXT: its first line
+first() { # TEXT: prints its first line
     printf '%s\n' "$1" | head -n 1
 }
 
-no() { # STATUS WORDS: the reason on standard error
+no() { # STATUS WORDS: prints the reason on standard error, and returns the status
     printf '%s\n' "$2" >&2
     return "$1"
 }

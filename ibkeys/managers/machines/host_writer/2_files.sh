@@ -1,6 +1,6 @@
-# --- files ------------------------------------------------------------------------------------------------------------
+# Functions that read, replace and remove files.
 
-sum() { # PATH: the SHA-256 of a regular file; "-" where there is nothing
+sum() { # PATH: prints the SHA-256 of a regular file; "-" if there is no file
     if [ -e "$1" ] || [ -L "$1" ]; then
         [ -f "$1" ] && all=$(sha256sum <"$1") && echo "${all%% *}"
     else
@@ -8,7 +8,7 @@ sum() { # PATH: the SHA-256 of a regular file; "-" where there is nothing
     fi
 }
 
-marks() { # PATH: what tells this file, as it is now, from any other; "-" where there is nothing
+marks() { # PATH: prints the status of a file, by which a changed file is recognised; "-" if there is no file
     if [ -e "$1" ] || [ -L "$1" ]; then
         stat -c %f:%u:%g:%s:%d:%i:%h:%Y:%y -- "$1" | tr ' ' _
     else
@@ -20,15 +20,15 @@ seen() { # PATH
     found=$(marks "$1") && echo " $found"
 }
 
-hex() { # TEXT, which ends in a mark that is not part of it
+hex() { # TEXT: prints its bytes in hex, without the x at its end
     printf %s "${1%x}" | od -An -v -tx1
 }
 
-real() { # PATH: where a folder is, links followed
+real() { # PATH: prints the real path of a folder, with all symbolic links followed
     text=$(readlink -en -- "$1" && printf x) && hex "$text"
 }
 
-target() { # PATH: where a symbolic link leads to
+target() { # PATH: prints the target of a symbolic link
     text=$(readlink -n -- "$1" && printf x) && hex "$text"
 }
 
@@ -36,34 +36,34 @@ users() {
     echo " $(id -u) ${SUDO_UID:--}"
 }
 
-is_seen() { # PATH MARKS SUM: the file there, or that there is none, is what was seen
+is_seen() { # PATH MARKS SUM: whether the file, or its absence, is as it was when it was read
     [ "$(marks "$1")" = "$2" ] && [ "$(sum "$1")" = "$3" ]
 }
 
-begin() { # an empty file beside, which no other user may read
+begin() { # makes an empty new file beside the old one, which no other user may read
     (set -C && : >"$part")
 }
 
-fill() { # DATA: more bytes of it
+fill() { # DATA: appends bytes to the new file
     printf %s "$1" | base64 -d >>"$part" && return
     clear
     return "$FAILED"
 }
 
-mode() { # PATH
+mode() { # PATH: prints the permission bits
     stat -c %a -- "$1"
 }
 
-acl() { # PATH: "+" where there is one
+acl() { # PATH: prints "+" if the file has an ACL
     ls -ld -- "$1" | cut -c 11 | tr -d ' .'
 }
 
-look_of() { # PATH: owner, label, and whether there is an ACL
+look_of() { # PATH: prints owner, label, and whether there is an ACL
     stat -c %u:%g:%C -- "$1" 2>/dev/null
     acl "$1"
 }
 
-dress() { # PATH MODE: what is beside gets owner, label and attributes of the file there, and that mode; "-": its mode
+dress() { # PATH MODE: gives the new file owner, label and attributes of the old one, and MODE; "-": the old mode
     if [ "$2" = - ]; then
         wanted=$(mode "$1") && cp -a --attributes-only -- "$1" "$part"
     else
@@ -74,7 +74,7 @@ dress() { # PATH MODE: what is beside gets owner, label and attributes of the fi
         no "$FAILED" 'the new file cannot be given owner, mode, ACL or label of the old one'
 }
 
-give() { # MODE, or MODE:OWNER: what is beside, in the place of nothing, gets them; another owner with the folder's group
+give() { # MODE, or MODE:OWNER: sets them for the new file if there is no old one; another owner gets the folder's group
     case $1 in
     *:"$(id -u)") ;;
     *:*) chown -h -- "${1#*:}:$(stat -c %g -- "$folder")" "$part" || return ;;
@@ -82,7 +82,7 @@ give() { # MODE, or MODE:OWNER: what is beside, in the place of nothing, gets th
     chmod -- "${1%%:*}" "$part"
 }
 
-ready() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it gets what the file there has (MARKS, OLD), on disk
+ready() { # PATH SUM MARKS OLD MODE: if the new file has the checksum SUM and the old one is as read, sets the metadata
     [ "$(sum "$part")" = "$2" ] || no "$FAILED" 'what arrived is not what was sent' || return
     is_seen "$1" "$3" "$4" || return "$CHANGED"
     if [ "$3" = - ]; then
@@ -93,7 +93,7 @@ ready() { # PATH SUM MARKS OLD MODE: what is beside has that SUM; it gets what t
     sync -- "$part" || return "$FAILED"
 }
 
-place() { # PATH MARKS OLD: what is beside takes the place of what was seen
+place() { # PATH MARKS OLD: puts the new file in place of the old one, if this is as it was read
     is_seen "$1" "$2" "$3" || return "$CHANGED"
     if [ "$2" = - ]; then
         ln -T -- "$part" "$1" || return "$FAILED"
@@ -104,34 +104,34 @@ place() { # PATH MARKS OLD: what is beside takes the place of what was seen
     sync -- "$folder" || return "$UNSYNCED"
 }
 
-put() { # PATH SUM MARKS OLD MODE: both at once
+put() { # PATH SUM MARKS OLD MODE: ready and place
     ready "$@" && place "$1" "$3" "$4"
 }
 
-clear() { # what is beside and is not to take any place
+clear() { # removes the new file, if it is not in place
     [ -z "$part" ] || rm -f -- "$part"
 }
 
-ended() { # the program ends: a signal does not stop it before nothing is left beside
+ended() { # removes temporary files at the end of the program; a signal does not stop this
     trap '' INT TERM
     clear
     [ -z "$draft" ] || rm -f -- "$draft"
 }
 
-or_clear() { # COMMAND...: nothing is left beside
+or_clear() { # COMMAND...: runs it, and removes the new file if it is not in place
     "$@"
     status=$?
     clear
     return "$status"
 }
 
-remove() { # PATH MARKS OLD
+remove() { # PATH MARKS OLD: removes the file, if it is as it was read
     is_seen "$1" "$2" "$3" || return "$CHANGED"
     rm -f -- "$1" || return "$FAILED"
     sync -- "$folder" || return "$UNSYNCED"
 }
 
-set_mode() { # PATH SEEN MODE: only the very file or folder that was seen, with the mode and the owner that it had
+set_mode() { # PATH SEEN MODE: only if it is the file or folder that was examined, with the same mode and owner
     { [ -f "$1" ] || [ -d "$1" ]; } && ! [ -L "$1" ] || return "$CHANGED"
     (
         exec 7<"$1" || exit "$FAILED"
@@ -141,12 +141,12 @@ set_mode() { # PATH SEEN MODE: only the very file or folder that was seen, with 
     )
 }
 
-mount_of() { # PATH: the kernel's number of the mount that it is on
+mount_of() { # PATH: prints the kernel's number of the mount that it is in
     (exec 7<"$1" && while read -r key value; do [ "$key" != mnt_id: ] || echo "$value"; done </proc/self/fdinfo/7) \
         2>/dev/null
 }
 
-ground() { # PATH: what may stand in the way of replacing it
+ground() { # PATH: prints the facts of the file and its folder that can prevent replacing it
     echo " folder $(stat -c '%f %u %d' -- "$folder")"
     if [ -w "$folder" ] && [ -x "$folder" ]; then echo ' may write'; fi
     above=$(mount_of "$folder")
@@ -164,7 +164,7 @@ ground() { # PATH: what may stand in the way of replacing it
     fi
 }
 
-is_ours() { # TAIL: of a name beside: the process that made it, 16 digits, and .part where it is not complete
+is_ours() { # TAIL: whether it ends the name of a temporary file whose process (PID-16 digits) has ended
     key=${1%.part}
     maker=${key%%-*} digits=${key#*-}
     case $maker in '' | *[!0-9]*) return 1 ;; esac
@@ -172,7 +172,7 @@ is_ours() { # TAIL: of a name beside: the process that made it, 16 digits, and .
     [ "${#digits}" -eq 16 ] && ! [ -d "/proc/$maker" ]
 }
 
-left() { # what lies beside that a run of ibkeys made which has ended
+left() { # prints the temporary files of processes that have ended, with their checksums
     set +f
     for each in "$folder/.$base.ibkeys-"*; do
         tail=${each#"$folder/.$base.ibkeys-"}
@@ -180,7 +180,7 @@ left() { # what lies beside that a run of ibkeys made which has ended
     done
 }
 
-drop() { # TAIL
+drop() { # TAIL: removes such a temporary file
     is_ours "$1" || no "$REFUSED" 'is no left-over' || return
     rm -f -- "$folder/.$base.ibkeys-$1" && sync -- "$folder"
 }

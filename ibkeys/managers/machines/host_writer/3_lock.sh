@@ -1,12 +1,12 @@
-# --- the lock beside a file -------------------------------------------------------------------------------------------
+# Functions that take and release the lock beside a file.
 
-lock4= lock5= lock6= # the files that this shell holds by the descriptors 4, 5 and 6; the kernel frees them with it
+lock4= lock5= lock6= # the lock files that this shell holds by the descriptors 4, 5 and 6
 
-is_at() { # PATH DESCRIPTOR: the name is still that of the open file
+is_at() { # PATH DESCRIPTOR: whether the path still leads to the open file
     found=$(stat -c %d:%i -- "$1" 2>/dev/null) && [ "$found" = "$(stat -L -c %d:%i "/proc/self/fd/$2")" ]
 }
 
-look_at_lock() { # SUM: the lock that is there; FREE where none is, or where no process holds it and it has that SUM
+look_at_lock() { # SUM: prints the existing lock; FREE if there is none, or a stale one with the checksum SUM
     command -v flock >/dev/null || no "$REFUSED" 'flock, of util-linux, is not there' || return
     if ! [ -e "$lock" ] && ! [ -L "$lock" ]; then
         if [ -d "$folder" ] && [ -w "$folder" ] && [ -x "$folder" ]; then return "$FREE"; fi
@@ -32,7 +32,7 @@ look_at_lock() { # SUM: the lock that is there; FREE where none is, or where no 
     )
 }
 
-fill_lock() { # DESCRIPTOR: the file is locked and complete before it has its name
+fill_lock() { # DESCRIPTOR: locks and fills the new lock file, and then gives it its name
     flock -n "$1" && printf %s "$data" | base64 -d >&"$1" && chmod -- 600 "$draft" && sync -- "$draft" || return "$FAILED"
     ln -T -- "$draft" "$lock" 2>/dev/null || return "$CHANGED"
     set +f
@@ -45,7 +45,7 @@ fill_lock() { # DESCRIPTOR: the file is locked and complete before it has its na
     return "$FAILED"
 }
 
-open_draft() { # sets number: the descriptor of a new file beside; "" where none is free, or no file can be made
+open_draft() { # sets number: the descriptor of a new file; "" if none is free, or no file can be made
     number=
     set -C
     if [ -z "$lock4" ] && command exec 4>"$draft"; then
@@ -58,7 +58,7 @@ open_draft() { # sets number: the descriptor of a new file beside; "" where none
     set +C
 }
 
-take_lock() { # TOKEN SUM: in this shell, which holds it; DATA: what it says
+take_lock() { # TOKEN SUM: takes the lock for this shell; data has the contents of the lock file
     lock=$folder/.$base.ibkeys-lock draft=$folder/..$base.ibkeys-lock.ibkeys-$$-$1.part
     { said=$(look_at_lock "$2" 2>&1 >&3); } 3>&1
     how=$?
@@ -75,11 +75,11 @@ take_lock() { # TOKEN SUM: in this shell, which holds it; DATA: what it says
     end "$how"
 }
 
-let_go() { # DESCRIPTOR
+let_go() { # DESCRIPTOR: frees its lock
     eval "exec $1>&-; lock$1="
 }
 
-drop_lock() { # the file, if it is still the one that this shell holds
+drop_lock() { # frees the lock, and removes its file unless another file has the name now
     lock=$folder/.$base.ibkeys-lock how=$GONE said=
     for number in 4 5 6; do
         eval "held=\$lock$number"

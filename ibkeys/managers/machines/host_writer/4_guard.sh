@@ -1,29 +1,29 @@
-# --- which process goes back when no user confirms -------------------------------------------------------------------------------
+# Functions of the guard, a process that restores the former file if no user confirms the change in time.
 
-make_room() {
+make_room() { # makes the directory of a guard, and prints its name, the token
     for tool in setsid timeout mkfifo; do
         command -v "$tool" >/dev/null || no "$REFUSED" "$tool is not there" || return
     done
     made=$(mktemp -d "$ROOMS/ibkeys-guard-XXXXXXXXXXXXXXXX") && mkfifo "$made/cut" "$made/hello" && echo " ${made##*/}"
 }
 
-room_of() { # TOKEN: sets room
+room_of() { # TOKEN: sets room to the directory of the guard
     case ${1#ibkeys-guard-} in "$1" | '' | *[!A-Za-z0-9]*) no "$REFUSED" 'is no guard' || return ;; esac
     room=$ROOMS/$1
     [ -d "$room" ] && ! [ -L "$room" ] || return "$GONE"
     [ "$(stat -c %u -- "$room")" = "$(id -u)" ] || no "$REFUSED" 'is the guard of another user'
 }
 
-keep() { # TOKEN NAME DATA: more bytes of a file in the room
+keep() { # TOKEN NAME DATA: appends bytes to a file in the directory
     room_of "$1" && printf %s "$3" | base64 -d >>"$room/$2"
 }
 
-note() { # TOKEN SUM: of a text that it may take back
+note() { # TOKEN SUM: lets the guard replace the contents with this checksum
     room_of "$1" && ! [ -L "$room/decided" ] || return "$GONE"
     echo "$2" >>"$room/texts"
 }
 
-watch() { # TOKEN SECONDS PID+TICKS+UNIT SUM PATH: starts the guard; in this shell, which holds its pipe
+watch() { # TOKEN SECONDS PID+TICKS+UNIT SUM PATH: starts the guard; this shell keeps its pipe open
     room_of "$1" || return
     [ "$(sum "$room/former")" = "$4" ] || no "$FAILED" 'what arrived is not what was sent' || return
     exec 9<>"$room/cut"
@@ -32,27 +32,27 @@ watch() { # TOKEN SECONDS PID+TICKS+UNIT SUM PATH: starts the guard; in this she
     read -r guard <"$room/hello" && echo " $guard"
 }
 
-say_to_guard() { # BYTE
+say_to_guard() { # BYTE: sends it through the pipe
     if [ -n "$guard" ]; then printf %s "$1" >&9; fi
 }
 
-wait_for_word() { # TOKEN
+wait_for_word() { # TOKEN: starts the time within which the user must confirm
     text=$(cat "/proc/$guard/stat" 2>/dev/null) && [ "${text##*) Z *}" ] && room_of "$1" && ! [ -L "$room/decided" ] ||
         return "$GONE"
     say_to_guard w
 }
 
-decide() { # TOKEN: nothing is given back; of this and the guard's own decision only one can be made
+decide() { # TOKEN: keeps the change, unless the guard has decided to roll back
     room_of "$1" || return
     ln -s kept "$room/decided" 2>/dev/null || [ "$(readlink "$room/decided")" = kept ] || return "$GONE"
     rm -rf -- "$room"
 }
 
-up() { # hundredths of a second since the host booted
+up() { # prints the hundredths of a second since the host booted
     read -r since _ </proc/uptime && echo "${since%.*}${since#*.}"
 }
 
-back() { # gives the former file back if one is there that we wrote
+back() { # restores the former file, if the present contents are ones that ibkeys wrote
     now=$(sum "$path") || return "$FAILED"
     if [ "$now" = "$former" ]; then return; fi
     grep -qsxF -- "$now" "$room/texts" || return "$REFUSED"
@@ -66,11 +66,11 @@ back() { # gives the former file back if one is there that we wrote
     begin && cat "$room/former" >>"$part" && or_clear put "$path" "$former" "$found" "$now" "$mode"
 }
 
-log() { # WORDS
+log() { # WORDS: writes them to syslog
     if command -v logger >/dev/null; then timeout 10 logger -t ibkeys -- "$1"; fi
 }
 
-tell() { # PID TICKS UNIT: this OpenSM, or the one that its unit has now
+tell() { # PID TICKS UNIT: sends SIGHUP to this OpenSM, or to the one that its unit runs now
     hup "$1" "$2" "$3" && return
     [ "$3" != - ] && main=$(main_of "$3") && [ "$(cat "/proc/$main/comm")" = opensm ] && hup_unit "$3"
 }
@@ -80,7 +80,7 @@ split() { # PATH: sets path, folder and base
     folder=${folder:-/}
 }
 
-live() { # ROOM SECONDS PID+TICKS+UNIT SUM PATH
+live() { # ROOM SECONDS PID+TICKS+UNIT SUM PATH: the guard process
     room=$1 former=$4
     split "$5"
     rest=${3#*+}

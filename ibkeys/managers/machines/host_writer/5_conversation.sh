@@ -1,4 +1,4 @@
-# --- the conversation -------------------------------------------------------------------------------------------------
+# The main loop: it reads a question from each line of standard input, and prints the answer.
 
 part= draft= guard= token= data=
 trap ended EXIT
