@@ -137,7 +137,7 @@ def test_a_connection_that_comes_when_the_time_is_over_is_ended_at_once(event: s
     here, there = socket.socketpair()
     with here, there:
         deadline = Deadline()
-        deadline.over()
+        deadline.end_connection()
         deadline.extension["trace"](event, {"return_value": LateHttpx(here)})
         there.settimeout(5)
         assert there.recv(1) == b""
@@ -156,6 +156,6 @@ def test_an_ended_connection_never_goes_on_in_clear(certificate: Path) -> None:
         with context.wrap_socket(here, server_hostname="ufm", do_handshake_on_connect=False) as secured:
             deadline = Deadline()
             deadline.extension["trace"]("start_tls.complete", {"return_value": LateHttpx(secured)})
-            deadline.over()
+            deadline.end_connection()
             assert has_tls(secured), "it would send in clear"
             assert there.recv(1) == b""
