@@ -9,7 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pytest_mock import MockerFixture
 
-from ibkeys.mad.const import PortState
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.mad.const import AttributeID, Method, PortState
+from ibkeys.mad.smp import build_smp
 from ibkeys.sim import routing
 from ibkeys.sim.subnet import Subnet
 from tests.fattree import fat_tree
@@ -51,8 +53,25 @@ def reset(net: Subnet, node: int, number: int) -> None:
     net.reset(net.nodes[node])
 
 
+def send_set(net: Subnet, node: int, number: int, attribute: int, modifier: int, data: bytes) -> None:
+    port = net.nodes[node].ports[number]
+    assert net.send(build_smp(Method.SET, attribute, modifier, path=(), data=data), port.guard)
+
+
+def set_state_by_smp(net: Subnet, node: int, number: int) -> None:
+    info = PortInfo(bytes(net.nodes[node].ports[number].info))
+    state = random.Random(node << 8 | number).choice(list(PortState))
+    asked = info.replace(port_state=state, port_physical_state=number % 4 if state <= PortState.DOWN else 0)
+    send_set(net, node, number, AttributeID.PORT_INFO, number, asked.raw)
+
+
+def set_table_by_smp(net: Subnet, node: int, number: int) -> None:
+    attribute = AttributeID.LINEAR_FORWARDING_TABLE if net.nodes[node].is_switch else AttributeID.P_KEY_TABLE
+    send_set(net, node, number, attribute, 0, bytes([number]) * 64)
+
+
 Step = Callable[[Subnet, int, int], None]
-STEPS: list[Step] = [unplug, plug_elsewhere, set_state, silence, reset]
+STEPS: list[Step] = [unplug, plug_elsewhere, set_state, silence, reset, set_state_by_smp, set_table_by_smp]
 
 
 @given(st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 10**6))))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import socket
 import struct
 from collections.abc import Callable
 
@@ -12,7 +13,9 @@ from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mad.notice import Notice
 from ibkeys.mad.smp import build_smp
-from tests.sim.server.programs import Running, get, gmp, tid
+from ibkeys.sim.server.umad import wire
+from ibkeys.sim.server.umad.wire import Kind
+from tests.sim.server.programs import TIMEOUT, Running, get, gmp, tid
 from tests.sim.server.umad.programs import DIRECTED, PERF, SA, SUBN, Program
 
 Opener = Callable[..., Program]
@@ -50,6 +53,35 @@ def test_each_agent_gets_its_own_answers(program: Opener) -> None:
     assert beside.exchange(other, get(NODE_INFO)).agent == other
     assert {one.receive().agent for _ in agents} == set(agents)
     assert one.hears_nothing()
+
+
+def test_records_that_are_sent_by_one_call_are_answered_in_their_order(running: Running, program: Opener) -> None:
+    one = program()
+    agent = one.register(DIRECTED)
+    mads = [get(NODE_INFO, path=(1,), tid=number) for number in range(60)]
+    mads[40] = build_smp(SET, AttributeID.PORT_INFO, 99, path=(1,), transaction_id=40)  # there is no such port
+    one.socket.sendall(b"".join(wire.record(Kind.SEND, 0, one.header(agent) + mad) for mad in mads))
+    answers = [one.receive().mad for _ in mads]
+    assert [tid(answer) & 0xFFFFFFFF for answer in answers] == list(range(60))
+    assert [number for number, answer in enumerate(answers) if answer[4:6] != b"\x80\0"] == [40]
+    assert running.server.counts()["packets"] == 60
+
+
+def test_descriptors_belong_to_the_last_record_of_one_call(program: Opener) -> None:
+    one, two = program("H-1"), program("H-2")
+    asking, agent = one.register(SA, version=2, rmpp=1), one.register(DIRECTED)
+    two.register(SA, [int(Method.GET)], 2, rmpp=1)
+    plain = [wire.record(Kind.SEND, 0, one.header(agent) + get(NODE_INFO, tid=number)) for number in range(3)]
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with ours, theirs:
+        record = wire.record(Kind.SEND, wire.REPLY, one.header(asking, 3, qpn=1) + gmp(SA, GET, 0x11, tid=9))
+        socket.send_fds(one.socket, [b"".join(plain) + record], [theirs.fileno()])
+        one.socket.sendall(b"".join(plain))
+        theirs.close()
+        ours.settimeout(TIMEOUT)
+        assert struct.unpack("=iI", ours.recv(100)) == (0, 0)
+    assert [one.receive().agent for _ in range(6)] == [agent] * 6
+    assert tid(two.receive().mad) & 0xFFFFFFFF == 9
 
 
 def test_a_request_without_answer_comes_back_as_its_header(program: Opener) -> None:
