@@ -21,6 +21,7 @@ SOCKET: Final = "IBKEYS_SIM_SOCKET"
 HOST: Final = "IBKEYS_SIM_HOST"
 FOLDER: Final = "IBKEYS_SIM_FOLDER"
 """The environment variables. With the first two alone a program finds its fabric, but uses the files of this host."""
+OF_THE_HOST: Final = (SOCKET, HOST, FOLDER)
 _PREFIX: Final = "ibkeys-sim:"
 _NO_NEW_PRIVILEGES: Final = re.compile(r"^NoNewPrivs:\t1$", re.MULTILINE)
 PROC_SELF: Final = Path("/proc/self")

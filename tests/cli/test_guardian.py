@@ -121,12 +121,15 @@ def test_no_variable_sets_an_option_of_the_command_that_rolls_back(
 ) -> None:
     out = tmp_path / "out"
     monkeypatch.setenv("IBKEYS_FORMAT", "html")
-    monkeypatch.setenv("IBSIM_SOCKNAME", "kept")
+    kept = {"IBSIM_SOCKNAME": "lab", "IBKEYS_SIM_SOCKET": "lab", "IBKEYS_SIM_HOST": "a", "IBKEYS_SIM_FOLDER": "/a"}
+    for name, value in kept.items():
+        monkeypatch.setenv(name, value)
     answers = iter([True, False])
     run_rollback(["sh", "-c", f"env > {out}"], 7, "", lambda: next(answers))
     lines = out.read_text().splitlines()
-    assert "IBSIM_SOCKNAME=kept" in lines
-    assert [line for line in lines if line.startswith("IBKEYS_")] == []
+    assert {line for line in lines if line.startswith(("IBKEYS_", "IBSIM_"))} == {
+        f"{name}={value}" for name, value in kept.items()
+    }
 
 
 def test_the_way_back_is_tried_longer_than_another_command_holds_the_lock() -> None:

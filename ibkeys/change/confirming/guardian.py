@@ -22,6 +22,7 @@ from types import FrameType
 from typing import Final, NamedTuple, NoReturn
 
 from ibkeys.keys.mkey import MKey
+from ibkeys.simulated_host import OF_THE_HOST
 
 POLL: Final = 0.5
 """Seconds between two reads of the journal for a confirmation."""
@@ -214,10 +215,13 @@ def run_rollback(
     typed; it reaches the command as a file in memory.
 
     No environment variable sets an option of the command: a variable that the parent overrode, such as
-    ``IBKEYS_FORMAT``, may be wrong for this command, and each attempt would fail unseen.
+    ``IBKEYS_FORMAT``, may be wrong for this command, and each attempt would fail unseen. Those of a simulated host are
+    kept: without them the command would find no fabric there.
     """
     pause, longest_pause = PAUSES
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(_SETS_OPTIONS)}
+    environment = {
+        name: value for name, value in os.environ.items() if name in OF_THE_HOST or not name.startswith(_SETS_OPTIONS)
+    }
     for _ in range(TRIES):
         if not is_needed():  # The change may have been confirmed during the pause.
             return
