@@ -143,7 +143,7 @@ def plan_enforcement(
             *objections_to_unread_policy(writer, found_sms.master.instance, survey.topology),
             *objections_to_unread_options(plan.files, partial(is_written_here, writer)),
             *_objections_to_drift(site, survey, of_master),
-            *objections_to_strangers(found_sms),
+            *objections_to_unreached_sms(found_sms),
             *objections_to_owners(plan.changing),
         ]
     return plan
@@ -328,7 +328,7 @@ def _objections_to_drift(site: OpensmSite, survey: Survey, wanted: str) -> Itera
         )
 
 
-def objections_to_strangers(found_sms: FoundSms) -> Iterator[Objection]:
+def objections_to_unreached_sms(found_sms: FoundSms) -> Iterator[Objection]:
     """Yield ``standby-differs`` if the host of a standby was not reached: when it takes over, it works with its own
     part_enforce."""
     strangers = [str(manager.port) for manager, running in found_sms.non_masters() if running is None]

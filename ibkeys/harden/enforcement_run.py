@@ -88,9 +88,8 @@ class EnforcementPlan(Plan):
 
     ``files``: the options files of all OpenSMs, that of the master last; ``new``: the contents of each file after the
     change; ``leaves``: the leaf ports; ``words``: the changes, in words; ``wait``: seconds without progress after which
-    OpenSM is signalled again, and after which the change then stops waiting; ``say``: called with each file that
-    another program left beside the options files; ``silent``: the leaf ports that did not answer at the end, with the
-    error.
+    OpenSM is signalled again; after as many more seconds the change stops waiting; ``say``: called with a text for each
+    prepared file that could not be removed; ``silent``: the leaf ports that did not answer at the end, with the error.
 
     ``cut_off``: the number of the unfinished operation that this change continues, None for a new one; ``undoes``: the
     number of the operation that this change undoes; ``reverts``: the command of an unfinished change in the other

@@ -119,8 +119,8 @@ def _needed_steps(
 
 
 def _new_objections(known: Sequence[Objection], more: Sequence[Objection], lifted: set[str]) -> list[Objection]:
-    """Return those of *more* that are not *known* yet. *lifted*: interlocks that earlier steps remove; objections with
-    these are left out."""
+    """Return the objections of *more* that are not *known* yet, without those of interlocks that earlier steps remove
+    (*lifted*)."""
     named_before = {(each.interlock, each.message) for each in known}
     return [
         each for each in more if each.interlock not in lifted and (each.interlock, each.message) not in named_before

@@ -77,8 +77,8 @@ def _open_run(writer: ChangeWriter) -> MKeyRun | None:
 
 
 def _common_key(writer: ChangeWriter) -> MKey | None:
-    """Return the M_Key that all ports have, and that stays. Return None if the ports have no M_Key, or different ones:
-    every run through OpenSM refuses different ones."""
+    """Return the M_Key that all ports have, and that stays. Return None if the ports have no M_Key, or if their M_Keys
+    differ, which every run through OpenSM refuses."""
     found = writer.fabric.sweep()
     keys = {present_setting(port.port_info).key for port in found.end_ports() if port.port_info is not None}
     only = next(iter(keys)) if len(keys) == 1 else None

@@ -100,9 +100,9 @@ class AwaitedRun:
     """A run that is to be confirmed within ``seconds``, and the child process that lowers its level if this process
     dies.
 
-    ``through``: returns the options for lowering the level; ``wait``: returns the function that waits for the
-    confirmation, and that raises KeyboardInterrupt for a signal that these interrupts received; ``say``: called with
-    each change of the state, in words; ``lowered``: called with the change that lowered the level, None if there was
+    ``through``: returns the options for lowering the level; ``wait``: called with the interrupts of the run,
+    returns a function that waits for the confirmation as in `await_confirmation`; ``say``: called with each change of
+    the state, in words; ``lowered``: called with the change that lowered the level, None if there was
     nothing to lower; ``operation``: the number of the run's operation, None until it begins.
     """
 

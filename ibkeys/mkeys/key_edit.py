@@ -136,7 +136,7 @@ class KeyEdit:
             text = f"{self.error_prefix}after the Set it answers neither to the new nor to the old M_Key"
             return SetProof(NoReply(PortText.joined(text, *why, f"; {self.advice}")), is_silent=True)
         info, key = answer
-        if info.m_key_protect_bits >= 2 and not key.is_zero:  # if all SMPs with another key arrived
+        if info.m_key_protect_bits >= 2 and not key.is_zero:  # an upper limit: some of these SMPs may be lost
             self.violations += sum(other != key for other in self.tried_keys)
         self.tried_keys.clear()
         return self._judge(each, info, key)

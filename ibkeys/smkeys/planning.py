@@ -197,8 +197,9 @@ def _refuse_while_standbys_are_stopped(writer: ChangeWriter, here: Collection[in
 
 
 def _new_keys(user_keys: Mapping[SmKeyKind, SMKey], pending: Mapping[SmKeyKind, SMKey]) -> dict[SmKeyKind, SMKey]:
-    """Return the new keys: the *pending* ones of the interrupted change, else those of the user, else generated ones.
-    Raises UsageError for keys of the user that give no protection, are equal, or differ from the pending ones."""
+    """Return the new sm_key and sa_key. Each is the *pending* key of the interrupted change, or else the key that the
+    user gave, or else generated. Raises UsageError if a key of the user gives no protection or differs from the pending
+    key, and if both new keys are equal."""
     for kind, key in user_keys.items():
         if key.is_zero or key == DEFAULT:
             raise UsageError(f"the new {kind} is {'0' if key.is_zero else '1, the default'}, which gives no protection")

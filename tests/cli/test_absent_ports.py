@@ -65,7 +65,7 @@ def test_resume_names_a_host_that_is_still_silent_and_was_never_begun(cli: Cli, 
     result = cli("resume", *QUICK)
     assert result.code == 3
     assert f"nothing to change\nleft alone: {NAMED}" in result.out
-    assert "it keeps what it had before the run, until `ibkeys resume` finds it" in result.out
+    assert "it keeps the setting that it had before the run, until `ibkeys resume` finds it" in result.out
 
 
 def test_a_first_key_is_not_for_a_port_that_has_one_but_it_is_named(cli: Cli, tmp_path: Path) -> None:

@@ -54,7 +54,7 @@ from ibkeys.mkeys.opensm.known_keys import (
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, refuse_to_wait
+from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, require_raised_level
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.through import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
@@ -140,7 +140,7 @@ def _plan_new(
     _refuse_other_options(managers, now)
     record = RunRecord(RunKeys(now, wanted(now)), plan_steps(now, wanted(now), through.open), to_json(reached))
     if through.confirm:
-        refuse_to_wait(record)
+        require_raised_level(record)
     run.method = OpensmMethod(reached, managers, record, through)
     _describe(writer, run, run.method)
     run.plan.objections += objections_to_layers([each.file for each in managers.all], _IF_LAYER_IS_GONE)
@@ -165,7 +165,7 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
     assert run.last is not None
     run.is_open = run.is_open or run.last.operation.goes_back  # the journal records that it stays
     if through.confirm:
-        refuse_to_wait(record)
+        require_raised_level(record)
     run.method = method_of_earlier_run(writer, run.found, record, reached, through, record.keys.wanted)
     _refuse_without_ports(run, record)
     _describe(writer, run, run.method)
@@ -193,7 +193,7 @@ def plan_return(
     record.rewind(settings)
     plan_rollback(record, settings, in_files[-1], in_files[:-1], through.open)
     if through.confirm:
-        refuse_to_wait(record)
+        require_raised_level(record)
     if record.undoes_nothing:
         run.already_set, run.stages = [*run.jobs, *run.already_set], []
         return run

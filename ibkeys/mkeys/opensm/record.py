@@ -31,8 +31,8 @@ class Part:
 
 @dataclass(slots=True)
 class RunRecord:
-    """A run through OpenSM. ``keys``: the settings that all ports had before the run, and that they get; ``steps``: the
-    steps in order; ``hosts``: the other hosts, as `ibkeys.managers.site.to_json` returns them; ``at``: the number of
+    """A run through OpenSM. ``keys``: the former setting of all ports, and the wanted one; ``steps``: the steps in
+    order; ``hosts``: the other hosts, as `ibkeys.managers.site.to_json` returns them; ``at``: the number of
     the step that is being made, counted from 0, ``len(steps)`` when all are made.
 
     ``stopped``: the standbys that were stopped and have not been started again; ``members``: all SMs that were found,

@@ -87,8 +87,8 @@ def is_raised(record: RunRecord) -> bool:
 
 
 def lower_level(record: RunRecord) -> int:
-    """Let the next step of *record* be the one that lowers the level, and return its number. Its key and lease are
-    those of the step that raised the level; the steps after it raise the level again. Only for a run whose level
+    """Make the step that lowers the level the next step of *record*, and return its number. This step has the key and
+    lease of the step that raised the level; the steps after it raise the level again. Only for a run whose level
     `is_raised`."""
     raising = raising_step(record)
     assert raising is not None
@@ -104,8 +104,8 @@ def _lowering_step(record: RunRecord, raising: int) -> int:
     return raising - 1 if raising and record.steps[raising - 1].kind == "lowered" else raising
 
 
-def refuse_to_wait(record: RunRecord) -> None:
-    """Raise UsageError if a run raises no level, so that there is nothing to lower without a confirmation."""
+def require_raised_level(record: RunRecord) -> None:
+    """Raise UsageError if a run raises no level: then nothing could be lowered if its confirmation does not come."""
     if raising_step(record) is None:
         none = f"this run raises no level above {fallback_level(record)} that could be rolled back"
         raise UsageError(none).unchanged(

@@ -66,7 +66,7 @@ def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -
     absent = absent_ports(writer.keystore, run.found)
     if waits and (run.jobs or run.already_set):
         run.absent = absent
-    before = _name_nobody_behind(writer.fabric.ring, run, absent)
+    before = _name_silent_neighbours(writer.fabric.ring, run, absent)
     text = _advise_on_absent(run, waits)
     for port, where in zip(absent, identities(writer, absent), strict=True):
         error = before.get(port.port_guid)
@@ -74,7 +74,7 @@ def name_absent_in_new_run(writer: ChangeWriter, run: PlannedRun, waits: bool) -
         run.skipped.append(PortResult(where, "skipped", why, unread=True))
 
 
-def _name_nobody_behind(ring: KeyRing, run: PlannedRun, absent: Collection[NewRunPort]) -> dict[int, str]:
+def _name_silent_neighbours(ring: KeyRing, run: PlannedRun, absent: Collection[NewRunPort]) -> dict[int, str]:
     """Add to ``run.skipped`` each port whose neighbour does not answer, unless an *absent* port is known to be that
     neighbour. For these, return the error by the GUID of the absent port, so that no port is named twice."""
     errors: dict[int, str] = {}
@@ -121,9 +121,9 @@ def _known_behind(ring: KeyRing, near: Port, absent: Collection[NewRunPort]) -> 
 
 
 def identities(writer: ChangeWriter, ports: Sequence[NewRunPort | RunPort]) -> list[dict[str, Any]]:
-    """Return the identities of ports that the sweep did not find, as in every JSON document. The name of a node is that
-    of the node-name map, else the name that the journal recorded last. Its type is the one that the journal recorded
-    last. Either is None if it is not known. Raises StoreError.
+    """Return the identities of ports that the sweep did not find, as in every JSON document. The name of a node is
+    taken from the node-name map, or else from the journal, and its type from the journal; an unknown name or type is
+    None. Raises StoreError.
     """
     if not ports:
         return []

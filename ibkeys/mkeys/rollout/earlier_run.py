@@ -365,7 +365,7 @@ def _why_not_found(kept: RunPort, is_gone: bool) -> str:
     keys = (
         "the keys it may have are in the key store"
         if kept.is_begun
-        else "it keeps what it had before the run, until `ibkeys resume` finds it"
+        else "it keeps the setting that it had before the run, until `ibkeys resume` finds it"
     )
     return (
         f"the sweep did not find it; {keys}; `ibkeys keystore list --settle` finds a port that moved, and ends the "
