@@ -61,7 +61,8 @@ class FileFact:
         return tuple(dict.fromkeys(uid for _, _, uid in self.parents if uid not in (0, self.uid)))
 
     def _others_can(self, group_bit: int, other_bit: int) -> bool:
-        # A user who passes a directory by its group's bits may be one of the others for the file, and the reverse.
+        # The bits of group and others count together: a user who may enter a directory as a member of its group may be
+        # one of the others for the file, and the reverse.
         passes = all(mode & (stat.S_IXGRP | stat.S_IXOTH) for _, mode, _ in self.parents)
         return passes and bool(self.mode & (group_bit | other_bit))
 
@@ -75,7 +76,8 @@ def stat_file(path: Path) -> FileFact:
     """Return the facts of a file or directory without opening it. Raises OSError."""
     status = path.stat()
     real = Path(os.path.realpath(path))
-    if not real.exists() or not real.samefile(path):  # below /proc/PID/root, which is not a plain symbolic link
+    # Below /proc/PID/root, which is no plain symbolic link, realpath may return the path of another file.
+    if not real.exists() or not real.samefile(path):
         real = path.absolute()
     return fact_of(path, status, [(parent, parent.stat()) for parent in real.parents])
 

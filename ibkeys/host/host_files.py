@@ -43,7 +43,7 @@ class HostFiles(Protocol):
 
     @property
     def simulated_host(self) -> SimulatedHost | None:
-        """The simulated host that it is; None for a real one."""
+        """The simulated host whose files these are; None for a real host."""
 
     def read(self, path: Path, limit: int) -> bytes:
         """Return all bytes of a regular file, which may have *limit* bytes at most; OSError for a larger one."""
@@ -59,7 +59,7 @@ class HostFiles(Protocol):
 
     def processes(self, proc: Path, program: str) -> list[int]:
         """Return the IDs of the processes that may run *program*; some of them may run another program. *proc*: the
-        proc file system of the host; no process is returned if it cannot be read."""
+        proc file system of the host."""
 
     def clock(self) -> HostTime:
         """Return the time of the host."""
@@ -139,8 +139,8 @@ def _text(host: HostFiles, path: Path, limit: int) -> str:
 
 
 def _is_called(process: Path, program: str) -> bool:
-    """Return whether the command line of a process begins with *program*. One short read: a host has thousands of
-    processes."""
+    """Return whether the command line of a process begins with *program*. Only its beginning is read, because a host
+    has thousands of processes."""
     head = files.or_none(files.read_head, process / "cmdline", _LONGEST_PATH) or b""
     return os.path.basename(os.fsdecode(head.partition(b"\0")[0])) == program
 

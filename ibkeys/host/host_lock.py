@@ -115,7 +115,8 @@ def _read_lock(file: Path, stale: bytes | None) -> FoundLock | None:
     with ExitStack() as stack:
         for _ in range(TRIES):
             try:
-                files.refuse_mode(os.lstat(file).st_mode)  # before it is opened: opening alone makes some devices act
+                # The check comes before the file is opened: opening alone makes some devices act.
+                files.refuse_mode(os.lstat(file).st_mode)
                 descriptor = os.open(file, READ_WARILY)
             except FileNotFoundError:
                 return None

@@ -35,7 +35,7 @@ class HostInfinibandPort:
 def host_ports(host: HostFiles) -> tuple[HostInfinibandPort, ...]:
     """Return the InfiniBand ports of *host*; ports that cannot be read are left out. Raises HostNotReached.
 
-    Of a simulated host whose server has ended there are none.
+    A simulated host whose server has ended has no ports.
 
     Source: Linux Documentation/ABI/stable/sysfs-class-infiniband (link_layer, cap_mask, gids).
     """

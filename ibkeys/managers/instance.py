@@ -78,7 +78,7 @@ class InstanceFile:
 
 
 ASSUMED_HOSTS_OWN: Final = "assumed to be the host's own; run as root to be certain"
-"""The doubt about a path if the process's root directory cannot be determined: there the path may mean another file."""
+"""The doubt about a path if the root directory of the process is not known: in that root it may be another file."""
 DEFAULT_UNCERTAIN: Final = (
     "the default path of the options file was decided when this OpenSM was built: name it (-F) to be certain"
 )
@@ -316,7 +316,7 @@ def _find_policy(reader: _FileReader, options: EffectiveOptions, entry: HostEntr
     if entry.policy is not None:
         return reader.file("policy", str(entry.policy), "sm.toml", True)
     found = _find_named_by_option(reader, "policy", options, "partition_config_file")
-    # OpenSM as some distributions build it has its policy in the folder of its options file.
+    # Some distributions build OpenSM so that its default policy is in the folder of its options file.
     if found.source == "default" and found.is_there is False:
         for folder in (path.parent for path in OPENSM_CONFIGS):
             other = reader.file("policy", str(folder / "partitions.conf"), "default", found.is_certain)

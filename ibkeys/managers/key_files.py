@@ -69,7 +69,8 @@ def import_key_files(store: KeyStore, directory: Path) -> ImportSummary:
     """Put the keys, links and LIDs of OpenSM's files in *directory* into the key store, and return the result. The
     store keeps the keys that it has.
 
-    Raises FileFormatError for a file that cannot be read, or a directory without such files; StoreError.
+    Raises FileFormatError for a line that is not a record, and for a directory without such files; StoreError if a file
+    or the key store cannot be used.
     """
     files = read_key_files(directory, others=CLASS_KEY_FILES.values())
     class_keys, more = read_class_key_files(directory)

@@ -82,7 +82,7 @@ def real_path(path: Path) -> Path:
                 return place
             missing = error.filename if number == 0 else f"a symbolic link to {error.filename}"
             raise FileError(f"{path}: {missing}, which does not exist") from None
-        except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        except (OSError, ValueError) as error:  # a NUL in the name is a ValueError
             raise _unreadable(path, error) from None
         if not stat.S_ISLNK(status.st_mode):
             return place

@@ -25,7 +25,7 @@ def create(folder_fd: int, name: str) -> int:
     """
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
     descriptor = os.open(name, flags, 0o600, dir_fd=folder_fd)
-    with suppress(OSError):  # a file system without locks
+    with suppress(OSError):  # the file system may have no locks
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     return descriptor
 
@@ -44,7 +44,8 @@ def fill(descriptor: int, data: bytes, metadata: Metadata) -> None:
 
 
 def _set_metadata(descriptor: int, wanted: Metadata) -> None:
-    # The owner first: changing it takes attributes away. The mode last: setting an ACL changes it.
+    # The owner is set first, because the kernel removes attributes when it changes. The mode is set last, because
+    # setting an ACL changes it.
     actual = read_metadata(descriptor)
     if wanted.uid is not None and wanted.gid is not None and (actual.uid, actual.gid) != (wanted.uid, wanted.gid):
         try:

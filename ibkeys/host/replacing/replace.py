@@ -78,7 +78,7 @@ def replace(
 def note_failed(entry: FileEntry) -> None:
     """Note in the journal that a file was not replaced. This is for a caller that is about to raise another error, so a
     failure to write the journal is ignored."""
-    with suppress(StoreError):  # the user must see the first error
+    with suppress(StoreError):  # the user must see the error that is being raised, not this one
         entry.failed()
 
 
@@ -164,7 +164,7 @@ def _is_in_use(folder_fd: int, name: str) -> bool:
             return False
         descriptor = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder_fd)
     except FileNotFoundError:
-        return True  # its run has just removed it
+        return True  # the process that made the file has just removed it
     with closing_descriptor(descriptor):
         return is_in_use(descriptor)
 

@@ -1,4 +1,4 @@
-"""How another host is reached: by ssh, and from a simulated host by a shell on another one of the same fabric."""
+"""The access to another host: by ssh, or from a simulated host by a shell on another host of the same fabric."""
 
 from __future__ import annotations
 
@@ -23,19 +23,20 @@ _CLIENT: Final = "ibkeys.sim.hosted.shell_there"
 
 @dataclass(frozen=True, slots=True)
 class SimulatedNode:
-    """The access to a host of the simulated fabric that this process is on. ``name``: as the user gave it; ``socket``:
-    the name of the fabric's server. ``USER@`` is left out, because all programs of the fabric belong to one user.
+    """The access to another host of the simulated fabric on which this process runs. ``name``: the host as the user
+    named it; a ``USER@`` in it is ignored, because all programs of the fabric belong to one user. ``socket``: the name
+    of the fabric's server.
     """
 
     name: str
     socket: str
 
     def command(self) -> list[str]:
-        """Return the command that starts a shell there, which reads its program from standard input."""
+        """Return the command that starts a shell on the host. The shell reads its program from standard input."""
         return [*own_python(), "-m", _CLIENT, self.socket, self.name.rpartition("@")[2]]
 
     def environment(self) -> dict[str, str]:
-        """Return the environment that the command gets; the shell there has that of the server."""
+        """Return the environment for the command: that of this process. The shell on the host has the server's."""
         return dict(os.environ)
 
 
@@ -43,8 +44,8 @@ Access = SshHost | SimulatedNode
 
 
 def access_to(name: str, sudo: bool = False, config: str | None = None) -> Access:
-    """Return the access to the host *name*, by ssh as `SshHost` describes. On a simulated host it is another one of the
-    same fabric; *sudo* and *config* have no meaning there.
+    """Return the access to the host *name*: by ssh, with *sudo* and *config* as in `SshHost`. If this process runs on a
+    simulated host, *name* is another host of the same fabric, and *sudo* and *config* are ignored.
 
     Raises UsageError for an invalid name.
     """
@@ -54,9 +55,10 @@ def access_to(name: str, sudo: bool = False, config: str | None = None) -> Acces
 
 @contextmanager
 def open_files(access: Access, open_channel: OpenChannel = Channel) -> Iterator[RemoteFiles]:
-    """Open the files of another host for reading.
+    """Connect to another host, and yield its files for reading; the connection ends at the end of the block.
 
-    Raises HostNotReached, also if a host is not of the same simulated fabric; UsageError if it is this host itself.
+    From a simulated host, raises HostNotReached also if the other host is not of the same fabric, and UsageError if it
+    is this host.
     """
     with RemoteFiles(access.name, access.command(), access.environment(), open_channel) as files:
         if isinstance(access, SimulatedNode):
@@ -65,7 +67,8 @@ def open_files(access: Access, open_channel: OpenChannel = Channel) -> Iterator[
 
 
 def _verified(files: RemoteFiles, access: SimulatedNode) -> SimulatedHost:
-    """Return the simulated host on which the shell of *files* runs."""
+    """Return the simulated host on which the shell of *files* runs. Raises HostNotReached if it is not of the same
+    fabric, UsageError if it is this host."""
     there = simulated_host_of(files, Path("/proc/self"))
     if there is None or there.socket != access.socket:
         files.end("it is not a host of the same simulated fabric")

@@ -84,7 +84,7 @@ def folder_hindrance(seen: SeenFile, facts: FolderFacts, user: int) -> str | Non
 def _is_mount_point(device: int, facts: FolderFacts) -> bool:
     if facts.mount and facts.own_mount:
         return facts.mount != facts.own_mount
-    return device != facts.device and not facts.is_in_layer  # on overlay they always differ
+    return device != facts.device and not facts.is_in_layer  # on an overlay the device of a file may differ
 
 
 def _words(fields: str, number: int) -> list[str]:

@@ -44,7 +44,7 @@ def take_lock(
         try:
             lines = writer.ask("take_lock", *words, path=path, more=data)
         except WriterRefused as refusal:
-            if refusal.kind == "changed" and tries_left:  # another run took or released it at that moment
+            if refusal.kind == "changed" and tries_left:  # another process took or released the lock just then
                 continue
             raise _lock_error(name, path, "taken", refusal) from None
         match lines:

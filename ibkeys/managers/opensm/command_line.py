@@ -111,7 +111,8 @@ def _parse_row(line: str) -> Argument:
 
 ARGUMENTS: Final = tuple(_parse_row(line) for line in _ROWS.strip().split("\n"))
 _LONG: Final = {each.name: each for each in ARGUMENTS}
-_SHORT: Final = {each.letter: each for each in reversed(ARGUMENTS) if each.letter}  # of two with one letter the first
+# If two arguments have the same letter, it means the first of them.
+_SHORT: Final = {each.letter: each for each in reversed(ARGUMENTS) if each.letter}
 _HEX: Final = frozenset({"guid", "sm_key", "cc_key", "subnet_prefix"})
 """Options whose number is read as hexadecimal, with or without 0x. All others are C numbers: 0x is hex, a leading 0
 octal."""
@@ -264,7 +265,7 @@ def _options_set_by(argument: Argument, text: str | None) -> dict[str, OptionVal
         return {} if is_left_out else {option.name: corrected(option.name, word)}
     number = _leading_number(word, 16 if option.name in _HEX else 0)
     if argument.name == "sweep" and (number * 1_000_000) >> 32:
-        return {}  # too large, so OpenSM leaves it out
+        return {}  # OpenSM ignores an interval that is too large
     if argument.name in _WHEN_ZERO and number == 0:
         number = _WHEN_ZERO[argument.name]
     more: dict[str, OptionValue] = {"force_log_flush": True} if argument.name == "V" else {}

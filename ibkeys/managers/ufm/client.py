@@ -210,7 +210,7 @@ class Deadline:
 
 def _httpx() -> Any:
     httpx = optional("httpx", "asking UFM needs")
-    if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # as in Debian 12
+    if tuple(map(int, httpx.__version__.split(".")[:2])) < (0, 26):  # Debian 12 has such a version
         newer = how_to_install("httpx", ">=0.26")
         advice = "install ibkeys with pipx, which takes a newer one" if is_of_distribution() else newer
         raise UsageError(f"asking UFM needs httpx 0.26 or later, and this is {httpx.__version__}: {advice}")
