@@ -92,7 +92,7 @@ def test_qkey_explain_says_what_holds_for_every_q_key() -> None:
     _, *lines = run("qkey-explain", "0xb1b").out.splitlines()
     assert [line.split(":")[0] for line in lines] == ["  when received", "  who sets it", "  unlike a P_Key"]
     document = run("qkey-explain", "0xb1b", "-f", "json").json
-    assert "dropped without an error" in document["receiver"]
+    assert "without an error to the sender" in document["receiver"]
     assert "no SMP reads or writes it" in document["set_by"]
     assert "checked after the P_Key" in document["difference"]
 
