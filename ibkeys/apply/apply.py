@@ -157,13 +157,13 @@ def list_not_ended(journal: Journal) -> list[OperationRecord]:
 
 def find_last_unfinished(
     writer: ChangeWriter,
-    which: Callable[[Journal], list[OperationRecord]] = list_unfinished,
+    list_operations: Callable[[Journal], list[OperationRecord]] = list_unfinished,
     operation: int | None = None,
 ) -> OperationRecord:
-    """Return the last of the operations that *which* finds, by default the last unfinished apply; or *operation*, if it
-    is one of them. Raises StoreError if there is none."""
+    """Return the last of the operations that *list_operations* returns, by default the unfinished ones of a plan; or
+    *operation*, if it is one of them. Raises StoreError if there is none."""
     with Journal.read(writer.fabric.stores.journal) as journal:
-        found = [record for record in which(journal) if operation in (None, record.id)]
+        found = [record for record in list_operations(journal) if operation in (None, record.id)]
         if operation is not None and not found:
             raise not_open(journal.find(operation))
     if not found:
@@ -216,7 +216,7 @@ def plan_resume(
     remaining = carrier.find_remaining(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     advice += f"; {ADVICE_TO_KEEP}" if remaining.foreign_on_fabric else ""
-    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, is_open=True)
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, can_be_closed=True)
     apply_plan.digest = digest
     apply_plan.operation_id, apply_plan.can_be_closed = operation, True
     had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}

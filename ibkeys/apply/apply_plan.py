@@ -44,15 +44,15 @@ _ADVICE_BY_KIND: Final = {
 
 @dataclass(slots=True)
 class ApplyHooks:
-    """Functions that a run calls. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``began``:
-    called before the first Set; ``ended``: called when all is written and proven, or writing failed, while the
+    """Functions that a run calls. ``check``: called often, raises to stop; ``progress``: see `OnStep`; ``on_begin``:
+    called before the first Set; ``on_end``: called when all is written and proven, or writing failed, while the
     operation is still open; None if the change needs no confirmation. ``confirm_within``: the seconds within which the
     change has to be confirmed."""
 
     check: Callable[[], None] = lambda: None
     progress: OnStep = lambda step, done, whole: None
-    began: Callable[[RunningOperation], None] = lambda operation: None
-    ended: Callable[[FinishedApply], None] | None = None
+    on_begin: Callable[[RunningOperation], None] = lambda operation: None
+    on_end: Callable[[FinishedApply], None] | None = None
     confirm_within: float | None = None
 
 
@@ -122,7 +122,7 @@ class ApplyPlan(Plan):
         of the carrier and the hooks. The operation is open after all of these but GoneBack.
         """
         self.operation_id = operation.id
-        self.hooks.began(operation)
+        self.hooks.on_begin(operation)
         error: IbkeysError | KeyboardInterrupt | None = None
         try:
             if self.hooks.confirm_within is not None:
@@ -130,13 +130,13 @@ class ApplyPlan(Plan):
             hooks, targets, empties = self.hooks, self.survey.targets, self.remaining.empties
             assignment = Assignment(self.phases, targets, empties, operation, hooks.check, hooks.progress)
             carried = self.carrier.carry_out(assignment)
-            wrong = dict(carried.failed)
+            errors = dict(carried.failed)
             try:
                 if carried.problem is None:
                     fine = {key: each for key, each in carried.written.items() if key not in carried.failed}
-                    wrong |= find_differences(writer, fine)
+                    errors |= find_differences(writer, fine)
             finally:  # also if the proof is interrupted
-                self.failed += [(self.survey.targets[key].id, str(each)) for key, each in wrong.items()]
+                self.failed += [(self.survey.targets[key].id, str(each)) for key, each in errors.items()]
             self.late_notes += carried.notes
             if carried.rollback_reason:
                 self.gone_back, self.is_rollback_refused, operation.keeps_state = True, carried.is_refused, True
@@ -146,15 +146,15 @@ class ApplyPlan(Plan):
                 raise GoneBack(carried.rollback_reason)
             if carried.problem is not None:
                 raise carried.problem
-            if wrong:
-                raise _incomplete(operation, wrong, carried.stopped)
+            if errors:
+                raise _incomplete(operation, errors, carried.stopped)
         except GoneBack:
             raise
         except (IbkeysError, KeyboardInterrupt) as problem:
             error = problem
         operation.outcome = "open" if error is not None or self.rest or self.remaining.absent else "done"
-        if self.hooks.ended is not None:
-            self.hooks.ended(FinishedApply(self, operation, error))
+        if self.hooks.on_end is not None:
+            self.hooks.on_end(FinishedApply(self, operation, error))
         elif error is None and operation.id is not None:
             operation.journal.leave_stage(operation.id, "running", "ended")
         if error is not None and not self.gone_back:
@@ -193,7 +193,7 @@ class GoneBack(Incomplete):
 
 @dataclass(slots=True)
 class FinishedApply:
-    """A run that has ended, for `ApplyHooks.ended`. ``error``: why it stopped early, None when all was written."""
+    """A run that has ended, for `ApplyHooks.on_end`. ``error``: why it stopped early, None when all was written."""
 
     plan: ApplyPlan
     operation: RunningOperation
@@ -208,17 +208,19 @@ def apply_plan_of(
     wanted: PartitionPlan | FormerValues,
     advice: str,
     hooks: ApplyHooks | None = None,
-    is_open: bool = False,
+    can_be_closed: bool = False,
 ) -> ApplyPlan:
     """Return the plan of the *remaining* changes, with the interlocks that they trigger. *advice*: advice to the user
-    for ``stale``; *is_open*: the record of the operation can be ended. Raises MKeyNeeded."""
+    for ``stale``; *can_be_closed*: the record of the operation can be ended. Raises MKeyNeeded."""
     phases = carrier.phases(remaining, survey)
     plan = ApplyPlan(writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases)
     plan.notes, plan.hooks = list(survey.notes), hooks or ApplyHooks()
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
     if carrier.sends_sets:
         set_keys(survey.targets[key] for key in changing)
-    plan.objections = remaining.stale(f"{advice}; {ADVICE_IF_GONE}" if is_open and plan.lacks_only_ports else advice)
+    plan.objections = remaining.stale_objections(
+        f"{advice}; {ADVICE_IF_GONE}" if can_be_closed and plan.lacks_only_ports else advice
+    )
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
         disconnecting = isinstance(wanted, PartitionPlan) and wanted.options.disconnect_unconfigured
@@ -235,19 +237,19 @@ def undo_plan_of(
     former: FormerValues,
     operation: int,
     hooks: ApplyHooks | None = None,
-    is_open: bool = False,
+    can_be_closed: bool = False,
     is_undo: bool = False,
 ) -> ApplyPlan:
-    """Return the plan that restores the values that *operation* overwrote. *is_open*: as in `apply_plan_of`; *is_undo*:
-    the operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) if the operation belongs to another
-    subnet, and the errors of a sweep."""
+    """Return the plan that restores the values that *operation* overwrote. *can_be_closed*: as in `apply_plan_of`;
+    *is_undo*: the operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) if the operation belongs to
+    another subnet, and the errors of a sweep."""
     survey = carrier.survey(former.ports)
     refuse_other_subnet(writer, operation, survey.topology, former.peers)
     remaining = carrier.find_remaining(former, survey)
     kept = "what another user or program wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
-    plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, is_open)
+    plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, can_be_closed)
     plan.undoes = operation
     return plan
 
@@ -299,9 +301,11 @@ def _stage(phase: Phase) -> int:
     return {"swap": 1, "enforcement-on": 3}.get(phase.name, 2)
 
 
-def _incomplete(operation: RunningOperation, wrong: Mapping[PortKey, IbkeysError], stopped: Phase | None) -> Incomplete:
-    more = f" (and {len(wrong) - 1} more)" if len(wrong) > 1 else ""
-    error = Incomplete(f"{counted(len(wrong), 'port')} could not be written: {next(iter(wrong.values()))}{more}")
+def _incomplete(
+    operation: RunningOperation, errors: Mapping[PortKey, IbkeysError], stopped: Phase | None
+) -> Incomplete:
+    more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
+    error = Incomplete(f"{counted(len(errors), 'port')} could not be written: {next(iter(errors.values()))}{more}")
     if stopped is not None and stopped.name in OF_SETS:
         error.changed = f"no step after {PHASES[stopped.name]!r} was started"
     elif stopped is not None:

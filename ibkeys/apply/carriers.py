@@ -41,15 +41,15 @@ class CarrierChoice:
     open_ufm: Callable[[str], Ufm] | None = None
 
 
-def _opensm(writer: ChangeWriter, via: CarrierChoice, kept: Mapping[str, Any]) -> Carrier:
+def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]) -> Carrier:
     this_host, *others = via.hosts or [SmHost()]
-    had_gaps = bool(kept.get("breaks"))
+    had_gaps = bool(options.get("breaks"))
     settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps)
-    return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(kept))]), settings)
+    return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(options))]), settings)
 
 
-def _ufm(writer: ChangeWriter, via: CarrierChoice, kept: Mapping[str, Any]) -> Carrier:
-    began = kept.get(KEPT_URL)
+def _ufm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]) -> Carrier:
+    began = options.get(KEPT_URL)
     url = str(began or via.url)
     if via.open_ufm is None:
         raise UsageError(f"the operation goes through UFM at {url}, but the caller gave no access to UFM (open_ufm)")

@@ -69,7 +69,7 @@ class Ending:
                 self._outcome = None
                 return f"{_name(record)}: another user or program has changed what it set: {named(found)}"
         if absent:
-            return f"{_name(record)}: all that is left are ports that are not there: {named(absent)}"
+            return f"{_name(record)}: only absent ports are left: {named(absent)}"
         if other_error is not None:
             raise other_error
         return None

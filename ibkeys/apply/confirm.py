@@ -49,20 +49,20 @@ def add_confirmation(
     *wait*, *say*: as in `confirm_or_go_back`; *all_written*: called before the run waits.
     """
 
-    other_hook = hooks.began
+    other_hook = hooks.on_begin
 
-    def began(operation: RunningOperation) -> None:
+    def on_begin(operation: RunningOperation) -> None:
         other_hook(operation)
         if guardian is not None and operation.id is not None:
             guardian.send_start(operation.id, len(operation.journal.find(operation.id).starts))
 
-    def ended(finished: FinishedApply) -> None:
+    def on_end(finished: FinishedApply) -> None:
         all_written()
         if guardian is not None:
             guardian.send("waiting")
         confirm_or_go_back(finished, seconds, seconds_since_boot, wait, say)
 
-    hooks.began, hooks.ended, hooks.confirm_within = began, ended, seconds
+    hooks.on_begin, hooks.on_end, hooks.confirm_within = on_begin, on_end, seconds
 
 
 def confirm_or_go_back(
@@ -72,7 +72,7 @@ def confirm_or_go_back(
     wait: Callable[[float], bool],
     say: Callable[[str], None],
 ) -> None:
-    """Wait until a run is confirmed, and undo it after *seconds* without a confirmation; for `ApplyHooks.ended`.
+    """Wait until a run is confirmed, and undo it after *seconds* without a confirmation; for `ApplyHooks.on_end`.
 
     A run that stopped early waits too: the user may want to resume it. A run that the user interrupted rolls back at
     once. *say* tells the user the state.

@@ -25,18 +25,18 @@ KEPT_FILES: Final = "found_files"
 
 @dataclass(slots=True)
 class FormerTable:
-    """The values that an operation overwrote in one P_Key table, and those that it may have left there.
+    """The values that an operation overwrote in one P_Key table, and the values that it may have written there.
 
-    Blocks stay the 64 bytes that they are: an operation writes up to 80,000 tables, and a number for each entry would
-    take ten times as much memory. ``blocks_before``: number of a block → its bytes before the first Set;
-    ``blocks_set``: number of a block → for each Set of it, the bytes that were read and those that were sent.
+    Blocks are stored as their 64 bytes: an operation writes up to 80,000 tables, and a number for each entry would take
+    ten times as much memory. ``blocks_before``: number of a block → its bytes before the first Set; ``blocks_set``:
+    number of a block → for each Set of it, the bytes that were read and those that were sent.
     """
 
     blocks_before: dict[int, bytes] = field(default_factory=dict)
     blocks_set: dict[int, tuple[tuple[bytes, bytes], ...]] = field(default_factory=dict)
 
     @property
-    def before(self) -> dict[int, int]:
+    def values_before(self) -> dict[int, int]:
         """Index → value before the first Set; of an empty entry 0 or 0x8000."""
         return {
             index: value
@@ -46,7 +46,7 @@ class FormerTable:
 
     @property
     def written_values(self) -> dict[int, frozenset[int]]:
-        """Index → values that the Sets of this entry may have left there, 0 for an empty entry.
+        """Index → values that Sets may have written to the entry; 0 for an empty entry.
 
         A Set carries all 32 entries of a block. An entry that a Set did not change is left out: its value may come from
         another program or administrator.
@@ -74,11 +74,11 @@ class FormerTable:
 
 @dataclass(slots=True)
 class FormerValues:
-    """The values that an operation overwrote, and those that it may have left: P_Key tables and enforcement bits, by
-    port.
+    """The values that an operation overwrote, and the values that it may have written: P_Key tables and enforcement
+    bits, by port.
 
-    ``changed``: the enforcement bits that its Sets changed; the other bits are not its own. ``names``: the ports in
-    words. ``files``: the files that it replaced, in that order. ``counters``: the number of ports whose counters it
+    ``changed_bits``: the enforcement bits that its Sets changed; the other bits are not its own. ``names``: the ports
+    in words. ``files``: the files that it replaced, in that order. ``counters``: the number of ports whose counters it
     cleared. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it began; None if the
     journal does not have them. ``found_files``: the SHA-256 of the files that it would replace, as they were found.
     ``plan_record``: the plan that the operation follows, or that it undoes; None if there is none.
@@ -86,7 +86,7 @@ class FormerValues:
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
     bits: dict[PortKey, Enforcement] = field(default_factory=dict)
-    changed: dict[PortKey, frozenset[str]] = field(default_factory=dict)
+    changed_bits: dict[PortKey, frozenset[str]] = field(default_factory=dict)
     names: dict[PortKey, str] = field(default_factory=dict)
     files: list[FileImage] = field(default_factory=list)
     counters: int = 0
@@ -130,7 +130,7 @@ class FormerValues:
         the ports nothing that they had before."""
         found = set()
         for key, table in self.tables.items():
-            had = {0, *table.before.values()}
+            had = {0, *table.values_before.values()}
             found |= {(key, PKey(value)) for values in table.written_values.values() for value in values - had}
         return found
 
@@ -179,9 +179,9 @@ def plan_record_of(journal: Journal, record: OperationRecord) -> PlanRecord | No
     return journal.plan_of(first_operation_of(journal, record).id)
 
 
-def _drifted(kept: Mapping[str, Any]) -> frozenset[int] | None:
+def _drifted(options: Mapping[str, Any]) -> frozenset[int] | None:
     try:
-        return frozenset(int(guid, 16) for guid in kept[KEPT_DRIFT])
+        return frozenset(int(guid, 16) for guid in options[KEPT_DRIFT])
     except (LookupError, TypeError, ValueError):
         return None  # an earlier version, or another carrier, noted none
 
@@ -211,7 +211,7 @@ def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -
 
 def _note_changed_bits(former: FormerValues, key: PortKey, image: Image) -> bool:
     changed = _bits_of(image)
-    former.changed[key] = former.changed.get(key, frozenset()) | changed
+    former.changed_bits[key] = former.changed_bits.get(key, frozenset()) | changed
     return bool(changed)
 
 

@@ -1,5 +1,6 @@
 """The changes that are left to make in an apply, resume or undo: the present tables, the wanted tables, and the
-*foreign* entries. These are entries that the operation neither found nor may have written; they trigger ``stale``."""
+*foreign* entries. These are entries that the operation neither found nor may have written; they trigger
+``stale``."""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ class RemainingChanges:
         """The ports with values that another program or administrator wrote and that stay, each with the reason."""
         return [each for each in self.foreign if each not in self.absent]
 
-    def stale(self, advice: str) -> list[Objection]:
+    def stale_objections(self, advice: str) -> list[Objection]:
         """Return the objection ``stale`` for the foreign ports, as a list of none or one."""
         if not self.foreign:
             return []
@@ -151,7 +152,7 @@ def _add_table(remaining: RemainingChanges, table: TableChange, survey: Survey, 
     remaining.tables.append(change)
     values = dict(enumerate(target.values))
     if earlier is not None:
-        values |= earlier.before
+        values |= earlier.values_before
     remaining.empties[table.port.key] = {
         index: value for index, value in values.items() if value and not value & PARTITION_MASK
     }
@@ -210,7 +211,7 @@ def _undo_bits(
     remaining: RemainingChanges, key: PortKey, target: PortTarget, former: FormerValues, only_off: bool
 ) -> None:
     now, found = target.enforcement, former.bits[key]
-    inbound, outbound = (name in former.changed[key] for name in ENFORCEMENT_BITS)
+    inbound, outbound = (name in former.changed_bits[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
     if back != found:
         remaining.foreign.append((target.id, "an enforcement bit that the operation did not write changed"))
@@ -221,7 +222,7 @@ def _undo_bits(
 
 
 def _undo_table(remaining: RemainingChanges, target: PortTarget, table: FormerTable, only_adds: bool = False) -> None:
-    values, overwritten, written_values = target.values, table.before, table.written_values
+    values, overwritten, written_values = target.values, table.values_before, table.written_values
     before, after, surprises = target.table, target.table, []
     gone = [index for index, value in overwritten.items() if index >= len(values) and valid_or_0(value)]
     if gone:

@@ -86,9 +86,9 @@ def plan_undo(
         elif error.can_be_closed and can_end:
             error.going_on(ADVICE_TO_KEEP)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
-            # A guard sees neither ports nor the files of other hosts, so it could roll back a part alone.
+            # A guard sees neither ports nor the files of other hosts, so it might roll back only a part.
             error.going_on(*end_guards(former.plan_record.kept if former.plan_record is not None else {}))
-        # An undo that has begun may be one that the user started, who confirmed the operation before.
+        # If an undo has begun, the user may have started it, after he confirmed the operation.
         if error.is_overtaken and not writer.dry_run and (unconfirmed or not record.being_undone):
             with Journal(writer.fabric.stores.journal) as journal:
                 note_refused(journal, operation)

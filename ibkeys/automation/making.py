@@ -143,7 +143,7 @@ class Asked:
         """Raise Refused (``method``) if a method was chosen that neither ``via`` named nor ``consent`` can check."""
         if choice is not None and not self.dry_run and not callable(self.consent):
             text = f"the method has to be given with via=, or seen by consent=: now it would be {choice.method}: "
-            raise Refused(text + choice.found, METHOD).unchanged()
+            raise Refused(text + choice.reason, METHOD).unchanged()
 
     def began(self, operation: RunningOperation) -> None:
         """Record the operation of the journal."""

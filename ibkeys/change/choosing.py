@@ -95,7 +95,7 @@ def verify_choice(writer: ChangeWriter, operation: int, topology: Topology, host
     choice = choose_from(topology, hosts, writer.fabric.own_guid)
     if choice.method != "direct":
         raise stale_for_good(
-            f"operation {operation} sends Sets because no subnet manager ran, and now one may: {choice.found}"
+            f"operation {operation} sends Sets because no subnet manager ran, and now one may: {choice.reason}"
         ).unchanged(f"stop it, then `ibkeys resume {operation}`, or `ibkeys undo {operation}`")
 
 
@@ -104,7 +104,7 @@ def refuse_other_choice(planned: MethodName | None, choice: MethodChoice) -> Non
     none. *planned* None: the plan leaves the method open."""
     if planned not in (None, choice.require()):
         raise stale_for_good(
-            f"the plan was made to be applied with the method {planned}, and now it would be: {choice.found}"
+            f"the plan was made to be applied with the method {planned}, and now it would be: {choice.reason}"
         ).unchanged(
             given(
                 f"plan again, or type the method: `--via {planned}` or `--via {choice.method}`",

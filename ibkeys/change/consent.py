@@ -25,7 +25,7 @@ INTERLOCKS: Final = {
     "weak-key": "an M_Key that is easy to guess by audit rule MK007",
     "lease-0": "ProtectBits 2 or 3 with lease 0, or a lease not above the SM's sweep interval",
     "open-operation": "an apply while another one, or its undo, is open on the same subnet",
-    "stale": "overwriting what changed since it was shown",
+    "stale": "overwriting values that changed since they were shown",
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have a different policy",
     "self-takeover": "a policy that newly uses SELF while another SM may take over: SELF would then be that SM's port",
     "drift": "a change through OpenSM of ports whose tables differ from what it wrote, and that it would not rewrite",

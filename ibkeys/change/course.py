@@ -17,12 +17,13 @@ Planned = TypeVar("Planned")
 
 @dataclass(frozen=True, slots=True)
 class EndedStep(Generic[Planned]):
-    """A step of a course, and its result. ``is_proven``: the ports were read and have the values of the step;
-    ``found``: the result of the last look, None if nothing was read; ``error``: the error that stopped it."""
+    """A step of a course, and its result. ``is_proven``: the ports were read and have the values of the step, or there
+    was nothing to do; ``last_look``: the result of the last look, None if nothing was read; ``error``: the error that
+    stopped it."""
 
     step: Planned
     is_proven: bool
-    found: object = None
+    last_look: object = None
     error: IbkeysError | None = None
 
 

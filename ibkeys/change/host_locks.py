@@ -81,7 +81,7 @@ def _remove_left(reached: ReachedHost, own: LockHolder, last_open: str) -> Itera
         try:
             machine.files.stat(lock_file(path))
         except OSError:
-            continue  # there is none
+            continue  # no lock is there
         try:
             lock = machine.take_lock(path, own.line(), None)
             if isinstance(lock, FoundLock):
@@ -111,14 +111,14 @@ def _take_one(writer: ChangeWriter, running: Running, clock: Clock) -> bool:
             return False
         lock = _wait_for_lock(writer, running.machine, path, clock)
         if lock is not None:
-            writer.enter(_released(lock, writer.fabric.warnings, _at(running.machine, path)))
+            writer.enter(_release_at_end(lock, writer.fabric.warnings, _at(running.machine, path)))
             writer.host_locks.add(place)
             return True
     return False
 
 
 @contextmanager
-def _released(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None]:
+def _release_at_end(lock: TakenLock, warnings: list[str], place: str) -> Iterator[None]:
     """Release *lock* at the end. If that fails, the change is not affected, and a warning is added to *warnings*."""
     try:
         yield
@@ -146,16 +146,16 @@ def _wait_for_lock(writer: ChangeWriter, machine: Machine, path: Path, clock: Cl
         is_own = holder is not None and holder.journal == writer.lock_holder.journal
         if found.is_held:
             if not (is_own and waiting.pause(0)):
-                raise _held(machine, path, found)
+                raise _held_refusal(machine, path, found)
         elif is_own or writer.consent.covers(STALE):
             stale = found.text
         else:
-            raise _stale(machine, path, found).refusal()
+            raise _stale_objection(machine, path, found).refusal()
 
 
-def _held(machine: Machine, path: Path, found: FoundLock) -> Refused:
+def _held_refusal(machine: Machine, path: Path, found_lock: FoundLock) -> Refused:
     return Refused(
-        f"{_at(machine, path)}: {holder_in_words(found.text)}, is changing something through this OpenSM",
+        f"{_at(machine, path)}: {holder_in_words(found_lock.text)}, is changing something through this OpenSM",
         HELD,
     ).unchanged(
         "wait until that has ended, or ask them",
@@ -164,10 +164,10 @@ def _held(machine: Machine, path: Path, found: FoundLock) -> Refused:
     )
 
 
-def _stale(machine: Machine, path: Path, found: FoundLock) -> Objection:
+def _stale_objection(machine: Machine, path: Path, found_lock: FoundLock) -> Objection:
     return Objection(
         STALE,
-        f"{_at(machine, path)}: {holder_in_words(found.text)}, was cut off while changing something through this "
+        f"{_at(machine, path)}: {holder_in_words(found_lock.text)}, was cut off while changing something through this "
         "OpenSM, and it may be half done; let them finish it or go back first, from there (`ibkeys resume`, `ibkeys "
         "undo`)",
         "Their journal knows what was there before. Override this where that administrator, or that journal, is gone.",

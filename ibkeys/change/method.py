@@ -69,7 +69,7 @@ class SubnetFacts:
         return self.in_state(_MASTER)
 
     @property
-    def shown(self) -> list[SmFact]:
+    def sms_that_may_run(self) -> list[SmFact]:
         """All SMs but those that say "not active" on a port without the IsSM bit: these are switched off."""
         return [each for each in self.sms if each.is_sm or each.state != _NOT_ACTIVE]
 
@@ -125,7 +125,10 @@ STATES: Final = (
         None,
         lambda facts: any(len(each.hosts) > 1 for each in facts.masters),
         lambda facts: f"the OpenSM of the master {facts.masters[0].port} is found on {facts.masters[0].place}",
-        lambda: f"where these are one host, name it once, and this host not at all; {_advise_direct()}",
+        lambda: (
+            "if these are one and the same host, name it only once, and do not name this host: it is examined anyway; "
+            + _advise_direct()
+        ),
     ),
     MethodState(
         "one master, an OpenSM on this host or on one that was named",
@@ -159,8 +162,8 @@ STATES: Final = (
     MethodState(
         "no master, and another SM, or one that does not answer",
         None,
-        lambda facts: bool(facts.shown),
-        lambda facts: f"no SM answers as master, and one may run: {_named(facts.shown)}",
+        lambda facts: bool(facts.sms_that_may_run),
+        lambda facts: f"no SM answers as master, and one may run: {_named(facts.sms_that_may_run)}",
         lambda: f"{_advise_waiting()}, or stop that SM; {_advise_direct()}",
     ),
     MethodState(
@@ -187,27 +190,27 @@ def _named(sms: Sequence[SmFact]) -> str:
 
 @dataclass(frozen=True, slots=True)
 class MethodChoice:
-    """The method that was chosen, or None. ``found``: the method and its reason, or the reason why none is chosen, in
+    """The method that was chosen, or None. ``reason``: the method and its reason, or the reason why none is chosen, in
     words; ``advice``: the options to type if none was chosen."""
 
     method: MethodName | None
-    found: str
+    reason: str
     advice: str = ""
 
     def __str__(self) -> str:
-        return self.found if self.method is not None else f"none is chosen: {self.found}; {self.advice}"
+        return self.reason if self.method is not None else f"none is chosen: {self.reason}; {self.advice}"
 
     def require(self) -> MethodName:
         """Return the method. Raises Refused (`METHOD`) if none was chosen."""
         if self.method is None:
-            raise Refused(f"no method is chosen for this change: {self.found}", METHOD).unchanged(self.advice)
+            raise Refused(f"no method is chosen for this change: {self.reason}", METHOD).unchanged(self.advice)
         return self.method
 
     def untyped_refusal(self) -> Refused:
         """Return the refusal for a command that cannot ask the user whether to use this method."""
         text = (
             "where no question can be asked the method has to be typed, or fixed as via in the site file: now it "
-            f"would be {given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.found}"
+            f"would be {given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.reason}"
         )
         return Refused(text, METHOD).unchanged()
 

@@ -51,9 +51,9 @@ ROLLBACKS: Final[Mapping[Rollback, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class NextCommands:
-    """The commands that go on with an operation. ``finish`` and ``roll_back``: commands without the options that name
-    fabric and ports, or None. ``close``: the command that only ends the record, for the case that another program or
-    administrator has changed values that the operation set, or that only absent ports are left."""
+    """The commands that finish an operation or roll it back. ``finish`` and ``roll_back``: commands without the options
+    that name fabric and ports, or None. ``close``: the command that only ends the record, for the case that another
+    program or administrator has changed values that the operation set, or that only absent ports are left."""
 
     finish: str | None
     roll_back: str | None
@@ -72,15 +72,15 @@ class NextCommands:
 
 
 def next_commands(command: str, operation: int, undoes: int | None) -> NextCommands:
-    """Return the commands that go on with an open *operation* of *command*. *undoes*: the operation that it undoes,
-    None if it is no undo. To undo an undo makes the change again."""
+    """Return the commands that finish an open *operation* of *command* or roll it back. *undoes*: the operation that it
+    undoes, None if it is no undo. To undo an undo makes the change again."""
     finish, roll_back = (_RESUME, _UNDO) if undoes is not None else _BY_COMMAND.get(command, (None, _UNDO))
     return NextCommands(finish and finish.format(id=operation), roll_back and roll_back.format(id=operation))
 
 
 def commands_of_open(record: OperationRecord) -> NextCommands:
-    """Return the commands that go on with an open operation of the journal. An operation that is being undone is only
-    finished by its undo. An undo of M_Keys or of part_enforce cannot be undone."""
+    """Return the commands that finish an open operation of the journal or roll it back. An operation that is being
+    undone is only finished by its undo. An undo of M_Keys or of part_enforce cannot be undone."""
     commands = next_commands(record.command, record.id, record.undoes)
     if record.undoes is not None and (record.is_of_keys or record.began in OPENSM_COMMANDS):
         commands = replace(commands, roll_back=None)
@@ -88,8 +88,8 @@ def commands_of_open(record: OperationRecord) -> NextCommands:
 
 
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
-    """Return the commands that go on with an operation of the journal; None if it has ended, awaits no confirmation,
-    and is not to be rolled back."""
+    """Return the commands that confirm an operation of the journal, finish it, or roll it back; None if it has ended,
+    awaits no confirmation, and is not to be rolled back."""
     commands = commands_of_open(record)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)

@@ -60,7 +60,7 @@ def find_to_resume(journal: Journal, operation: int | None) -> OperationTarget:
             f"no operation is open in {journal.in_words}: see `ibkeys journal`, or make a new plan (`ibkeys plan`)"
         ).explained(_IF_JOURNAL_IS_LOST)
     can_go_on = [each for each in found if each.goes_back or each.kind != "other"]
-    return _only(can_go_on or found)
+    return _require_one(can_go_on or found)
 
 
 def find_to_end(journal: Journal, operation: int | None) -> OperationTarget:
@@ -74,7 +74,7 @@ def find_to_end(journal: Journal, operation: int | None) -> OperationTarget:
         raise StoreError(
             f"no operation is open in {journal.in_words}, so there is no record to end: see `ibkeys journal`"
         )
-    return _only(found)
+    return _require_one(found)
 
 
 def find_to_undo(journal: Journal, operation: int | None) -> OperationTarget:
@@ -102,7 +102,7 @@ def find_to_undo(journal: Journal, operation: int | None) -> OperationTarget:
             f"nothing to undo: {journal.in_words} has no operation that can still be undone (`ibkeys journal`); "
             "`ibkeys plan` makes a new plan"
         ).explained(_IF_JOURNAL_IS_LOST)
-    return _only(found)
+    return _require_one(found)
 
 
 def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
@@ -233,7 +233,9 @@ class _Operations:
             for each in self.records.values()
             if each.is_unfinished
             or (each.state == "failed" and each.is_of_keys and self._runs.is_last(each.id))
-            or (each.state == "failed" and each.began in OPENSM_COMMANDS)  # of an earlier version of ibkeys
+            or (
+                each.state == "failed" and each.began in OPENSM_COMMANDS
+            )  # only an earlier version of ibkeys left these
         ]
         return list(dict.fromkeys(self.as_undone(each.record) if goes_back else each for each in found))
 
@@ -268,7 +270,7 @@ def _kind_of(command: str) -> OperationKind:
     return "keys" if command in KEY_COMMANDS else _KINDS.get(command, "other")
 
 
-def _only(found: Sequence[OperationTarget]) -> OperationTarget:
+def _require_one(found: Sequence[OperationTarget]) -> OperationTarget:
     if len(found) > 1:
         names = [f"operation {each.record.id} ({each.record.command})" for each in found]
         raise UsageError(f"{', '.join(names)} may be meant: name one")

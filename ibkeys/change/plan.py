@@ -53,10 +53,10 @@ class Plan:
     code that shows the plan; with ``--yes`` they are only noted. ``troubles``: ports of a change to many that were left
     out or failed, and why. ``stages``: the Sets, each stage begun when all of the one before are finished.
     ``rechecks_links``: it checks the links of each port itself before a key is sent, and leaves out ports whose links
-    cannot be examined. ``completes``: ports that have every wanted value once the plan is carried out: an earlier
-    operation of the same command that was cut off, and changed no other port, is complete then. ``final_values``: the
-    values of its one port then, by kind and index; if they are given, only an operation that set these values is
-    complete.
+    cannot be examined. ``completes``: ports that have every wanted value once the plan is carried out. An earlier
+    operation of the same command that was cut off, and changed no other port, is then complete. ``final_values``: the
+    final values of the port, by kind and index, for a plan of one port. With them, only an operation that set these
+    values is complete.
     """
 
     command: str

@@ -39,7 +39,7 @@ class Look(Protocol):
     """The result of one look at ports, files or the SA."""
 
     @property
-    def left(self) -> int:
+    def remaining_count(self) -> int:
         """The number of differences that may still disappear; 0 if there is nothing to wait for."""
 
 
@@ -55,7 +55,7 @@ class PortsLook(Generic[Place]):
     silent: dict[Place, IbkeysError] = field(default_factory=dict)
 
     @property
-    def left(self) -> int:
+    def remaining_count(self) -> int:
         """The number of ports that are waited for."""
         return len(self.wrong)
 
@@ -113,8 +113,8 @@ class AnyStep(Protocol):
     """The interface of a step of any kind to the runner."""
 
     def make(self, runner: Runner) -> tuple[Verdict, object]:
-        """Make the step, record its result in the journal, and return it with the result of the last look. Raises an
-        error that leaves the step as begun."""
+        """Make the step, record its result in the journal, and return it with the result of the last look. If an error
+        is raised, the journal still has the step as begun."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +122,7 @@ class Step(Generic[Contents, AnyLook]):
     """One step through a subnet manager. ``name``: its name in the journal; ``contents``: the contents to be written;
     ``images``: its changes of ports, for the journal; ``must_signal``: the subnet manager has something to read, even
     if nothing had to be written; ``judge``: returns the verdict on the result, or raises the error that stops the
-    change and leaves the step as begun; ``wait``: seconds in place of those of the runner."""
+    change and leaves the step as begun; ``wait``: in place of the runner's ``wait``, None for that."""
 
     name: str
     kind: StepKind[Contents]
@@ -130,7 +130,7 @@ class Step(Generic[Contents, AnyLook]):
     proof: Proof[AnyLook]
     images: Iterable[Image] = ()
     must_signal: bool = True
-    judge: Callable[[AnyLook], Verdict] = lambda found: Verdict(not found.left)
+    judge: Callable[[AnyLook], Verdict] = lambda found: Verdict(not found.remaining_count)
     wait: float | None = None
 
     def make(self, runner: Runner) -> tuple[Verdict, AnyLook]:
@@ -146,7 +146,7 @@ class Step(Generic[Contents, AnyLook]):
         if files or self.must_signal:
             kind.signal_sm()
         found = runner.look(self.proof, kind.check, self.wait)
-        if found.left and kind.may_signal_again:
+        if found.remaining_count and kind.may_signal_again:
             kind.signal_sm()
             self.proof.begin_again(found)
             found = runner.look(self.proof, kind.check, self.wait)
@@ -181,7 +181,7 @@ class Runner:
     wait: float = WAIT
 
     def run(self, course: Course[Planned], step_of: Callable[[Planned], AnyStep | None]) -> list[EndedStep[Planned]]:
-        """Make the steps as `follow` does. Raises the first error, after all steps back were made."""
+        """Make the steps as `follow` does. Raises the first error, after all rollback steps were made."""
         ended = self.follow(course, step_of)
         for each in ended:
             if each.error is not None:
@@ -208,4 +208,6 @@ class Runner:
     def look(self, proof: Proof[AnyLook], check: Callable[[], None], wait: float | None = None) -> AnyLook:
         """Read the ports until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the
         last result."""
-        return look_until(proof.look, lambda found: found.left, self.clock, self.wait if wait is None else wait, check)
+        return look_until(
+            proof.look, lambda found: found.remaining_count, self.clock, self.wait if wait is None else wait, check
+        )

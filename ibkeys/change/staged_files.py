@@ -52,7 +52,7 @@ class StagedFiles(OpensmFiles):
             self.check()
             self.verify()
             self._put(contents, ready)
-        self.verify_options = lambda: None  # the files are new, and `_put` compared them
+        self.verify_options = lambda: None  # the options files are the new ones now, which `_put` has compared
         self.say("waiting until every OpenSM has read its file")
         return [each.entry for each in self.placed]
 
@@ -81,7 +81,8 @@ class StagedFiles(OpensmFiles):
         self._refuse_late(began)
 
     def _refuse_late(self, began: float) -> None:
-        """Raise Incomplete if half of the standby's polling time is over: the rollback needs the other half."""
+        """Raise Incomplete if half of ``takeover_seconds`` has passed since *began*, a time of the clock: the rollback
+        needs the other half."""
         taken = self.clock.now() - began
         if self.takeover_seconds is not None and taken > self.takeover_seconds / 2:
             raise Incomplete(

@@ -21,10 +21,11 @@ KEPT_SUBNET: Final = "subnet"
 """The journal's name of the GUIDs that an operation keeps."""
 
 
-def subnet_guids(writer: ChangeWriter, found: Topology) -> list[str]:
-    """Return the GUIDs of all switches that a sweep *found*, and of the local port, as the journal keeps them."""
+def subnet_guids(writer: ChangeWriter, topology: Topology) -> list[str]:
+    """Return the GUIDs of all switches in *topology*, the result of a sweep, and of the local port, as the journal
+    keeps them."""
     own = writer.fabric.own_guid
-    return sorted(guid_text(port.guid) for port in found.end_ports() if port.node.is_switch or port.guid == own)
+    return sorted(guid_text(port.guid) for port in topology.end_ports() if port.node.is_switch or port.guid == own)
 
 
 def is_of_other_subnet(journal: Journal, operation: int, guids: Collection[int]) -> bool:
@@ -41,22 +42,22 @@ def _kept_guids(journal: Journal, operation: int) -> set[str]:
     return {guid for each in numbers for guid in journal.kept(each, KEPT_SUBNET)}
 
 
-def _is_any_of(ports: Iterable[PortKey], found: Topology) -> bool | None:
-    """Return whether a sweep *found* at least one of these *ports*; None if there are no ports."""
+def _is_any_of(ports: Iterable[PortKey], topology: Topology) -> bool | None:
+    """Return whether at least one of *ports* is in *topology*; None if there are no ports."""
     wanted = set(ports)
-    return any((port.node.guid, port.num) in wanted for port in found.ports()) if wanted else None
+    return any((port.node.guid, port.num) in wanted for port in topology.ports()) if wanted else None
 
 
 def refuse_other_subnet(
-    writer: ChangeWriter, operation: int, found: Topology, planned: Callable[[], Iterable[PortKey]]
+    writer: ChangeWriter, operation: int, topology: Topology, planned: Callable[[], Iterable[PortKey]]
 ) -> None:
-    """Raise Refused (``overtaken``) for an operation of another subnet than the one that a sweep *found*, by
-    `is_of_other_subnet`. An earlier version of ibkeys kept no GUIDs of the subnet: then the operation is of another
+    """Raise Refused (``overtaken``) for an operation of another subnet than that of *topology*, the result of a sweep,
+    by `is_of_other_subnet`. An earlier version of ibkeys kept no GUIDs of the subnet: then the operation is of another
     subnet if none of its *planned* ports was found. Raises StoreError."""
-    guids = {port.guid for port in found.end_ports()}
+    guids = {port.guid for port in topology.end_ports()}
     with Journal.read(writer.fabric.stores.journal) as journal:
         if not is_of_other_subnet(journal, operation, guids) and (
-            _kept_guids(journal, operation) or _is_any_of(planned(), found) is not False
+            _kept_guids(journal, operation) or _is_any_of(planned(), topology) is not False
         ):
             return
     raise Refused(

@@ -37,10 +37,10 @@ ReadOptions = Callable[[Running, OpensmFile], tuple[Mapping[str, EffectiveOption
 UsageError."""
 
 
-def sms_for(
+def find_and_lock_sms(
     writer: ChangeWriter, managers: Sequence[Manager], reached: Sequence[ReachedHost], several_masters: bool = False
 ) -> FoundSms:
-    """Return the SMs that `find_sms` finds, once the locks on the hosts of all of them are held.
+    """Take the locks on the hosts of all SMs that `find_sms` finds, until *writer* is closed, and return the SMs.
 
     Raises the errors of `find_sms` and `take_host_locks`; Refused (``unknown-sm``) if an SM that takes part is of an
     unknown kind, and the user has not overridden that.
@@ -152,20 +152,20 @@ class OpensmManagers:
 def find_opensms(
     writer: ChangeWriter,
     reached: Sequence[ReachedHost],
-    found: Sequence[Manager],
+    managers: Sequence[Manager],
     read_options: ReadOptions,
     otherwise: str,
     several_masters: bool = False,
 ) -> OpensmManagers:
-    """Return the OpenSMs of the SMs *found* by a sweep, with the locks on their hosts. *read_options*: reads the
-    options of each OpenSM; *otherwise*: the effect, in words, of an SM that was not reached; *several_masters*: there
-    may be more than one master, as after an interrupted change.
+    """Return the OpenSMs of *managers*, the SMs that a sweep found, with the locks on their hosts. *read_options*:
+    reads the options of each OpenSM; *otherwise*: the effect, in words, of an SM that was not reached;
+    *several_masters*: there may be more than one master, as after an interrupted change.
 
     Raises Refused (``master``, ``unknown-sm``, `REFUSAL`, ``file``, ``signal``) if there is not exactly one master, an
     SM is on no host that was reached, or an OpenSM is of an unknown kind or would not read its file; UsageError if an
     option is not known, FileError if a file cannot be reached, and HostNotReached.
     """
-    found_sms = sms_for(writer, found, reached, several_masters)
+    found_sms = find_and_lock_sms(writer, managers, reached, several_masters)
     if not found_sms.report.masters:
         raise Refused("no subnet manager says that it is master; see `ibkeys sm-show`", MASTER)
     refuse_unreached_sms(found_sms.sms, found_sms.report.hosts, otherwise)

@@ -76,7 +76,7 @@ class PlannedChange:
 def planned_changes(
     tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange]
 ) -> tuple[PlannedChange, ...]:
-    """Return every entry and every bit that changes."""
+    """Return every entry of *tables* and every bit of *enforcement* that changes."""
     found = [
         PlannedChange(table.port, "pkey", index, *(str(key) if key is not None else None for key in keys))
         for table in tables

@@ -170,12 +170,13 @@ class ChangeWriter:
 
     # --- checking and applying -----------------------------------------------------------------------------------
 
-    def objection_to_active_sm(self, what: str) -> list[Objection]:
-        """Return the objection of ``active-sm`` when an SM is or may be master, as a list of none or one."""
+    def objection_to_active_sm(self, consequence: str) -> list[Objection]:
+        """Return the objection ``active-sm`` if an SM is or may be master, as a list of none or one. *consequence*: the
+        harm that the SM does to this change, in words."""
         manager = self.ask_subnet_manager()
         if not manager.may_be_master:
             return []
-        return [Objection("active-sm", f"{manager.evidence}; {what}")]
+        return [Objection("active-sm", f"{manager.evidence}; {consequence}")]
 
     def check(self, plan: Planned) -> None:
         """Raise Refused for the first interlock that *plan* triggers and the user has not overridden."""
@@ -245,8 +246,7 @@ class ChangeWriter:
     @contextmanager
     def journaled(self, plan: Planned | None = None) -> Iterator[RunningOperation]:
         """Open the operation of the journal that a change belongs to: the one that *plan* continues, else a new one. A
-        new operation without a record leaves no trace.
-        """
+        new operation is recorded with its first entry."""
         with Journal(self.fabric.stores.journal) as journal:
             new = plan.begin(journal, self.origin) if plan is not None else None
             with new or journal.operation(self.command, self.origin) as operation:
@@ -260,12 +260,13 @@ def lock_holder_of(journal: Journal, command: str) -> LockHolder:
 
 
 def name_open_operation(error: Failed, operation: RunningOperation) -> Failed:
-    """Add to *error* the operation that it leaves open, and the commands that go on with it; return *error*."""
+    """Add to *error* the operation that it leaves open, and the commands that finish it or roll it back; return
+    *error*."""
     return error.going_on(describe_open(operation), operation=operation.id)
 
 
 def describe_open(operation: RunningOperation) -> str:
-    """Return a sentence that says that *operation* is open, and the commands that go on with it."""
+    """Return a sentence that says that *operation* is open, and with which commands it is finished or rolled back."""
     assert operation.id is not None
     commands = commands_of_open(operation.journal.find(operation.id))
     return f"operation {operation.id} of the journal is open: {commands}"

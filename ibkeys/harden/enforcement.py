@@ -29,7 +29,7 @@ from ibkeys.change.interlocks.unread_policy import (
 from ibkeys.change.open_operations import already_undone
 from ibkeys.change.subnets import KEPT_SUBNET, subnet_guids
 from ibkeys.change.target import PortTarget
-from ibkeys.change.through_sm import sms_for
+from ibkeys.change.through_sm import find_and_lock_sms
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, EnforcingPort
@@ -119,7 +119,7 @@ def plan_enforcement(
     survey = survey_all_ports(writer, (), by_port_guid=True)
     assert survey.topology is not None
     reached = reach(writer.enter, asked.hosts)
-    found_sms = sms_for(writer, managers_of(survey.topology), reached)
+    found_sms = find_and_lock_sms(writer, managers_of(survey.topology), reached)
     site = site_of(writer, reached, found_sms)
     plan = EnforcementPlan(
         COMMAND, found_sms=found_sms, wait=asked.wait, progress=asked.listener.progress, say=asked.say, notes=site.notes

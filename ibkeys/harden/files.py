@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ibkeys.change.through_sm import sms_for
+from ibkeys.change.through_sm import find_and_lock_sms
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import FileError, Refused
@@ -52,9 +52,9 @@ class FileStep(HardeningStep):
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the change that closes the files; None if there is none to close, unless this is the last of the steps
-        for files. Raises the errors of `sms_for` and `open_files`."""
+        for files. Raises the errors of `find_and_lock_sms` and `open_files`."""
         managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
-        runnings = sms_for(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
+        runnings = find_and_lock_sms(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
         found = [each for running in runnings for each in self.open_files(running)]
         if not found and not self.words:
             return None

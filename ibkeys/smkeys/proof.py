@@ -34,10 +34,11 @@ _MARGIN: Final = 2 * LONGEST_PAUSE
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
     """The result of one check of the new keys. ``wrong``: the SMs without the new sm_key, or that the SA does not
-    answer to the new sa_key, in words; "" for none; ``left``: the number of SMs, and the SA, that are waited for."""
+    answer to the new sa_key, in words; "" for none; ``remaining_count``: the number of SMs, and the SA, that are waited
+    for."""
 
     wrong: str = ""
-    left: int = 0
+    remaining_count: int = 0
 
 
 @dataclass(slots=True)

@@ -215,10 +215,10 @@ class SmKeyRun:
             state = f"the former keys could not be restored everywhere: {rollback[0].error}"
             raise Incomplete(f"{error}").going_on(f"{state}: {self._advise()}") from error
         self._forget_keys()
-        if not isinstance(rollback[0].found, KeyCheck):
+        if not isinstance(rollback[0].last_look, KeyCheck):
             raise error  # no file had new keys
         state = "every file has its former keys again"
-        raise Incomplete(f"{error}").going_on(state, rollback[0].found.wrong) from error
+        raise Incomplete(f"{error}").going_on(state, rollback[0].last_look.wrong) from error
 
     def _advise(self) -> str:
         """Return, in words, the next command: it finishes the change. If another program or administrator has set other

@@ -38,7 +38,7 @@ def test_each_entry_was_what_the_first_set_read_and_may_be_what_a_set_that_chang
     )
     host = (HOST + 2, 1)
     assert former.ports == [host]
-    had = former.tables[host].before
+    had = former.tables[host].values_before
     assert (len(had), had[0], had[1], had[32], had[33]) == (64, 0xFFFF, 0, 0x8000, 5)
     assert former.tables[host].written_values == {1: {0, 0x8001}, 32: {6}, 33: {0}}
     assert former.added_p_keys == {(host, PKey(key)) for key in (0x8001, 6)}
@@ -53,7 +53,7 @@ def test_an_undo_says_what_else_may_be_there_but_not_what_was() -> None:
         former = former_in(journal, journal.find(1))
     one, other = (HOST + 2, 1), (HOST + 4, 1)
     assert former.ports == [one]
-    assert former.tables[one].before[1] == 0
+    assert former.tables[one].values_before[1] == 0
     assert former.tables[one].written_values == {1: {0, 7}}
     assert former.tables[other].written_values == {0: {2}}
 

@@ -15,7 +15,7 @@ from tests.apply.applying import MORE, apply, interrupted_at, opened, resume, un
 from tests.apply.lab import Lab
 from tests.fabricsim import writer
 
-LEFT = r"all that is left are ports that are not there: 'node02 mlx4_0' .*not found on the fabric\)"
+LEFT = r"only absent ports are left: 'node02 mlx4_0' .*not found on the fabric\)"
 
 
 def states(stores: StorePaths) -> dict[int, OperationState]:

@@ -175,7 +175,7 @@ def test_the_way_back_through_a_circle_is_asked_for_and_the_one_that_nobody_conf
         with writer(fabric, *OVERRIDES) as w:
             w.apply(plan_undo(w, breaks=True))
         assert lab.image() == before
-        run = apply(fabric, plan, *OVERRIDES, ended=lambda run: run.plan.failed.extend(go_back(run)))
+        run = apply(fabric, plan, *OVERRIDES, on_end=lambda run: run.plan.failed.extend(go_back(run)))
     assert not run.failed
     assert lab.image() == before
 

@@ -135,7 +135,7 @@ def test_a_run_that_goes_back_by_itself_names_each_port_that_could_not_be_given_
             confirm_or_go_back(run, 0.0, lambda: 0.0, lambda _: False, lambda _: None)
 
     with opened(lab, stores) as fabric:
-        work = apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001), 3: entries(0xFFFF, 0x8001)}), ended=go_back)
+        work = apply(fabric, lab.plan({2: entries(0xFFFF, 0x8001), 3: entries(0xFFFF, 0x8001)}), on_end=go_back)
     assert work.gone_back
     *ports, (nobody, summary) = work.failed
     assert {port.port_guid for port, _ in ports if port is not None} == {lab.host(2).guid, lab.host(3).guid}

@@ -64,7 +64,7 @@ def test_each_state_has_its_method(words: str, facts: SubnetFacts) -> None:
     assert choice.method == state.method
     assert bool(choice.advice) == (choice.method is None)
     named = [*(each.port for each in facts.sms if each.is_sm), *facts.unreached, *facts.opensms]
-    assert not named or any(each in choice.found for each in named)
+    assert not named or any(each in choice.reason for each in named)
 
 
 def test_each_row_of_the_table_is_tried() -> None:

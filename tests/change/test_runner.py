@@ -60,7 +60,7 @@ class MadeUp:
         return PortsLook(dict.fromkeys(range(wrong), "wrong"))
 
     def begin_again(self, found: PortsLook[int]) -> None:
-        self.story.append(f"again after {found.left}")
+        self.story.append(f"again after {found.remaining_count}")
 
     def sleep(self, seconds: float) -> None:
         self.now += seconds
@@ -106,7 +106,7 @@ def steps(operation: RunningOperation) -> list[tuple[str, str]]:
 
 def test_a_step_is_verified_written_told_and_looked_at(operation: RunningOperation) -> None:
     kind = MadeUp(shown=[2, 1, 0])
-    assert kind.make(operation).left == 0
+    assert kind.make(operation).remaining_count == 0
     assert kind.story == ["verify", "write it", "tell", "look", "look", "look"]
 
 
@@ -121,7 +121,7 @@ def test_where_nothing_comes_nearer_it_is_told_once_more_if_that_does_no_harm(
     operation: RunningOperation, may_signal_again: bool, told: int
 ) -> None:
     kind = MadeUp(may_signal_again, [3])
-    assert kind.make(operation).left == 3
+    assert kind.make(operation).remaining_count == 3
     assert kind.story.count("tell") == told
     assert kind.story.count("again after 3") == told - 1
     assert kind.now == pytest.approx(told * WAIT)

@@ -12,7 +12,7 @@ import pytest
 import ibkeys
 from ibkeys.change import through_sm
 from ibkeys.change.consent import Consent
-from ibkeys.change.through_sm import sms_for
+from ibkeys.change.through_sm import find_and_lock_sms
 from ibkeys.errors import Refused
 from ibkeys.managers.opensm.options_file import read_options
 
@@ -33,7 +33,7 @@ def ask(monkeypatch: pytest.MonkeyPatch, *files: str, overrides: tuple[str, ...]
     monkeypatch.setattr(through_sm, "find_sms", lambda *given: SimpleNamespace(opensms=opensms))
     consent = Consent(False, frozenset(overrides))
     writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=consent, dry_run=True)
-    return sms_for(cast(Any, writer), [], [])
+    return find_and_lock_sms(cast(Any, writer), [], [])
 
 
 def test_an_opensm_whose_options_are_all_known_is_gone_through(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -65,7 +65,7 @@ def test_who_had_to_be_locked_is_looked_at_again(monkeypatch: pytest.MonkeyPatch
     writer: Any = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent())
     seen = SimpleNamespace(opensms=[])
     monkeypatch.setattr(through_sm, "find_sms", lambda *given: looks.append("look") or seen)
-    assert sms_for(writer, [], []) is seen
+    assert find_and_lock_sms(writer, [], []) is seen
     assert locked == [1, 2, 3]
 
 

@@ -132,7 +132,7 @@ def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
         "reach": lambda enter, hosts: [],
         "site_of": lambda *given: SimpleNamespace(notes=[]),
         "managers_of": lambda found: [],
-        "sms_for": lambda *given: seen,
+        "find_and_lock_sms": lambda *given: seen,
         "objections_to_unread_policy": lambda *given: [],
         "_objections_to_drift": lambda *given: [],
         "_options_files": lambda *given: [made.file()],

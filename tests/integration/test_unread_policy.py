@@ -67,7 +67,7 @@ def test_a_policy_that_was_removed_since_the_last_sweep_is_an_interlock(opensm: 
     sweeps = opensm.running.heavy_sweeps
     code, said = opensm.ibkeys(*words)
     assert code == 4, said
-    assert f"stale: {opensm.running.policy}, the policy, is not there, and 'node" in said
+    assert f"stale: {opensm.running.policy}, the policy, is missing, and 'node" in said
     assert (opensm.served.wire(), opensm.conf.read_bytes(), opensm.running.heavy_sweeps) == (wire, conf, sweeps)
 
 

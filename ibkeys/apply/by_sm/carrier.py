@@ -43,7 +43,7 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         return list(self._course.objections)
 
     def phases(self, remaining: RemainingChanges, survey: Survey) -> list[Phase]:
-        """Return one phase for each step."""
+        """Return one phase for each step of the course."""
         return phases_of(self._course, survey)
 
     def breaks(self, wanted: PartitionPlan | FormerValues, remaining: RemainingChanges) -> tuple[Break, ...]:

@@ -62,10 +62,10 @@ class TablesCourse(Generic[Contents]):
         """The tables after the last step."""
         return self.steps[-1].tables if self.steps else self.start
 
-    def before(self, number: int) -> Mapping[PortKey, Entries]:
+    def tables_before(self, number: int) -> Mapping[PortKey, Entries]:
         """Return the tables before a step."""
         return self.steps[number - 1].tables if number else self.start
 
-    def bits(self, number: int) -> Sequence[EnforcementChange]:
+    def enforcement_of_step(self, number: int) -> Sequence[EnforcementChange]:
         """Return the enforcement bits that a step changes: only the last one does."""
         return self.enforcement if number == len(self.steps) - 1 else ()

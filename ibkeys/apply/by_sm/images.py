@@ -37,7 +37,7 @@ def images_of(
                 yield table_image(target, block, before[step.port.key], after[step.port.key])
 
 
-def images_as_found(
+def images_of_other_indexes(
     tables: Mapping[PortKey, Entries], before: Mapping[PortKey, Entries], targets: Mapping[PortKey, PortTarget]
 ) -> Iterator[Image]:
     """Yield images of the blocks that differ after a step from the *tables* that it should give, with their present

@@ -10,7 +10,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import TablesCourse
-from ibkeys.apply.by_sm.images import images_as_found, images_of
+from ibkeys.apply.by_sm.images import images_of, images_of_other_indexes
 from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.watch import PortsProof, TablesLook
 from ibkeys.apply.carrier import Assignment, CarrierResult, WrittenPort
@@ -83,11 +83,12 @@ class TablesSteps(Generic[Contents]):
     def _step(self, number: int) -> Step[Contents, TablesLook]:
         self.assignment.check()
         self.carried.stopped = phase = self.assignment.phases[number]
-        step, targets, before = self.course.steps[number], self.prediction.survey.targets, self.course.before(number)
+        step, targets = self.course.steps[number], self.prediction.survey.targets
+        before = self.course.tables_before(number)
         if number:  # start from the present tables, which may have other indexes than planned
             before = {key: targets[key].table for key in before}
         changing = list(dict.fromkeys(each.port.key for each in phase.steps))
-        expected = expectations(step.tables, before, self.course.bits(number), self.prediction)
+        expected = expectations(step.tables, before, self.course.enforcement_of_step(number), self.prediction)
         return Step(
             phase.name,
             self.kind,
@@ -122,7 +123,7 @@ class TablesSteps(Generic[Contents]):
             for key, table in step.tables.items()
             if key not in self.carried.failed and not self.prediction.is_set_aside(key)
         }
-        return Verdict(is_proven=True, images=images_as_found(counting, before, targets))
+        return Verdict(is_proven=True, images=images_of_other_indexes(counting, before, targets))
 
 
 @contextmanager

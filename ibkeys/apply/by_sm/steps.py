@@ -54,7 +54,7 @@ class Prediction:
         return [each for each in self.changed_to(self.present) if not self.is_set_aside(each.port.key)]
 
     def is_set_aside(self, key: PortKey) -> bool:
-        """Return whether nothing is expected of a port that was read."""
+        """Return whether a port that was read is set aside, so that nothing is expected of it."""
         return bool(self.guids_set_aside) and self._end_guid(key) in self.guids_set_aside
 
     def known_indexes(self, key: PortKey) -> KnownIndexes:
@@ -70,7 +70,8 @@ class Prediction:
         return None if end is None else end.guid
 
     def changed_to(self, after: Mapping[PortKey, Entries]) -> list[TableChange]:
-        """Return all tables as they are and as they are in *after*."""
+        """Return each table as a change from its present entries to those in *after*; a table that is not in *after*
+        stays."""
         return [
             TableChange(target.id, target.table, after.get(key, target.table), target.port.capacity or 0, target.peer)
             for key, target in self.survey.targets.items()
@@ -181,13 +182,13 @@ def phases_of(course: TablesCourse[Any], survey: Survey) -> list[Phase]:
     """Return the changes of each step of a course, port by port."""
     phases = []
     for number, step in enumerate(course.steps):
-        before = course.before(number)
+        before = course.tables_before(number)
         steps: list[PlanStep] = [
             TableStep(survey.targets[key].id, {index: after.get(index, EMPTY) for index in indexes})
             for key, after in step.tables.items()
             if (indexes := differing_places(before[key], after))
         ]
-        changes = [each for each in course.bits(number) if each.before != each.after]
+        changes = [each for each in course.enforcement_of_step(number) if each.before != each.after]
         steps += [EnforcementStep(each.port, *each.after.bits) for each in changes]
         phases.append(Phase(step.name, tuple(steps)))
     return phases

@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cache
 
 from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.by_sm.watch import is_open
+from ibkeys.apply.by_sm.watch import has_only_default
 from ibkeys.apply.former import FormerTable, FormerValues, keys_in
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey
@@ -31,7 +31,8 @@ def goal_of(
     *,
     by_partition: bool = False,
 ) -> dict[PortKey, Entries]:
-    """Return the table that the plan wants for each port. Note in *remaining* the ports that differ from the plan.
+    """Return the table that the plan wants for each port. Note in *remaining* the ports that are absent, or neither as
+    the plan found them nor as it wants them.
 
     *former*: the tables that an earlier run of the plan found and wrote; *policies*: the policies of that run.
     *by_partition*: as in `foreign_ports`.
@@ -41,8 +42,8 @@ def goal_of(
     touched = set[PortKey]()
     if former is not None:
         touched = set(former.ports_of_tables)
-        found = {table.port.key: table.before for table in plan.tables}
-        remaining.foreign += [(None, each) for each in foreign_ports(former, survey, found, by_partition)]
+        plan_tables = {table.port.key: table.before for table in plan.tables}
+        remaining.foreign += [(None, each) for each in foreign_ports(former, survey, plan_tables, by_partition)]
     earlier = list(policies)
 
     @cache
@@ -84,7 +85,7 @@ def _is_by_policy(
     """Return whether a port has the P_Keys that one of the policies gives it, or those that OpenSM gives every port
     without a policy."""
     now = prediction.present[key]
-    if is_open(now) and has_no_policy(prediction.survey):
+    if has_only_default(now) and has_no_policy(prediction.survey):
         return True
     return any({*tables[key].values()} == {*now.values()} for tables in tables_by_policies())
 
@@ -108,11 +109,14 @@ def enforcement_of(plan: PartitionPlan, survey: Survey, remaining: RemainingChan
 
 
 def foreign_ports(
-    former: FormerValues, survey: Survey, found: Mapping[PortKey, Entries] | None = None, by_partition: bool = False
+    former: FormerValues,
+    survey: Survey,
+    plan_tables: Mapping[PortKey, Entries] | None = None,
+    by_partition: bool = False,
 ) -> Iterator[str]:
     """Yield, in words, the ports with P_Keys that no step of an operation found or wrote: the SM would overwrite these.
 
-    *found*: the tables as the operation's plan found them; with them, blocks that no step touched count too.
+    *plan_tables*: the tables as the operation's plan found them; with them, blocks that no step touched count too.
     *by_partition*: the SM gets the partitions of a step one after the other, so each partition is compared with the
     steps separately.
     """
@@ -120,30 +124,30 @@ def foreign_ports(
     has_fallen_back = has_no_policy(survey)
     for key in former.ports_of_tables:
         target = survey.targets.get(key)
-        if target is None or key in moved_to or (has_fallen_back and is_open(target.table)):
+        if target is None or key in moved_to or (has_fallen_back and has_only_default(target.table)):
             continue
-        foreign = _foreign_keys(former.tables[key], target.table, (found or {}).get(key), by_partition)
+        foreign = _foreign_keys(former.tables[key], target.table, (plan_tables or {}).get(key), by_partition)
         if foreign is not None:
             listed = named(sorted(foreign)) or "no P_Key"
             yield f"{target.id} (it has {listed}, which the operation neither found nor wrote)"
 
 
 def _foreign_keys(
-    earlier: FormerTable, now: Entries, found: Entries | None, by_partition: bool = False
+    earlier: FormerTable, now: Entries, plan_table: Entries | None, by_partition: bool = False
 ) -> set[PKey] | None:
     """Return the P_Keys of the first block that has other P_Keys than each step found and wrote there; None if there is
     no such block.
 
-    An SM may put a P_Key at another index, so the P_Keys of a block are compared and not their indexes. *found*: the
-    table that the plan found, None if only the blocks of steps count; *by_partition*: as in `foreign_ports`.
+    An SM may put a P_Key at another index, so the P_Keys of a block are compared and not their indexes. *plan_table*:
+    the table that the plan found, None if only the blocks of steps count; *by_partition*: as in `foreign_ports`.
     """
     blocks = {*earlier.blocks_set}
-    if found is not None:
-        blocks |= {index // P_KEYS_PER_BLOCK for index in {*now, *found}}
+    if plan_table is not None:
+        blocks |= {index // P_KEYS_PER_BLOCK for index in {*now, *plan_table}}
     for number in sorted(blocks):
         keys = _in_block(now, number)
         known = [keys_in(block) for each in earlier.blocks_set.get(number, ()) for block in each]
-        known = known or [_in_block(found or {}, number)]
+        known = known or [_in_block(plan_table or {}, number)]
         partitions = {key & PARTITION_MASK for each in (keys, *known) for key in each}
         # The mask and value (0, 0) select the P_Keys of all partitions.
         masks = [(PARTITION_MASK, each) for each in partitions] if by_partition else [(0, 0)]
@@ -164,7 +168,7 @@ def has_no_policy(survey: Survey) -> bool:
     """Return whether most end ports have 0xffff alone: OpenSM gives that to all ports when it finds no policy that it
     accepts. So no other administrator wrote these tables, and a rollback may overwrite them."""
     ends = [target for target in survey.targets.values() if not target.port.is_external]
-    return 2 * sum(is_open(each.table) for each in ends) > len(ends)
+    return 2 * sum(has_only_default(each.table) for each in ends) > len(ends)
 
 
 def overwrite_refusal(foreign: Sequence[str], operation: int) -> Refused:

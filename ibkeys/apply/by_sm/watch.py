@@ -25,7 +25,8 @@ KnownIndexes = Literal["exact", "kept", "any"]
 
 @dataclass(frozen=True, slots=True)
 class ExpectedPort:
-    """The P_Keys that are expected of a port after a step, at the indexes that ``indexes`` says are known."""
+    """The P_Keys that are expected of a port after a step, at the indexes that ``indexes`` says are known. ``before``:
+    its table before the step; ``enforcement``: None if it is not compared."""
 
     entries: Entries
     before: Entries
@@ -57,7 +58,7 @@ class ExpectedPort:
         return all(now.get(index) == self.entries[index] for index in stays)
 
 
-def is_open(table: Entries) -> bool:
+def has_only_default(table: Entries) -> bool:
     """Return whether a port has 0xffff alone, as OpenSM gives every port without a policy."""
     return {*table.values()} == {DEFAULT_FULL}
 
@@ -71,7 +72,7 @@ class TablesLook(PortsLook[PortKey]):
     fell_back: bool = False
 
     @property
-    def left(self) -> int:
+    def remaining_count(self) -> int:
         """How many ports are waited for."""
         return 0 if self.fell_back else len(self.wrong)
 
@@ -95,7 +96,8 @@ class PortsProof:
         self.changing = [*found.wrong, *found.silent]
 
     def look(self) -> TablesLook:
-        """Read the ports once and compare them."""
+        """Read the changing ports once and compare them. If none is wrong, or a wrong one has come to have 0xffff
+        alone, read and compare all ports."""
         first_look = self._look_at(self.changing)
         self.report(len(self.changing) - len(first_look.wrong) - len(first_look.silent), len(self.changing))
         if first_look.wrong and not any(self._became_full(key) for key in first_look.wrong):
@@ -121,10 +123,10 @@ class PortsProof:
             for key, each in self.expected.items()
             if key not in silent
             and not self.targets[key].port.is_external
-            and not is_open(each.before)
-            and not is_open(each.entries)
+            and not has_only_default(each.before)
+            and not has_only_default(each.entries)
         ]
-        return 2 * sum(is_open(self.targets[key].table) for key in could) > len(could)
+        return 2 * sum(has_only_default(self.targets[key].table) for key in could) > len(could)
 
     def _became_full(self, key: PortKey) -> bool:
-        return is_open(self.targets[key].table) and not is_open(self.expected[key].before)
+        return has_only_default(self.targets[key].table) and not has_only_default(self.expected[key].before)

@@ -153,7 +153,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
-        policies = self._site.policies(self._course.files, self._guards, assignment.check)
+        policies = self._site.make_policy_files(self._course.files, self._guards, assignment.check)
         steps = self._steps(assignment, policies, "OpenSM was signalled twice")
         steps.undoes_fallback, steps.unread = True, bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:
@@ -219,10 +219,10 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         files = self._readable_files(step_contents, failed)
         if files is None:
             return RollbackResult(failed, is_refused=True)
-        touched = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
+        touched_ports = {(entry.image.node_guid, entry.image.port) for entry in operation.journal.entries(operation.id)}
         with operation.journal.undo_of(operation.id, self._writer.origin) as undo:
             try:
-                step = self._rollback_step(files, step_contents, failed, read, touched)
+                step = self._rollback_step(files, step_contents, failed, read, touched_ports)
                 self._runner(undo).run(Course([step]), lambda step: step)
             except IbkeysError as error:
                 failed.append((None, str(error)))
@@ -260,18 +260,18 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         step_contents: Mapping[FileKey, StepContents],
         failed: list[Failed],
         read: Policy | None,
-        touched: Collection[PortKey],
+        touched_ports: Collection[PortKey],
     ) -> Step[Sequence[OpensmFile], Any]:
         """Return the step by which the ports get the P_Keys of the former policy; arguments as in `FormerFiles`.
-        *touched*: the ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM has
-        *read* are not examined. If the operation did not write the master's file, no OpenSM is signalled."""
+        *touched_ports*: the ports that the operation changed. Ports elsewhere that drifted from the policy that OpenSM
+        has *read* are not examined. If the operation did not write the master's file, no OpenSM is signalled."""
         if self._course.files[-1] not in files:
             standbys = FormerStandbyFiles(self._site.master, step_contents, failed)
             return Step("former", standbys, files, standbys, judge=lambda found: Verdict(not failed, files_stay=True))
         kind = FormerFiles(self._site.master, step_contents, failed)
         survey, former = self._prediction.survey, parsed(step_contents[files[-1].key][0])
         prediction = Prediction(survey, self._site.options, self._site.manager.guid)
-        set_drift_aside(prediction, read, former, touched)
+        set_drift_aside(prediction, read, former, touched_ports)
         [tables] = prediction.tables_after([former])
         expected = expectations(tables, prediction.present, (), prediction)
         changing = [key for key, entries in tables.items() if entries != prediction.present[key]]

@@ -80,7 +80,7 @@ class OpensmPlanning:
         site, prediction = self.site, self.prediction
         course = PolicyCourse(dict(prediction.present), files=self.files)
         new = policy_for(plan, site)
-        self._refuse_another_manager(plan, new)
+        self._refuse_other_master(plan, new)
         images = former.files if former is not None else []
         contents = step_contents_in(images).get(self.files[-1].key)
         goal = goal_of(plan, prediction, course.remaining, former, map(parsed, dict.fromkeys(contents or ())))
@@ -92,7 +92,7 @@ class OpensmPlanning:
             prediction.drifted = drift_of(prediction, old, new, ()).guids
         else:
             self._set_drift_aside(course, plan, new, former)
-        self._take_on(goal, plan, new)
+        self._add_unplanned_ports(goal, plan, new)
         found = policies_between(
             old,
             new,
@@ -104,7 +104,7 @@ class OpensmPlanning:
             gaps=self.settings.gaps,
             rewrite=rewrite,
         )
-        self._refuse_another_outcome(plan, found)
+        self._refuse_other_choice_of_keys(plan, found)
         self._note(found)
         course.breaks = breaks_of(found.circles, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
@@ -120,7 +120,8 @@ class OpensmPlanning:
             course.objections += objections_to_later_policy(self.files[-1], plan)
         else:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
-            # Before the objection to an unread edit: a user who keeps the changed file need not let OpenSM read it.
+            # This objection comes before that to an unread edit: a user who keeps the changed file need not let OpenSM
+            # read it.
             course.objections[:0] = objections_to_others_work(self.files, known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)
@@ -131,7 +132,7 @@ class OpensmPlanning:
             course.objections += objections_to_layers(self.files, "its OpenSM would undo this change")
         return course
 
-    def _refuse_another_manager(self, plan: PartitionPlan, new: Policy) -> None:
+    def _refuse_other_master(self, plan: PartitionPlan, new: Policy) -> None:
         """Raise Refused (``stale``) if the SM of another port is master than when *plan* was made, and the policy
         therefore gives ports other P_Keys: SELF is the port of the master (opensm osm_prtn_config.c)."""
         manager, made_for = self.site.manager, plan.fabric.sm_guid
@@ -149,7 +150,7 @@ class OpensmPlanning:
                 f"Other P_Keys than planned would go to: {named(differing)}.",
             )
 
-    def _refuse_another_outcome(self, plan: PartitionPlan, found: SmPolicies) -> None:
+    def _refuse_other_choice_of_keys(self, plan: PartitionPlan, found: SmPolicies) -> None:
         """Raise UsageError if a table is too small, and OpenSM leaves out other P_Keys than the plan does."""
         last, targets = found.tables[-1], self.prediction.survey.targets
         for table in plan.tables:
@@ -163,7 +164,7 @@ class OpensmPlanning:
                     f"leave out different ones ({named(sorted(made ^ planned))}): remove P_Keys from the policy"
                 )
 
-    def _take_on(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
+    def _add_unplanned_ports(self, goal: dict[PortKey, Entries], plan: PartitionPlan, new: Policy) -> None:
         """Add to *goal* the P_Keys of end ports that the plan does not name, because they were connected after it was
         made."""
         planned, wanted = {table.port.key for table in plan.tables}, self.prediction.memberships(new)
@@ -294,7 +295,7 @@ class OpensmPlanning:
             had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"
             table = former.tables.get(key)
             if table is not None and table.blocks_before and key not in moved_to:
-                had = {PKey(value) for value in table.before.values() if value & PARTITION_MASK}
+                had = {PKey(value) for value in table.values_before.values() if value & PARTITION_MASK}
                 when = "before the operation it had"
             elif self._is_by_policy(target, former):
                 continue

@@ -25,7 +25,7 @@ def managers_away(journal: Journal, present: Mapping[str, str]) -> Iterator[str]
     away: dict[str, str] = {}
     for operation, names, accepted in _kept_managers(journal):
         if not names.keys() & present.keys():
-            continue  # of another subnet
+            continue  # the operation is of another subnet
         if accepted:
             away.clear()
         away |= {

@@ -76,17 +76,17 @@ class Guards:
         return problems
 
 
-def confirm_guards(kept: Mapping[str, Any]) -> None:
-    """Tell the guards of an operation that it is confirmed. *kept*: the operation's options in the journal, with the
+def confirm_guards(options: Mapping[str, Any]) -> None:
+    """Tell the guards of an operation that it is confirmed. *options*: the operation's options in the journal, with the
     guards' tokens.
 
     Raises StoreError if it is too late for one of them, HostRefused, HostNotReached.
     """
-    tokens = kept.get(KEPT_GUARDS)
+    tokens = options.get(KEPT_GUARDS)
     if not isinstance(tokens, list):
         return
     with ExitStack() as stack:
-        reached = [stack.enter_context(open_machine(host)) for host in hosts_in(kept)]
+        reached = [stack.enter_context(open_machine(host)) for host in hosts_in(options)]
         machine = {each.name: each for each in reached}
         for each in tokens:
             host = str(each.get("host", ""))
@@ -96,15 +96,15 @@ def confirm_guards(kept: Mapping[str, Any]) -> None:
                 )
 
 
-def end_guards(kept: Mapping[str, Any]) -> list[str]:
-    """Tell the guards of an operation not to roll back, because the operation goes on or its record ends. *kept*: as in
-    `confirm_guards`. Return, in words, the guards that could not be reached. A guard that has ended is no problem: its
-    rollback is visible in the files, which are read before the operation goes on."""
-    tokens, problems = kept.get(KEPT_GUARDS), []
+def end_guards(options: Mapping[str, Any]) -> list[str]:
+    """Tell the guards of an operation not to roll back, because the operation goes on or its record ends. *options*: as
+    in `confirm_guards`. Return, in words, the guards that could not be reached. A guard that has ended is no problem:
+    its rollback is visible in the files, which are read before the operation goes on."""
+    tokens, problems = options.get(KEPT_GUARDS), []
     if not isinstance(tokens, list):
         return []
     try:
-        for host in hosts_in(kept):
+        for host in hosts_in(options):
             mine = [str(each["token"]) for each in tokens if each["host"] == host.name]
             if not mine:
                 continue

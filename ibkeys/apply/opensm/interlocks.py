@@ -110,7 +110,7 @@ def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) ->
     """Yield ``self-takeover`` if the policy newly uses SELF, which is the port of the present master. *present*: the
     policy before the change began; intermediate policies name every port by its GUID."""
     wanted, there = _named_self(new), _named_self(present)
-    if not site.others or not wanted:
+    if not site.other_sm_count or not wanted:
         return
     if wanted <= there:
         site.notes.append(
@@ -120,7 +120,7 @@ def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) ->
     listed = ", ".join(f"0x{base:04x}" for base in sorted(wanted - there))
     yield Objection(
         "self-takeover",
-        f"the policy newly uses SELF in {listed}, and {counted(site.others, 'other SM')} may take over: "
+        f"the policy newly uses SELF in {listed}, and {counted(site.other_sm_count, 'other SM')} may take over: "
         "name both ports by their GUIDs",
         "SELF then means the port of the new master, and the present master's port loses the P_Keys that SELF gave it.",
     )
@@ -175,11 +175,11 @@ def drift_of(
     prediction: Prediction,
     old: Policy | None,
     new: Policy | None,
-    changing: Collection[PortKey],
+    changing_ports: Collection[PortKey],
     partitions: Collection[int] = (),
 ) -> Drift:
     """Return the ports whose P_Keys differ from those that *old*, the policy that OpenSM has read, gives them. *new*:
-    the last policy of the change. *changing*: the ports of the change; *partitions*: its partition numbers.
+    the last policy of the change. *changing_ports*: the ports of the change; *partitions*: its partition numbers.
 
     OpenSM writes a block if the new policy differs from its memory, and its memory has the tables of the old policy.
     Source: opensm osm_pkey_mgr.c, observed.
@@ -191,31 +191,31 @@ def drift_of(
         if end is None:
             continue
         guid = end.port.guid
-        shown, should = _compared(target, remembered.get(guid, frozenset()))
+        shown, should = _compare_keys(target, remembered.get(guid, frozenset()))
         if shown == should:
             continue
         drift.guids.add(guid)
         if remembered[guid] != wanted[guid]:
             drift.rewritten += 1
             continue
-        touched = key in changing or any(each.partition in partitions for each in shown ^ should)
+        touched = key in changing_ports or any(each.partition in partitions for each in shown ^ should)
         texts = [named(sorted(keys)) or "no P_Key" for keys in (shown, should)]
         found = f"{target.id} has {texts[0]}, and the policy gives it {texts[1]}"
         (drift.texts_of_change if touched else drift.texts_elsewhere).append(found)
         drift.guids_set_aside.add(guid)
-        if key in changing:
+        if key in changing_ports:
             drift.guids_of_change.add(guid)
     return drift
 
 
 def set_drift_aside(
-    prediction: Prediction, old: Policy | None, new: Policy | None, touched: Collection[PortKey]
+    prediction: Prediction, old: Policy | None, new: Policy | None, touched_ports: Collection[PortKey]
 ) -> Drift:
     """Set aside, in *prediction*, the ports that have drifted and do not belong to the change; return the drift.
-    *touched*: the ports of the change, and those that an earlier run touched: a difference there is no drift, wherever
-    that run stopped."""
-    drift = drift_of(prediction, old, new, touched)
-    ports = [prediction.survey.targets[key].port for key in touched if key in prediction.survey.targets]
+    *touched_ports*: the ports of the change, and those that an earlier run touched: a difference there is no drift,
+    wherever that run stopped."""
+    drift = drift_of(prediction, old, new, touched_ports)
+    ports = [prediction.survey.targets[key].port for key in touched_ports if key in prediction.survey.targets]
     ends = [port.peer if port.is_external else port for port in ports]
     prediction.guids_set_aside = drift.guids_set_aside - {end.guid for end in ends if end is not None}
     prediction.drifted = drift.guids
@@ -233,12 +233,12 @@ def end_of(target: PortTarget, prediction: Prediction) -> PortTarget | None:
     return prediction.survey.targets.get(target.peer) if target.peer is not None else None
 
 
-def _compared(target: PortTarget, given: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
-    """Return the P_Keys that a port shows and those that OpenSM gave it. *given*: what it gave the end port."""
+def _compare_keys(target: PortTarget, policy_keys: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
+    """Return the P_Keys that a port shows and those that OpenSM gave it. *policy_keys*: what it gave the end port."""
     capacity = target.port.capacity or 0
     if target.port.is_external:
-        given = frozenset(packed(dict(enumerate(sorted(given)))))
+        policy_keys = frozenset(packed(dict(enumerate(sorted(policy_keys)))))
     shown = frozenset(target.table.values())
-    if len(given) > capacity and shown < given:
-        given = shown  # OpenSM left out those for which there is no room
-    return shown, given
+    if len(policy_keys) > capacity and shown < policy_keys:
+        policy_keys = shown  # OpenSM left out those for which there is no room
+    return shown, policy_keys

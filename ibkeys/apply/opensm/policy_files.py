@@ -112,9 +112,9 @@ def step_contents_in(images: Iterable[FileImage]) -> dict[FileKey, StepContents]
 
 
 def current_step(file: OpensmFile, contents: StepContents) -> int:
-    """Return the step of *contents*, the contents of all steps, whose contents a file has now; the last one if several
-    have the same bytes. Raises FileChanged, with the difference, if its contents are those of no step.
-    """
+    """Return the number of the step whose contents a file has now; 0 for the contents from before the change.
+    *contents*: its contents before the change, and after each step. If several steps have the same bytes, return the
+    last of these. Raises FileChanged, with the difference, if the file has other bytes."""
     for number in range(len(contents) - 1, -1, -1):
         if contents[number] == file.seen.data:
             return number

@@ -14,7 +14,7 @@ from ibkeys.apply.opensm.former_managers import managers_away
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.policy_files import PolicyFiles
 from ibkeys.arguments import given
-from ibkeys.change.through_sm import sms_for
+from ibkeys.change.through_sm import find_and_lock_sms
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -38,8 +38,8 @@ OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement"
 class OpensmSite:
     """The master OpenSM and its surroundings. ``standbys``: the other SMs whose policy files can be reached and are
     different files; ``out_of_reach``: the other SMs whose files cannot be reached, in words; ``options``: the options
-    of the master; ``others``: the number of other SMs; ``managers``: all SMs of the subnet now, port GUID → port;
-    ``notes``: uncertain facts, in words."""
+    of the master; ``other_sm_count``: the number of other SMs; ``managers``: all SMs of the subnet now, port GUID →
+    port; ``notes``: uncertain facts, in words."""
 
     writer: ChangeWriter
     reached: Sequence[ReachedHost]
@@ -48,7 +48,7 @@ class OpensmSite:
     options: SmOptions
     standbys: tuple[Running, ...] = ()
     out_of_reach: tuple[str, ...] = ()
-    others: int = 0
+    other_sm_count: int = 0
     managers: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
@@ -74,7 +74,7 @@ class OpensmSite:
         fact, swept = self.master.instance.files["policy"].fact, self.master.instance.last_sweep
         return fact is None or fact.written is None or swept is None or fact.written > swept
 
-    def policies(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
+    def make_policy_files(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
         """Return the object that writes policies and signals the master. *files*: the files that are replaced; *check*:
         raises if the user asked to stop."""
 
@@ -87,13 +87,13 @@ class OpensmSite:
         return PolicyFiles(self.writer, self.manager, master, [master], files, verify, check_stop, guards=guards)
 
 
-def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], found: Topology) -> OpensmSite:
-    """Return the site of the one master that the sweep *found*, whose OpenSM has to run on one of the hosts *reached*.
-    Raises Refused if there is not exactly one master, its OpenSM is not found, or (``unknown-sm``) it is of an unknown
-    kind; UsageError if its policy or one of `OPTIONS` is not known; FileError if its policy file cannot be reached,
-    HostNotReached if a host on which it may run did not answer.
+def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], topology: Topology) -> OpensmSite:
+    """Return the site of the one master in *topology*, the result of a sweep, whose OpenSM has to run on one of the
+    hosts *reached*. Raises Refused if there is not exactly one master, its OpenSM is not found, or (``unknown-sm``) it
+    is of an unknown kind; UsageError if its policy or one of `OPTIONS` is not known; FileError if its policy file
+    cannot be reached, HostNotReached if a host on which it may run did not answer.
     """
-    return site_of(writer, reached, sms_for(writer, managers_of(found), reached))
+    return site_of(writer, reached, find_and_lock_sms(writer, managers_of(topology), reached))
 
 
 def site_of(writer: ChangeWriter, reached: Sequence[ReachedHost], found_sms: FoundSms) -> OpensmSite:
@@ -134,7 +134,7 @@ def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
     known = {_place_of_policy(site.master)}
     standbys, unreached = [], []
     for manager, running in found_sms.non_masters():
-        site.others += 1
+        site.other_sm_count += 1
         state = manager.state or "IsSM is set, SMInfo not answered"
         if running is None:
             unreached.append(f"the SM at {manager.port} ({state}): {missing}")

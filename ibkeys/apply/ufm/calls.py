@@ -106,8 +106,8 @@ class UfmCalls(StepKind[MembershipsByBase]):
 
     def _read_back(self, base: int, members: Memberships) -> UfmPartition | None:
         """Return the partition as UFM has it. It is read repeatedly for a while: UFM may show a change a moment after
-        its answer. Raises PortsNotStored if some of *members* that are ports of the fabric are not stored, NotStored
-        for others."""
+        its answer. Raises PortsNotStored if UFM has not stored some of *members* that are ports of the fabric;
+        NotStored if it has not stored others."""
 
         def look() -> tuple[UfmPartition | None, dict[PortKey | None, str]]:
             entry = self.ufm.partition(base)

@@ -121,9 +121,9 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
                 steps.carried.notes.append(self._advice_without_effect(steps.last_look, assignment.operation))
         return steps.carried
 
-    def _advice_without_effect(self, seen: TablesLook, operation: RunningOperation) -> str:
+    def _advice_without_effect(self, look: TablesLook, operation: RunningOperation) -> str:
         """Return advice, for the case that UFM has stored the change and the ports do not show it."""
-        if seen.fell_back:
+        if look.fell_back:
             return (
                 "most ports became full members of the default partition, as happens when OpenSM accepts "
                 f"no policy: run `ibkeys undo {operation.id}`, and check UFM's log"

@@ -44,8 +44,8 @@ TableState = Mapping[int, frozenset[PKey]]
 
 @dataclass(slots=True)
 class UfmCourse(TablesCourse[MembershipsByBase]):
-    """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them; each step has their
-    members after it."""
+    """The course of a change through UFM. ``stored``: the partitions that change, as UFM has them. The contents of a
+    step are their members after it."""
 
     stored: dict[int, StoredPartition] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
@@ -67,8 +67,9 @@ class UfmCourse(TablesCourse[MembershipsByBase]):
 class UfmPlanning:
     """Works out the course of one change. *url*: the URL of the UFM; *partitions*: its partitions by number.
 
-    ``present_keys``: the P_Keys of each end port, by its GUID; ``earlier``: partition and GUID of each membership that
-    the operation changed before; ``extra``: by partition, the memberships that GUIDs without a port get.
+    ``present_keys``: the P_Keys of each end port, by its GUID; ``changed_before``: partition and GUID of each
+    membership that the operation changed before; ``extra``: by partition, the memberships that GUIDs without a port
+    get.
     """
 
     url: str
@@ -79,13 +80,13 @@ class UfmPlanning:
     policy: Policy | None = None
     had_flags: Mapping[int, Flags] = field(default_factory=dict)
     extra: dict[int, dict[int, UfmMembership | None]] = field(default_factory=dict)
-    earlier: set[tuple[int, int]] = field(default_factory=set)
+    changed_before: set[tuple[int, int]] = field(default_factory=set)
     course: UfmCourse = field(init=False)
     present_keys: TableState = field(init=False)
 
     def __post_init__(self) -> None:
         self.course = UfmCourse(dict(self.prediction.present))
-        self.present_keys = self._states(self.prediction.present)
+        self.present_keys = self._keys_by_guid(self.prediction.present)
 
     def plan_course(self, plan: PartitionPlan, former: FormerValues | None) -> UfmCourse:
         """Return the course of a plan. *former*: the values that an earlier run of the plan found and wrote. Raises
@@ -101,9 +102,9 @@ class UfmPlanning:
         if former is not None:
             self.had_flags = flags_in(former.files, self.url)
             for base, pairs in changes_in(former.files, self.url).items():
-                self.earlier |= {(base, guid) for guid in pairs}
+                self.changed_before |= {(base, guid) for guid in pairs}
                 self._note_foreign(base, pairs)
-        self._lay_out(self._states(goal))
+        self._lay_out(self._keys_by_guid(goal))
         return self.course
 
     def rollback_course(self, former: FormerValues) -> UfmCourse:
@@ -117,7 +118,7 @@ class UfmPlanning:
             for guid, (was, _) in pairs.items():
                 if guid in foreign:
                     continue
-                self.earlier.add((base, guid))
+                self.changed_before.add((base, guid))
                 if guid in wanted_keys:
                     wanted_keys[guid] = {key for key in wanted_keys[guid] if key.partition != base} | _keys(base, was)
                 else:
@@ -170,21 +171,21 @@ class UfmPlanning:
     # --- the steps ---------------------------------------------------------------------------------------------------
 
     def _lay_out(self, wanted_keys: TableState) -> None:
-        course, present_keys, earlier = self.course, self.present_keys, self.earlier
+        course, present_keys, changed_before = self.course, self.present_keys, self.changed_before
         refuse_impossible(present_keys, wanted_keys, self._names)
-        changed = {
+        changed_partitions = {
             guid: {key.partition for key in present_keys[guid] ^ wanted_keys[guid]}
             for guid in present_keys
             if present_keys[guid] != wanted_keys[guid]
         }
-        wire = {base for bases in changed.values() for base in bases}
-        for base in sorted(wire | {base for base, _ in earlier}):
-            self._refuse_unknown(base, {guid for each, guid in earlier if each == base})
-        self._find_drift(wanted_keys, changed)
-        for base in sorted(wire | self.extra.keys() | {base for base, _ in earlier}):
+        wire = {base for bases in changed_partitions.values() for base in bases}
+        for base in sorted(wire | {base for base, _ in changed_before}):
+            self._refuse_unknown(base, {guid for each, guid in changed_before if each == base})
+        self._find_drift(wanted_keys, changed_partitions)
+        for base in sorted(wire | self.extra.keys() | {base for base, _ in changed_before}):
             flags = self.had_flags.get(base) or Flags.planned(base, self.policy)
             course.stored[base] = StoredPartition.of(base, self.partitions.get(base), flags)
-        pairs = {(base, guid) for guid, bases in changed.items() for base in bases} | earlier
+        pairs = {(base, guid) for guid, bases in changed_partitions.items() for base in bases} | changed_before
         states = self._states_between(wanted_keys)
         is_late = any(
             any(
@@ -234,7 +235,7 @@ class UfmPlanning:
             before = state
         return states
 
-    def _find_drift(self, wanted_keys: TableState, changed: Mapping[int, Collection[int]]) -> None:
+    def _find_drift(self, wanted_keys: TableState, changed_partitions: Mapping[int, Collection[int]]) -> None:
         """Add objections or notes for ports that differ from UFM's members. Such ports outside the change are set
         aside: UFM's SM may write them at any time."""
         foreign, drifted = [], dict[int, list[str]]()
@@ -243,17 +244,17 @@ class UfmPlanning:
                 continue
             for guid, keys in self.present_keys.items():
                 in_ufm, on_port = entry.words.get(guid), membership_of(keys, base)
-                if in_ufm == on_port or (base, guid) in self.earlier:
+                if in_ufm == on_port or (base, guid) in self.changed_before:
                     continue
                 state = f"{in_ufm or 'no member'} of {base:#x} in UFM and {on_port or 'none'} on the port"
                 text = f"{self._name(guid)} is {state}"
-                if base in changed.get(guid, ()) and in_ufm != membership_of(wanted_keys[guid], base):
+                if base in changed_partitions.get(guid, ()) and in_ufm != membership_of(wanted_keys[guid], base):
                     foreign.append(text)
                 else:
                     drifted.setdefault(guid, []).append(text)
         self.course.remaining.foreign += [(None, each) for each in foreign]
-        lasting = [text for guid, texts in drifted.items() if guid in changed for text in texts]
-        elsewhere = [text for guid, texts in drifted.items() if guid not in changed for text in texts]
+        lasting = [text for guid, texts in drifted.items() if guid in changed_partitions for text in texts]
+        elsewhere = [text for guid, texts in drifted.items() if guid not in changed_partitions for text in texts]
         if lasting:
             self.course.objections.append(
                 Objection("drift", f"{named(lasting)}: UFM's SM has not written that, and may not write it now")
@@ -262,12 +263,12 @@ class UfmPlanning:
             self.course.notes.append(
                 f"there are other differences outside this change, which may remain: {named(elsewhere)}"
             )
-        of_change = {guid for guid in drifted if guid in changed}
+        of_change = {guid for guid in drifted if guid in changed_partitions}
         self.prediction.guids_set_aside = set(drifted) - (set() if self.may_drift else of_change)
 
     # --- ports and GUIDs ---------------------------------------------------------------------------------------------
 
-    def _states(self, tables: Mapping[PortKey, Entries]) -> dict[int, frozenset[PKey]]:
+    def _keys_by_guid(self, tables: Mapping[PortKey, Entries]) -> dict[int, frozenset[PKey]]:
         """Return the P_Keys of each end port, by its GUID."""
         return {
             target.port.guid: frozenset(tables[key].values())

@@ -182,7 +182,7 @@ class Engine:
         """Write the ended Sets and those that are about to be sent to disk, with one sync; then send the latter."""
         waiting = len(self._ended) + len(self._ready)
         if waiting < min(WORTH_A_SYNC, self._client.moving) and not self.is_stopped:
-            return  # more Sets are still on their way to a sync than wait for it
+            return  # other tasks are still running, and a later sync can cover their Sets too
         ended, self._ended = self._ended, []
         ready, self._ready = self._ready, []
         self._begun_count -= len(ended)

@@ -40,7 +40,7 @@ class PortSteps:
             arrival = yield self._request(group[0], NodeInfo, 0)
             target.handle.judge_arrival(NodeInfo(arrival))
         if target.port.is_external and any(each.edit.attribute is PortInfo for each in group):
-            target.port.end_port.info = yield self._request(group[0], PortInfo, 0)  # the M_Key is there
+            target.port.end_port.info = yield self._request(group[0], PortInfo, 0)  # only this PortInfo has the M_Key
         for each in group:
             each.before = yield self._get(each)
             each.read_at = self._now()

@@ -89,10 +89,10 @@ def objections_to_key_files_under_sm(manager: SubnetManager) -> list[Objection]:
     )
 
 
-def _under_sm(manager: SubnetManager, what: str, *more: str) -> list[Objection]:
+def _under_sm(manager: SubnetManager, consequence: str, *more: str) -> list[Objection]:
     if not manager.may_be_master:
         return []
-    return [Objection("mkey-under-sm", f"{manager.evidence}; {what}", "\n".join(more))]
+    return [Objection("mkey-under-sm", f"{manager.evidence}; {consequence}", "\n".join(more))]
 
 
 def objections_to_lease(who: str, wanted: KeySetting, sweep_interval: int | None) -> list[Objection]:
@@ -119,7 +119,7 @@ def objections_to_key(writer: ChangeWriter, key: MKey, guids: Collection[int]) -
     of the fabric's nodes and ports.
     """
     found = traits(key, frozenset(guids), writer.ask_subnet_manager().sm_key)
-    # One random key in 16 has this shape by chance, so it says nothing about a single key.
+    # One random key in 16 looks by chance as if a shell's $RANDOM had made it, so this trait of one key proves nothing.
     reasons = [TRAIT_TEXT[trait] for trait in found if trait != SHELL_RANDOM]
     paths = [] if writer.fabric.is_simulated else configs_here()
     configs = [config for path in paths if (config := read_opensm_config(path)) is not None]
@@ -239,11 +239,11 @@ def _state(port: Port) -> int:
     return PortInfo(port.info).port_state if port.info is not None else 0
 
 
-def _about_links(what: str) -> Objection:
+def _about_links(change: str) -> Objection:
     return Objection(
         "links-initialize",
-        f"{what} over links that no SM has brought up (Initialize): let an SM bring the subnet up first, or begin with "
-        + given("--protect 1"),
+        f"{change} over links that no SM has brought up (Initialize): let an SM bring the subnet up first, or begin "
+        + f"with {given('--protect 1')}",
         "Later commands cannot prove that these links still lead there, and do not query them without "
         + f"{given('--trust-topology')}.",
     )

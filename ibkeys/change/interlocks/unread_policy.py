@@ -18,9 +18,9 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
 
-def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: Topology) -> Iterator[Objection]:
+def objections_to_unread_policy(writer: ChangeWriter, master: Instance, topology: Topology) -> Iterator[Objection]:
     """Yield an objection if the policy of this OpenSM was edited, and OpenSM has not read the edit; or if the policy
-    file is missing, and a port of *found* has P_Keys that OpenSM only gives by a policy, so that the file existed at
+    file is missing, and a port of *topology* has P_Keys that OpenSM only gives by a policy, so that the file existed at
     the last sweep.
 
     SMPs: only if the policy file is missing: the P_Key tables of host ports until one differs.
@@ -29,11 +29,12 @@ def objections_to_unread_policy(writer: ChangeWriter, master: Instance, found: T
     if file.reading == "not-read":
         yield objection_to_edits([f"{file.path}: {WORDS['not-read']}"])
     elif file.no_facts_reason == "absent" and file.reading != "absent-since-start":
-        port = _port_of_a_policy(writer, found)
+        port = _port_of_a_policy(writer, topology)
         if port is not None:
             yield Objection(
                 "stale",
-                f"{file.path}, the policy, is not there, and {port} has P_Keys of one: put it there, and {CHECK_FIRST}",
+                f"{file.path}, the policy, is missing, and {port} has P_Keys that only a policy gives: put the file "
+                f"back, and {CHECK_FIRST}",
                 "The SIGHUP for this change makes OpenSM look for its policy. Without one every port becomes a full "
                 "member of the default partition, and of no other.",
             )
@@ -69,11 +70,11 @@ def objection_to_edits(edits: Iterable[str], faulty: str = "") -> Objection:
     return Objection("stale", text, "The SIGHUP for this change would also activate that edit.")
 
 
-def _port_of_a_policy(writer: ChangeWriter, found: Topology) -> Port | None:
+def _port_of_a_policy(writer: ChangeWriter, topology: Topology) -> Port | None:
     """Return a host's port whose P_Key table differs from the one that OpenSM gives every port without a policy; None
     if there is none. Source: opensm osm_prtn.c (osm_prtn_make_partitions)."""
     client = writer.fabric.client
-    ports = [port for port in found.end_ports() if not port.node.is_switch]
+    ports = [port for port in topology.end_ports() if not port.node.is_switch]
     for start in range(0, len(ports), AT_ONCE):
         some = ports[start : start + AT_ONCE]
         client.run(read_p_key_table(port, gets_to(client, port)) for port in some if port.p_key_raw is None)

@@ -114,8 +114,8 @@ class KeySteps:
         proof = replace(self._proof(number, self.ports), too_early=too_early)
         step: Step[NewFiles, PortReadings] = Step("ports that were absent", self._opensms, (), proof)
         [ended] = self.runner.run(Course([step]), lambda step: step)
-        assert isinstance(ended.found, PortReadings)
-        return ended.found
+        assert isinstance(ended.last_look, PortReadings)
+        return ended.last_look
 
     # --- one step ----------------------------------------------------------------------------------------------------
 

@@ -118,10 +118,10 @@ class Standby:
 
 @dataclass(frozen=True, slots=True)
 class ProcessState:
-    """The state of an OpenSM process at one check. ``left``: 1 while the process is not yet as ordered, else 0;
-    ``state``: the SM state that it reports, None if it does not answer or was not asked."""
+    """The state of an OpenSM process at one check. ``remaining_count``: 1 while the process is not yet as ordered, else
+    0; ``state``: the SM state that it reports, None if it does not answer or was not asked."""
 
-    left: int
+    remaining_count: int
     state: str | None = None
 
 
@@ -175,7 +175,7 @@ class Standbys:
                 "with `ibkeys resume`",
                 machine.name,
             )
-            return Verdict(not found.left, refused if found.left else None)
+            return Verdict(not found.remaining_count, refused if found.remaining_count else None)
 
         order = ProcessOrder(stop_all, lambda: ProcessState(any(map(machine.is_running, processes))), self.check)
         return Step(f"stop {name}", order, None, order, judge=judge)

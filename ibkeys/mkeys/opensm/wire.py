@@ -32,7 +32,7 @@ class PortReadings(PortsLook[int]):
     infos: dict[int, PortInfo] = field(default_factory=dict)
 
     @property
-    def left(self) -> int:
+    def remaining_count(self) -> int:
         """The number of ports that are waited for. Silent ports are waited for only as long as other ports do not have
         the wanted setting."""
         return len(self.wrong) + len(self.silent) if self.wrong else 0

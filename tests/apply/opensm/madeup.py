@@ -220,7 +220,9 @@ class MadeUpOpensm:
         manager = Manager(port, self.sm_guid, "master", 0, 0)
         master = Running(instance, self.host, manager)
         reached = [ReachedHost(SmHost(), self.host)]
-        return StillSite(writer, reached, manager, master, self.options, others=self.other_sms, managers=self.managers)
+        return StillSite(
+            writer, reached, manager, master, self.options, other_sm_count=self.other_sms, managers=self.managers
+        )
 
 
 class StillSite(OpensmSite):
@@ -234,8 +236,8 @@ class StillSite(OpensmSite):
     def unread_edit(self, role: Role) -> str:
         return ""
 
-    def policies(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
-        made = super().policies(files, guards, check)
+    def make_policy_files(self, files: list[OpensmFile], guards: Guards, check: Callable[[], None]) -> PolicyFiles:
+        made = super().make_policy_files(files, guards, check)
         return StillFiles(*(getattr(made, each.name) for each in fields(made)))
 
 

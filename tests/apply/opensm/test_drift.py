@@ -82,7 +82,7 @@ def test_drift_elsewhere_is_a_note_and_does_not_hinder_the_undo(bench: Bench) ->
 
 def test_an_edit_elsewhere_in_the_middle_stops_it_and_resume_goes_on(bench: Bench) -> None:
     stranger = bench.opensm.net.port("node06 mlx4_0", 1)
-    hooks = ApplyHooks(began=lambda operation: put(stranger, {0: 0x7FFF, 5: 0x8055}))
+    hooks = ApplyHooks(on_begin=lambda operation: put(stranger, {0: 0x7FFF, 5: 0x8055}))
     with pytest.raises(Incomplete, match="index 5 is 0x8055"):
         bench.apply(GREEN, hooks=hooks)
     bench.resume()
@@ -117,6 +117,6 @@ def test_who_does_not_confirm_goes_back_whatever_drifted_elsewhere(bench: Bench)
         assert run.plan.carrier.go_back(run.operation).failed == []
 
     before = bench.tables()
-    bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
+    bench.apply(GREEN, hooks=ApplyHooks(on_end=ended))
     put(stranger, {0: 0x7FFF})
     assert bench.tables() == before

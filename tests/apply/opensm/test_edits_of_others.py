@@ -64,7 +64,7 @@ def test_what_somebody_wrote_after_us_is_not_brought_into_force_by_going_back(
         bench.opensm.host.log.clear()
         failed.extend(run.plan.carrier.go_back(run.operation).failed)
 
-    bench.apply(GREEN, hooks=ApplyHooks(ended=ended))
+    bench.apply(GREEN, hooks=ApplyHooks(on_end=ended))
     [(port, text)] = failed
     assert port is None
     assert isinstance(text, PortText)
@@ -143,7 +143,7 @@ def test_an_unconfirmed_run_whose_file_is_back_already_signals_nobody(bench: Ben
         bench.opensm.host.log.clear()
         unconfirmed(run)
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=by_guard))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=by_guard))
     assert bench.done.gone_back
     assert not bench.done.failed
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
@@ -160,7 +160,7 @@ def test_an_unconfirmed_run_whose_first_signal_is_not_heard_signals_again(bench:
         bench.opensm.host.before_each = once_more
         unconfirmed(run)
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=unheard))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=unheard))
     assert bench.done.gone_back
     assert not bench.done.failed
     assert bench.opensm.host.log.count("signal") == 2
@@ -176,7 +176,7 @@ def test_a_standby_that_is_restored_while_the_master_keeps_its_policy_is_noted_a
         bench.opensm.host.log.clear()
         unconfirmed(run)
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=as_of_a_standby))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=as_of_a_standby))
     assert bench.opensm.host.file.data == OLD.encode()
     assert "signal" not in bench.opensm.host.log
     with Journal.read(bench.journal) as journal:
@@ -190,7 +190,7 @@ def test_an_unconfirmed_run_does_not_overwrite_a_port_that_somebody_else_changed
         bench.opensm.host.log.clear()
         unconfirmed(run)
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=changed))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=changed))
     assert [text for _, text in bench.done.failed if "nothing was rolled back" in text and "0x8099" in text]
     assert bench.opensm.host.file.data == MORE.encode()
     assert not {"signal", "replace"} & {*bench.opensm.host.log}
@@ -205,7 +205,7 @@ def test_an_unconfirmed_run_goes_back_where_opensm_has_made_everybody_a_full_mem
         bench.opensm.host.file.data = MORE.encode()
         unconfirmed(run)
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=open_to_all))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=open_to_all))
     assert not bench.done.failed
     assert bench.tables() == before
 
@@ -254,7 +254,7 @@ def test_a_rollback_that_is_refused_is_not_tried_again_by_itself(bench: Bench, o
             put(bench.opensm.net.port("node02 mlx4_0", 1), {0: 0x7FFF, 1: 0x8099})
         unconfirmed(run)
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=changed))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=changed))
     assert bench.done.is_rollback_refused
     assert bench.done.failed
     assert not block_confirmation(bench.journal, 1)

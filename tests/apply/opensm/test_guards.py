@@ -17,7 +17,7 @@ from ibkeys.store.journal import Journal
 from tests.apply.opensm.bench import GREEN, MORE, THEIRS, Bench
 from tests.apply.opensm.madeup import MadeUpHost, put
 
-ARMED = ApplyHooks(ended=lambda finished: None, confirm_within=300.0)
+ARMED = ApplyHooks(on_end=lambda finished: None, confirm_within=300.0)
 TOKEN = "ibkeys-guard-AAAAAAAA"
 
 

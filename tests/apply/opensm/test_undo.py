@@ -152,5 +152,5 @@ def test_nor_is_that_of_the_process_itself(bench: Bench, monkeypatch: pytest.Mon
         monkeypatch.setattr(StillSite, "unread_edit", lambda site, role: "edited" if role == "options" else "")
         assert run.plan.carrier.go_back(run.operation).failed == []
 
-    bench.apply(MORE, hooks=ApplyHooks(ended=ended))
+    bench.apply(MORE, hooks=ApplyHooks(on_end=ended))
     assert bench.opensm.host.file.data == OLD.encode()
