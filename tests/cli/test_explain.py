@@ -93,7 +93,7 @@ def test_qkey_explain_says_what_holds_for_every_q_key() -> None:
     assert [line.split(":")[0] for line in lines] == ["  when received", "  who sets it", "  unlike a P_Key"]
     document = run("qkey-explain", "0xb1b", "-f", "json").json
     assert "without an error to the sender" in document["receiver"]
-    assert "no SMP reads or writes it" in document["set_by"]
+    assert "No SMP reads or writes a Q_Key" in document["set_by"]
     assert "checked after the P_Key" in document["difference"]
 
 
