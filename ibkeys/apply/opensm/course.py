@@ -265,14 +265,14 @@ class OpensmPlanning:
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
         self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(step_contents[master][0])))
-        others = list(self._not_restored(former, tables[-1]))
-        if others and master not in written:
-            self._refuse_no_way_back(others)
-        elif others:
+        not_restored = list(self._not_restored(former, tables[-1]))
+        if not_restored and master not in written:
+            self._refuse_unwritten_file(not_restored)
+        elif not_restored:
             course.objections.append(
                 Objection(
                     "drift",
-                    f"{counted(len(others), 'port')} would not return to the former state: {named(others)}",
+                    f"{counted(len(not_restored), 'port')} would not return to the former state: {named(not_restored)}",
                     "The former policy gives such a port other P_Keys: the port had drifted from that "
                     "policy. Its P_Keys would change, even if the operation did not change them.",
                 )
@@ -310,7 +310,7 @@ class OpensmPlanning:
             return False
         return end.port.guid not in {*former.drifted, *self.prediction.drifted}
 
-    def _refuse_no_way_back(self, others: Sequence[str]) -> None:
+    def _refuse_unwritten_file(self, not_restored: Sequence[str]) -> None:
         """Raise Refused (``stale``, ``can_be_closed``): OpenSM reads a file that the operation did not write, and ports
         have P_Keys of the operation. It is not ``is_overtaken``: the former master may return, and a rollback that
         no user waits for then goes on."""
@@ -321,7 +321,7 @@ class OpensmPlanning:
         raise error.unchanged(
             "make it read the former file first, or make a new plan for that policy (`ibkeys plan`)",
             "The file or the master has changed since.",
-            f"These ports would not get their former P_Keys: {named(others)}.",
+            f"These ports would not get their former P_Keys: {named(not_restored)}.",
         )
 
     def _choose_files(self, former: FormerValues) -> dict[FileKey, StepContents]:

@@ -167,7 +167,7 @@ class Drift:
             count = len(self.texts_elsewhere)
             yield (
                 f"{counted(count, 'port')} that this change leaves alone {'does' if count == 1 else 'do'} not match "
-                f"OpenSM's policy, and OpenSM may leave it that way: {named(self.texts_elsewhere)}"
+                f"OpenSM's policy, and OpenSM may not correct that: {named(self.texts_elsewhere)}"
             )
 
 
