@@ -38,6 +38,22 @@ def test_a_run_comes_back_as_it_was_begun(tmp_path: Path) -> None:
         ]
 
 
+@pytest.mark.parametrize("is_proven", [True, False])
+def test_a_run_through_opensm_counts_the_ports_that_it_changed(is_proven: bool) -> None:
+    """ibkeys sends no Set for it, so the journal has no image of a port."""
+    journal = Journal(None)
+    run = journal.operation("mkey-rotate")
+    number = run.put_on_disk()
+    Runs(journal).begin(number, OPTIONS, PORTS, {"goes_back": False})
+    assert [each.ports for each in journal.list_operations()] == [0]
+    run.begin_step("level 1")
+    run.end_step("done" if is_proven else "failed")
+    Runs(journal).mark(number, 0, "done")
+    assert [(each.ports, each.waiting) for each in journal.list_operations()] == [(1, 0)]
+    Runs(journal).mark(number, 0, "undone")
+    assert [each.ports for each in journal.list_operations()] == [int(is_proven)]
+
+
 @pytest.mark.parametrize(
     ("command", "via", "removes"),
     [

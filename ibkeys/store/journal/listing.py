@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
@@ -31,7 +31,7 @@ def list_operations(database: Database) -> list[OperationRecord]:
     )
     starts, of_plan, began = _starts(database), set[int](), dict[int, str]()
     methods = _methods(database)
-    steps, waiting = _steps_under_way(database), _waiting_ports(database)
+    steps, run_ports = _steps_under_way(database), _ports_of_runs(database)
     for ident, command, *_, undoes, _, _, has_plan in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
@@ -40,14 +40,16 @@ def list_operations(database: Database) -> list[OperationRecord]:
             methods[ident] = methods[undoes]
     return [
         OperationRecord(
-            *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by),
+            *(ident, command, state, started, finished),
+            max(ports, run_ports.get(ident, _NO_PORTS).changed),
+            *(unproven, stage, undoes, undone_by),
             being_undone=bool(is_open),
             is_of_plan=ident in of_plan,
             is_of_keys=began[ident] in KEY_COMMANDS,
             undid=None if undoes is None else began[ident],
             starts=tuple(starts.get(ident, ())),
             step=steps.get(ident),
-            waiting=waiting.get(ident, 0),
+            waiting=run_ports.get(ident, _NO_PORTS).waiting,
             method=methods.get(ident),
         )
         for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows
@@ -91,10 +93,34 @@ def _steps_under_way(database: Database) -> dict[int, str]:
     return {operation: name for operation, _, name, status in rows if status == "pending"}
 
 
-def _waiting_ports(database: Database) -> dict[int, int]:
-    """Return, by operation, the number of ports of a run of M_Keys that still have to get their new key."""
-    rows = database.query("SELECT operation, count(*) FROM run_ports WHERE state = 'waiting' GROUP BY operation")
-    return dict(rows)
+class _RunPorts(NamedTuple):
+    """The numbers of ports of a run of M_Keys that still have to get their new key, and that it changed."""
+
+    waiting: int
+    changed: int
+
+
+_NO_PORTS: Final = _RunPorts(0, 0)
+
+
+def _ports_of_runs(database: Database) -> dict[int, _RunPorts]:
+    """Return, by operation, the ports of runs of M_Keys and of their undos. Through OpenSM no Set is journaled: the
+    result of each port counts, and where it was undone a step that was proven before."""
+    rows = database.query(
+        """SELECT operation, sum(state = 'waiting'), sum(state = 'done'), sum(state = 'undone') FROM run_ports
+           GROUP BY operation"""
+    )
+    undos = dict(database.query("SELECT undoes, id FROM operations WHERE undoes IS NOT NULL ORDER BY id"))
+    proven = {
+        operation for (operation,) in database.query("SELECT DISTINCT operation FROM steps WHERE status = 'done'")
+    }
+    found = dict[int, _RunPorts]()
+    for operation, waiting, done, undone in rows:
+        found[operation] = _RunPorts(waiting, done + (undone if operation in proven else 0))
+        undo = undos.get(operation)
+        if undo is not None and undo in proven:
+            found[undo] = _RunPorts(0, undone)
+    return found
 
 
 def _methods(database: Database) -> dict[int, str]:

@@ -132,7 +132,7 @@ KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
 class OperationRecord:
     """One operation of the journal, a line of ``ibkeys journal``.
 
-    ``finished``: None while the operation is ``open``. ``ports``: the number of different ports that it wrote.
+    ``finished``: None while the operation is ``open``. ``ports``: the number of different ports that it changed.
     ``unproven``: the number of Sets and files whose effect was not proven, or was disproved. ``stage``: None unless the
     operation follows a plan or has to be confirmed. ``undoes``: the number of the operation that this one undoes, None
     if it is no undo. ``undone_by``: the number of the operation that undid this one; None also if an earlier version of
