@@ -41,7 +41,7 @@ def test_as_a_person_sees_it(cli: Cli) -> None:
     again = cli("mkey-remove", "--yes")
     assert (again.code, again.out) == (
         0,
-        "nothing to change\nleft alone: 8 ports: it has no M_Key, no level and no lease\n",
+        "nothing to change\nleft alone: 8 ports: no M_Key, no level and no lease\n",
     )
 
 

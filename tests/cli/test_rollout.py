@@ -173,7 +173,7 @@ def test_only_the_last_run_goes_back(cli: Cli, tmp_path: Path) -> None:
 def test_nothing_to_do(cli: Cli) -> None:
     result = cli("mkey-rotate", "--per-port", "--yes")
     assert result.code == 0
-    assert result.out == ("nothing to change\nleft alone: 8 ports: it has no M_Key: mkey-deploy gives it its first\n")
+    assert result.out == ("nothing to change\nleft alone: 8 ports: no M_Key: mkey-deploy gives the first one\n")
 
 
 def test_under_a_subnet_manager_it_says_what_to_do_instead(key_file: Path, tmp_path: Path) -> None:

@@ -179,7 +179,7 @@ def test_a_key_that_is_gone_already_is_noted_in_the_store(site: Site) -> None:
 def test_nothing_to_take_away(site: Site) -> None:
     run = site.plan(remove())
     assert not run.pending
-    assert {result.reason for result in run.skipped} == {"it has no M_Key, no level and no lease"}
+    assert {result.reason for result in run.skipped} == {"no M_Key, no level and no lease"}
 
 
 # --- in parts, on and back --------------------------------------------------------------------------------------------

@@ -60,7 +60,8 @@ class KeyOptions:
             raise UsageError("--same and --per-port exclude each other")
         if not (self.same or self.per_port):
             raise UsageError(
-                "say whether all ports get one key (--same, which stock OpenSM can keep) or each its own (--per-port)"
+                "ibkeys would send the Sets, not OpenSM: say whether all ports get one key (--same, which stock OpenSM "
+                "can keep) or each its own (--per-port)"
             ).explained(
                 "Stock OpenSM keeps one key for the subnet, its m_key.",
                 "--per-port lasts only where no SM runs, or one that has m_key_per_port.",

@@ -87,5 +87,5 @@ def why_left_alone(command: str, job: PortJob) -> str:
     if command == "mkey-deploy" and not job.old.key.is_zero and not job.keeps_key:
         return "it has an M_Key already: mkey-rotate gives it a new one"
     if command == "mkey-rotate" and job.old.key.is_zero:
-        return "it has no M_Key: mkey-deploy gives it its first"
+        return "no M_Key: mkey-deploy gives the first one"
     return ""

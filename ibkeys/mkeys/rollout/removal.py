@@ -67,5 +67,5 @@ def _why_nothing_to_remove(job: PortJob, stored: Mapping[int, MKey]) -> str:
     """Return the reason why a port is skipped, if it has no key, level and lease and the key store has no key for it;
     else "". *stored*: the current keys of the key store, by port GUID."""
     if has_wanted_setting(job) and stored.get(job.port.port_guid, NO_MKEY).is_zero:
-        return "it has no M_Key, no level and no lease"
+        return "no M_Key, no level and no lease"
     return ""
