@@ -55,7 +55,7 @@ class _OpenHost:
 _host_options: Final = options.group("place", _HostOptions)
 
 
-@command("run", context_settings={"ignore_unknown_options": True, "allow_interspersed_args": False})
+@command("run", context_settings={"allow_interspersed_args": False})
 @click.argument("words", metavar="COMMAND...", nargs=-1, required=True, type=click.UNPROCESSED)
 @_host_options
 @options.common
