@@ -49,6 +49,11 @@ class SimulatedHost(NamedTuple):
         """The folder of journal and key store on this host."""
         return Path(self.folder) / "stores"
 
+    @property
+    def cache(self) -> Path:
+        """The folder of node names for completion on this host."""
+        return Path(self.folder) / "cache"
+
 
 def host_of_mounts(mountinfo: str) -> SimulatedHost | None:
     """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None on a real host.

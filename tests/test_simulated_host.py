@@ -7,13 +7,14 @@ from pathlib import Path
 import click
 import pytest
 
+from ibkeys.cli.completing import names
 from ibkeys.cli.site import file
 from ibkeys.cli.site.defaults import site_of
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.managers import settings
 from ibkeys.managers.elsewhere.ssh import SshHost
 from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
-from ibkeys.store.paths import default_directory
+from ibkeys.store.paths import cache_directory, default_directory
 
 HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
 REAL = "22 1 254:0 / / rw,relatime shared:1 - ext4 /dev/vda rw\n30 22 0:5 / /dev rw - devtmpfs devtmpfs rw,size=1k\n"
@@ -73,6 +74,24 @@ def there(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> SimulatedHost:
 def test_ibkeys_has_its_stores_with_the_files_of_the_host(there: SimulatedHost) -> None:
     assert default_directory() == there.stores
     assert own() == there
+
+
+def test_node_names_for_completion_are_with_the_files_of_the_host(
+    there: SimulatedHost, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real = tmp_path / "home" / "ibkeys"
+    real.mkdir(parents=True)
+    (real / names.NODES).write_text("real01\n")
+    (real / names.list_of_server("lab")).write_text("node01\n")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "home"))
+    folder = tmp_path / "host"
+    monkeypatch.setenv("IBKEYS_SIM_FOLDER", str(folder))
+    assert cache_directory() == folder / "cache"
+    assert names.load_names(names.NODES) == []
+    names.save_names(names.NODES, ["node01"])
+    assert names.load_names(names.NODES) == ["node01"]
+    assert (real / names.NODES).read_text() == "real01\n"
+    assert names.load_names_of_server("lab") == ["node01"]
 
 
 def test_ibkeys_reads_no_settings_of_the_real_host(

@@ -1,4 +1,4 @@
-"""Default paths of the journal and the key store."""
+"""Default paths of the journal, the key store and the cache."""
 
 from __future__ import annotations
 
@@ -44,7 +44,13 @@ def default_directory(environ: Mapping[str, str] | None = None, root: bool | Non
 
 
 def cache_directory(environ: Mapping[str, str] | None = None) -> Path:
-    """Return ``ibkeys`` in the user's XDG cache directory, also for root. Losing the files there does no harm."""
+    """Return ``ibkeys`` in the user's XDG cache directory, also for root. Losing the files there does no harm.
+
+    On a simulated host, and without *environ*, it is a folder of that host.
+    """
+    simulated_host = own() if environ is None else None
+    if simulated_host is not None:
+        return simulated_host.cache
     return _in_home(os.environ if environ is None else environ, "XDG_CACHE_HOME", ".cache")
 
 

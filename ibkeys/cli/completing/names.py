@@ -2,6 +2,7 @@
 
 Each list is a file in ``$XDG_CACHE_HOME/ibkeys``, of mode 0600, with one name on each line. `NODES` is from the last
 sweep, `SIMULATED_NODES` from the last sweep of a simulated subnet. Each running simulator has one (`list_of_server`).
+On a simulated host the files are in a folder of that host, so that a sweep there leaves the names of the real nodes.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import stat
 from collections.abc import Iterable
 from itertools import islice
+from pathlib import Path
 from typing import Final
 
 from ibkeys import files
@@ -55,7 +57,20 @@ def load_names(list_name: str) -> list[str]:
 
     Raises OSError if the file cannot be read, and RuntimeError if this user has no home.
     """
-    path = cache_directory() / list_name
+    return _names_in(cache_directory() / list_name)
+
+
+def load_names_of_server(socket: str) -> list[str]:
+    """Return the names of the nodes that the simulator *socket* serves; an empty list if there are none.
+
+    On a simulated host these are also looked for in the cache of the real host, where the simulator runs. Raises
+    OSError and RuntimeError, as `load_names` does.
+    """
+    list_name = list_of_server(socket)
+    return load_names(list_name) or _names_in(cache_directory(os.environ) / list_name)
+
+
+def _names_in(path: Path) -> list[str]:
     if not path.exists():
         return []
     return [name for name in files.read_text(path, _LARGEST, "replace").splitlines() if is_plain(name)]

@@ -163,10 +163,10 @@ def _alternatives(word: str, socket: Any) -> list[str]:
 
     For NODE, A and B these are the names of its nodes; for ``up|down`` the alternatives in lower case.
     """
-    from ibkeys.cli.completing.names import list_of_server, load_names
+    from ibkeys.cli.completing.names import load_names_of_server
 
     if word in ("A", "B") or word.startswith("NODE"):
-        return load_names(list_of_server(socket))
+        return load_names_of_server(socket)
     return [each for each in word.strip("[]").split("|") if each == each.lower() and each.isalpha()]
 
 
