@@ -99,6 +99,9 @@ def test_without_a_server_nothing_is_started() -> None:
     done = sim("run", "--socket", "ibkeys-nobody", "--", "true")
     assert done.returncode == 3
     assert "no simulator runs under the socket name 'ibkeys-nobody'" in done.stderr
+    assert "`ibkeys sim serve --socket ibkeys-nobody`" in done.stderr
+    assert "`ibkeys sim ls`" in done.stderr
+    assert sim("ctl", "--socket", "ibkeys-nobody", "show").stderr == done.stderr
 
 
 @pytest.mark.parametrize(("script", "status"), [("exit 7", 7), ("kill -9 $$", 137)])

@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 
 from ibkeys.errors import TransportError
 from ibkeys.sim.server.credentials import process_of_stream, user_of_stream
-from ibkeys.sim.server.ibsim_protocol import check_name
+from ibkeys.sim.server.ibsim_protocol import check_name, no_server
 from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.wire import HostAnswer
 
@@ -51,7 +51,7 @@ def ask(name: str, host: str = "", *, with_folder: bool = False, patience: float
         except TimeoutError:
             raise TransportError(f"the simulator {name!r} did not answer in {patience:g} s") from None
         except OSError as error:
-            raise TransportError(f"no simulator runs under the socket name {name!r}", error.errno or 0) from None
+            raise TransportError(no_server(name), error.errno or 0) from None
         if isinstance(answer, str):
             raise TransportError(f"the simulator {name!r} answers: {answer}")
         return RunningServer(name, process_of_stream(connection), user_of_stream(connection), answer)

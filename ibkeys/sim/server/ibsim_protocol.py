@@ -6,6 +6,7 @@ has another length, or does not come from the expected socket name, the client w
 
 from __future__ import annotations
 
+import shlex
 import struct
 import sys
 from typing import Final, NamedTuple
@@ -82,6 +83,15 @@ def check_name(base: str) -> str:
     if not base or "\0" in base or len(base.encode("utf-8", "replace")) > MAX_NAME:
         raise UsageError(f"{base[:100]!r} is not a valid socket name: 1 to {MAX_NAME} bytes without NUL")
     return base
+
+
+def no_server(name: str) -> str:
+    """Return the message that no server has the socket name *name*, with the commands that help."""
+    to_start = f"ibkeys sim serve --socket {shlex.quote(name)}"
+    return (
+        f"no simulator runs under the socket name {name!r}: `{to_start}` starts one, and `ibkeys sim ls` lists those "
+        "that run"
+    )
 
 
 def parse_control(raw: bytes) -> Control | None:

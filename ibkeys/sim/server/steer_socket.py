@@ -117,7 +117,7 @@ def ask(name: str, line: str, timeout: float = 60.0) -> SteeringAnswer:
     except TimeoutError:
         raise TransportError(f"the simulator {name!r} did not answer in {timeout:g} s", errno.ETIMEDOUT) from None
     except (ConnectionRefusedError, FileNotFoundError):
-        raise TransportError(f"no simulator runs under the socket name {name!r}", errno.ECONNREFUSED) from None
+        raise TransportError(protocol.no_server(name), errno.ECONNREFUSED) from None
     except (BrokenPipeError, ConnectionResetError):
         raw = b""
     head, _, text = raw.decode("utf-8", "replace").partition("\n")
