@@ -176,7 +176,7 @@ def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class KeyFileGaps:
+class KeyFileDifferences:
     """The ports, by GUID, whose keys differ between a guid2mkey and the key store. ``missing``: ports with a key in the
     store that are not in the file. The others have different keys in both: ``stale`` if the store's key was proven
     after the file was written, ``newer`` if the file was written after that."""
@@ -186,7 +186,7 @@ class KeyFileGaps:
     newer: tuple[int, ...]
 
 
-def compare_key_files(store: KeyStore, directory: Path) -> KeyFileGaps:
+def compare_key_files(store: KeyStore, directory: Path) -> KeyFileDifferences:
     """Return the differences between the guid2mkey in *directory* and the key store. Raises FileFormatError,
     StoreError."""
     in_file = read_key_files(directory, (MKEY_FILE,)).m_keys
@@ -194,7 +194,7 @@ def compare_key_files(store: KeyStore, directory: Path) -> KeyFileGaps:
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}
     current = {guid: keys[0] for guid, keys in store.all_keys().items()}
     differing = [guid for guid, key in current.items() if guid in in_file and in_file[guid] != key]
-    return KeyFileGaps(
+    return KeyFileDifferences(
         tuple(guid for guid, key in current.items() if guid not in in_file and not key.is_zero),
         tuple(guid for guid in differing if since.get(guid, "") > written),
         tuple(guid for guid in differing if since.get(guid, "") <= written),

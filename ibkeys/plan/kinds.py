@@ -100,7 +100,7 @@ class PortKind(Generic[P]):
         """Return whether the tables have room when all partitions but *pending* have their final memberships."""
         return all(room.fits(pending) for room in self.rooms)
 
-    def at(self, changed: int) -> tuple[int, int]:
+    def memberships_after(self, changed: int) -> tuple[int, int]:
         """Return the partitions of which the ports are members, and those of which they are full members, when the
         partitions in *changed* have their final memberships."""
         return (

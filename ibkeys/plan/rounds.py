@@ -192,8 +192,8 @@ class Rounds(Generic[P]):
     def _shared(self, one: int, other: int, changed_one: int, changed_other: int) -> int:
         """Return the partitions in which the kinds *one* and *other* can talk when these partitions of each have
         changed."""
-        any_one, full_one = self._kinds[one].at(changed_one)
-        any_other, full_other = self._kinds[other].at(changed_other)
+        any_one, full_one = self._kinds[one].memberships_after(changed_one)
+        any_other, full_other = self._kinds[other].memberships_after(changed_other)
         return full_one & any_other | any_one & full_other
 
     def _is_cut(self, pair: Pair, start: Sequence[int], drops: Sequence[int]) -> bool:

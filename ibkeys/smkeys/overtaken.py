@@ -30,30 +30,30 @@ def store_found_keys(keys: SmKeys, file: OpensmFile) -> None:
 
 
 def refuse_changed_files(
-    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int], close: str
+    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], new_refs: Collection[int], close: str
 ) -> None:
     """Raise Refused (``overtaken``) if a file has a key that the interrupted change neither found nor wrote.
 
     *files*: the options files, that of the master last; *rows*: the keys of the key store, without those of other
-    subnets; *own*: the row numbers of the new keys of the change; *close*: the command that ends its record.
+    subnets; *new_refs*: the row numbers of the new keys of the change; *close*: the command that ends its record.
     """
     found = [
         changed_file(file, f"another {' and '.join(kinds)}")
-        for file, kinds in files_with_foreign_keys(files, rows, own)
+        for file, kinds in files_with_foreign_keys(files, rows, new_refs)
     ]
     if found:
-        began = max(row.since for row in rows if row.ref in own)
+        began = max(row.since for row in rows if row.ref in new_refs)
         raise overtaken(f"the change of sm_key and sa_key begun {began}", found, close).going_on(
             *_advise_on_different_keys(files)
         )
 
 
 def files_with_foreign_keys(
-    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], own: Collection[int]
+    files: Sequence[OpensmFile], rows: Sequence[StoredSmKey], new_refs: Collection[int]
 ) -> Iterator[tuple[OpensmFile, list[SmKeyKind]]]:
     """Yield each options file with a key that the change neither found nor wrote, and the kinds of such keys in it.
     Arguments as in `refuse_changed_files`."""
-    before = [row for row in rows if row.ref <= max(own)]
+    before = [row for row in rows if row.ref <= max(new_refs)]
     proven = {row.kind for row in before if row.state == "current"}
     known = {(row.kind, row.sm_key) for row in before}
     known |= {(kind, key) for kind in KINDS if kind not in proven for key in (DEFAULT, NO_SM_KEY)}

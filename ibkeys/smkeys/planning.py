@@ -141,15 +141,17 @@ def plan_change(
     managers = find_sm_key_managers(writer, reached, topology, bool(changes.pending(writer.keystore)))
     managers.notes += notes
     changes = changes.with_unknown_keys_as_foreign(writer.keystore, managers.files)
-    rows, own = changes.keys(writer.keystore).rows(), {row.ref for row in changes.pending(writer.keystore)}
-    pending: dict[SmKeyKind, SMKey] = {row.kind: row.sm_key for row in rows if row.ref in own and row.kind != "other"}
+    rows, new_refs = changes.keys(writer.keystore).rows(), {row.ref for row in changes.pending(writer.keystore)}
+    pending: dict[SmKeyKind, SMKey] = {
+        row.kind: row.sm_key for row in rows if row.ref in new_refs and row.kind != "other"
+    }
     if not pending:
         master_in(managers.report)
-    if pending and begun is None and any(files_with_foreign_keys(managers.files, rows, own)):
+    if pending and begun is None and any(files_with_foreign_keys(managers.files, rows, new_refs)):
         pending = {}  # the record of that change is lost, so no command can end it: new keys replace all
     elif pending and begun is not None:
         _refuse_other_files(writer, managers, begun)
-        refuse_changed_files(managers.files, rows, own, close_command(begun.id))
+        refuse_changed_files(managers.files, rows, new_refs, close_command(begun.id))
     new = _new_keys(user_keys, pending)
     _refuse_without_sa(writer)
     ports = {guid_text(each.guid) for each in managers.sms}.union(subnet_guids(writer, topology))

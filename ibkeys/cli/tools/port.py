@@ -56,9 +56,9 @@ def port_show(command_options: ShowPortsOptions, **groups: bool) -> int:
     counters stop at 65535, and counters-clear clears them. Constraint errors, which it does not clear, stop at 255:
     packets that a switch port dropped, most because of its enforcement.
     """
-    is_all = not any(groups.values())
-    chosen = [name for name in _GROUPS if is_all or groups[name]]
-    fields = [*([STATE] if is_all else []), *(field for name in chosen for field in _GROUPS[name][0])]
+    no_group_chosen = not any(groups.values())
+    chosen = [name for name in _GROUPS if no_group_chosen or groups[name]]
+    fields = [*([STATE] if no_group_chosen else []), *(field for name in chosen for field in _GROUPS[name][0])]
     constraint_errors: dict[Port, ConstraintErrors] = {}
 
     def read(handle: ReadablePort) -> None:
@@ -81,7 +81,7 @@ def port_show(command_options: ShowPortsOptions, **groups: bool) -> int:
     if "enforcement" in chosen and not port_listing.is_sweep:  # only a sweep reads the neighbour of a port
         for row in port_listing.ports:
             row["peer"] = None
-    table_fields = _in_table(fields, port_listing, is_all, constraint_errors)
+    table_fields = _in_table(fields, port_listing, no_group_chosen, constraint_errors)
     return show(
         PORT_SHOW,
         port_listing,
@@ -130,15 +130,18 @@ def _suppression(port: Port) -> int | None:
 
 
 def _in_table(
-    fields: Sequence[Field], port_listing: PortListing, is_all: bool, constraint_errors: Mapping[Port, ConstraintErrors]
+    fields: Sequence[Field],
+    port_listing: PortListing,
+    no_group_chosen: bool,
+    constraint_errors: Mapping[Port, ConstraintErrors],
 ) -> list[Field]:
     """Return *fields* for the table: fields that it leaves out have no title.
 
-    Constraint errors are "-" for ports that were not queried for them. *is_all*: whether no option chose the fields.
-    *constraint_errors*: the results of the ports that were queried.
+    Constraint errors are "-" for ports that were not queried for them. *no_group_chosen*: whether no option chose the
+    fields. *constraint_errors*: the results of the ports that were queried.
     """
     hidden = set() if port_listing.is_sweep else {"peer"}
-    if is_all and port_listing.is_sweep:
+    if no_group_chosen and port_listing.is_sweep:
         hidden = {field.name for field in fields} - _OVERVIEW_FIELDS
     if all(row.get(SUPPRESSION) is None for row in port_listing.ports):
         hidden.add(SUPPRESSION)

@@ -24,7 +24,7 @@ from ibkeys.managers.machines.remote_guard import RemoteGuard
 from ibkeys.managers.opensm.process import OpensmProcess, is_running
 from ibkeys.store.journal import FileEntry, RunningOperation
 
-_TOOLS: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
+_TOOL_ENVIRONMENT: Final = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C"}
 
 
 class ThisHost(LocalProcesses):
@@ -162,4 +162,4 @@ class ThisHost(LocalProcesses):
         return is_running(self.files, process)
 
 
-THIS: Final = ThisHost(_TOOLS)
+THIS: Final = ThisHost(_TOOL_ENVIRONMENT)
