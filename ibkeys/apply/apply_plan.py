@@ -161,8 +161,9 @@ class ApplyPlan(Plan):
             raise error
 
     def to_json(self) -> dict[str, Any]:
-        """Return the phases with their numbers of ports and Sets, the notes, the errors, and the names of the
-        interlocks triggered."""
+        """Return the operation, the digest of the plan, the name of the carrier, the phases with their numbers of ports
+        and Sets, the number of steps left for a later run, the number of P_Keys that the plan removes, the pairs that
+        it disconnects briefly, the notes, the names of the interlocks triggered, and the errors."""
         return {
             "operation": self.operation_id,
             "digest": self.digest,

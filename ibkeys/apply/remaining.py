@@ -214,7 +214,7 @@ def _undo_bits(
     inbound, outbound = (name in former.changed_bits[key] for name in ENFORCEMENT_BITS)
     back = Enforcement(found.inbound if inbound else now.inbound, found.outbound if outbound else now.outbound)
     if back != found:
-        remaining.foreign.append((target.id, "an enforcement bit that the operation did not write changed"))
+        remaining.foreign.append((target.id, "an enforcement bit has changed since, which the operation did not write"))
     if only_off:
         back = Enforcement(now.inbound and back.inbound, now.outbound and back.outbound)
     if back != now:

@@ -114,7 +114,7 @@ class Asked:
         return cls(fabric, **given)
 
     def goes_on_with(self, operation: int) -> None:
-        """Set the operation of the journal that is resumed or undone."""
+        """Keep the number of the operation that is resumed or undone, as ``goes_on`` and ``begun``."""
         self.goes_on = self.begun = operation
 
     @property
@@ -146,7 +146,7 @@ class Asked:
             raise Refused(text + choice.reason, METHOD).unchanged()
 
     def began(self, operation: RunningOperation) -> None:
-        """Record the operation of the journal."""
+        """Keep the number of the operation that has begun, as ``begun``."""
         self.begun = operation.id
 
     def tell(self, step: str, done: int = 0, whole: int = 0, awaits_confirmation: bool = False) -> None:

@@ -114,8 +114,8 @@ class Operation:
     def confirm(self) -> Confirmed:
         """Confirm the operation, as `ibkeys confirm` does.
 
-        Raises StoreError if the operation does not wait for confirmation, or if its time is over; HostRefused,
-        HostNotReached.
+        Raises StoreError if the operation does not wait for confirmation, or if its time is over; UsageError for a
+        journal in memory; HostRefused, HostNotReached.
         """
         if self.stores.journal is None:
             raise UsageError("a journal in memory has nothing to confirm")

@@ -81,8 +81,8 @@ class Plan:
         return list(dict.fromkeys(change.port for change in self.changes))
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation of the journal that the plan continues; None for a new one, recorded only if a Set is
-        sent."""
+        """Return the operation of *journal* that the plan reopens or begins itself; None: the writer begins a new one,
+        which is recorded only if a Set is sent."""
         return None
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:

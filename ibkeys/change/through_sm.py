@@ -40,7 +40,7 @@ UsageError."""
 def find_and_lock_sms(
     writer: ChangeWriter, managers: Sequence[Manager], reached: Sequence[ReachedHost], several_masters: bool = False
 ) -> FoundSms:
-    """Take the locks on the hosts of all SMs that `find_sms` finds, until *writer* is closed, and return the SMs.
+    """Find the SMs, take the locks on all of their hosts until *writer* is closed, and return the SMs.
 
     Raises the errors of `find_sms` and `take_host_locks`; Refused (``unknown-sm``) if an SM that takes part is of an
     unknown kind, and the user has not overridden that.

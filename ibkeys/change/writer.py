@@ -56,7 +56,8 @@ class Planned(Protocol):
         """Return the ports whose links are examined before the first Set."""
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation of *journal* that the change continues, None for a new one."""
+        """Return the operation of *journal* that the change reopens or begins itself; None: the writer begins a new
+        one."""
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Make the change; called once, after all checks, while *operation* is open."""
@@ -245,8 +246,8 @@ class ChangeWriter:
 
     @contextmanager
     def journaled(self, plan: Planned | None = None) -> Iterator[RunningOperation]:
-        """Open the operation of the journal that a change belongs to: the one that *plan* continues, else a new one. A
-        new operation is recorded with its first entry."""
+        """Open the operation of the journal that a change belongs to: the one that *plan* reopens or begins itself,
+        else a new one, which is recorded with its first entry."""
         with Journal(self.fabric.stores.journal) as journal:
             new = plan.begin(journal, self.origin) if plan is not None else None
             with new or journal.operation(self.command, self.origin) as operation:

@@ -59,7 +59,8 @@ class Limits:
     def parse(cls, words: Iterable[str]) -> Self:
         """Return the default limits with the changes in *words*, each like ``nodes=100000``.
 
-        Raises UsageError for a name that is not a limit, and for a value that is not a decimal number above 0.
+        Raises UsageError for a name that is not a limit, and for a value that is not a decimal number above 0 of at
+        most 12 digits.
         """
         fields = {_option_name(each.name): each for each in dataclasses.fields(cls)}
         values: dict[str, float] = {}
@@ -69,7 +70,7 @@ class Limits:
             if field is None or not equals:
                 raise UsageError(f"limit {word!r}: write NAME=N; the limits are {', '.join(fields)}")
             if not (text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS):
-                raise UsageError(f"limit {word!r}: {text!r} is not a decimal number")
+                raise UsageError(f"limit {word!r}: {text!r} is not a decimal number of at most {_MAX_DIGITS} digits")
             values[field.name] = int(text)
         return cls(**values)  # type: ignore[arg-type]
 

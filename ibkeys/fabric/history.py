@@ -144,7 +144,8 @@ class PortHistory:
     def _changes(self, key: MatchKey, new: _Known) -> Iterator[PortEvent]:
         for aspect in _ASPECTS if self.partition is None else _OF_A_PARTITION:
             if not _was_read(aspect, new.port):
-                if aspect != "M_Key":  # else its PortInfo is named, or the port hides its key
+                # An unread M_Key needs no entry: PortInfo is in ``unread`` already, or the port hides its key.
+                if aspect != "M_Key":
                     self.unread.append((new.port.id, aspect))
                 continue
             old = self._known.get((key, aspect))

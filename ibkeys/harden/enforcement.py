@@ -7,7 +7,7 @@ some, and an interlock (``drift``) refuses that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -34,6 +34,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
 from ibkeys.harden.enforcement_run import ENFORCE, HARDENED, EnforcementPlan, EnforcingPort
 from ibkeys.harden.overtaken import (
+    JournaledValue,
     files_of,
     has_unfinished_change_on,
     is_hardening,
@@ -45,7 +46,7 @@ from ibkeys.harden.overtaken import (
     unfinished_changes,
 )
 from ibkeys.harden.step import COMMAND, HardeningStep, HardenRequest, StepChange, undo_of
-from ibkeys.managers.files.opensm_file import OpensmFile, merge_files
+from ibkeys.managers.files.opensm_file import FileKey, OpensmFile, merge_files
 from ibkeys.managers.files.options_files import explain_missing_opensm, options_file
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.opensm.effective_options import EffectiveOption
@@ -191,12 +192,18 @@ def plan_restoring(writer: ChangeWriter, asked: HardenRequest, undoes: int | Non
         raise _nothing_to_restore()
     refuse_changed_files(hardened if hardened or unfinished else known, values, unfinished)
     plan.undoes = undoes
-    plan.notes += [
-        f"{file.name}: {ENFORCE} {value} stays, because the journal knows none from before a hardening"
-        for file, value in [(file, part_enforce_in(file.data)) for file in plan.files]
-        if file.key not in values or value not in values[file.key].known
-    ]
+    plan.notes += _notes_on_unchanged(plan.files, values)
     return plan
+
+
+def _notes_on_unchanged(files: Iterable[OpensmFile], values: Mapping[FileKey, JournaledValue]) -> Iterator[str]:
+    """Yield a note for each file whose part_enforce stays because neither a hardening nor its undo set it."""
+    for file in files:
+        value = part_enforce_in(file.data)
+        if file.key not in values:
+            yield f"{file.name}: {ENFORCE} {value} stays: the journal has no value from before a hardening"
+        elif value not in values[file.key].known:
+            yield f"{file.name}: {ENFORCE} {value} stays: another program set it after the hardening was undone"
 
 
 def _nothing_to_restore() -> UsageError:

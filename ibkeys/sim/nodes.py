@@ -28,7 +28,7 @@ DEFAULT_BLOCK: Final = b"\xff\xff" + bytes(62)
 EMPTY_BLOCK: Final = bytes(BLOCK_SIZE)
 NO_ROUTE: Final = 0xFF
 
-# The places in PortInfo of the fields that are read for every SMP.
+# The places in PortInfo of fields that are read so often that decoding all of PortInfo would take too long.
 KEY: Final = PortInfo.m_key.span
 GUID_CAP_BYTE: Final = PortInfo.guid_cap.byte
 LID: Final = PortInfo.lid.span

@@ -129,7 +129,7 @@ class Moves:
         return frozenset().union(*(each.links for each in self.moved))
 
     def explains(self, ends: tuple[Port, Port]) -> bool:
-        """Return whether one of the moves removed or added a link."""
+        """Return whether one of the moves removed or added the link between *ends*."""
         return frozenset(map(match_key, ends)) in self.links
 
 

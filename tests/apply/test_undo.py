@@ -118,7 +118,7 @@ def test_an_enforcement_bit_that_the_operation_did_not_write_stays_as_somebody_e
     with opened(lab, stores) as fabric:
         apply(fabric, lab.plan({}, {2: "i"}))
         lab.leaf(2).outbound_enforcement = 1
-        with pytest.raises(Refused, match=r"stale: 1 port .* \(an enforcement bit that the operation did not write"):
+        with pytest.raises(Refused, match=r"stale: 1 port .* \(an enforcement bit has changed since, which"):
             undo(fabric)
         undo(fabric, None, "stale")
         assert (lab.leaf(2).inbound_enforcement, lab.leaf(2).outbound_enforcement) == (0, 1)

@@ -1,4 +1,5 @@
-"""The tables that a plan or a rollback wants on this fabric, and the ports that are not as the plan found them."""
+"""The tables that a plan or a rollback wants on this fabric, and the ports with other P_Keys than the operation
+found or wrote."""
 
 from __future__ import annotations
 
@@ -31,10 +32,11 @@ def goal_of(
     *,
     by_partition: bool = False,
 ) -> dict[PortKey, Entries]:
-    """Return the table that the plan wants for each port. Note in *remaining* the ports that are absent, or neither as
-    the plan found them nor as it wants them.
+    """Return the table that the plan wants for each port. Note in *remaining* the ports that are absent, or have P_Keys
+    that neither the plan, *former* nor *policies* explain.
 
-    *former*: the tables that an earlier run of the plan found and wrote; *policies*: the policies of that run.
+    *former*: the tables that an earlier run of the plan found and wrote, None if there was none: then a port that
+    the plan changes is noted if its table is not as the plan found it. *policies*: the policies of that run.
     *by_partition*: as in `foreign_ports`.
     """
     survey = prediction.survey

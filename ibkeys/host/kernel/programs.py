@@ -170,5 +170,8 @@ def _make_line(
     if len(values) == 1:
         return JobScriptLine(program, next(iter(values)), None, choices)
     places = ", ".join(f"{choice.p_key} at index {choice.index} of {port}" for port, choice in choices)
-    reason = f"one value holds for all ports of a job, and they differ ({places}): name a port with -C and -P"
+    reason = (
+        f"the program takes one value for all ports of a job, but the ports need different ones ({places}): name a "
+        "port with -C and -P"
+    )
     return JobScriptLine(program, None, reason, choices)

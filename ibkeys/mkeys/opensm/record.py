@@ -111,10 +111,10 @@ class RunRecord:
             yield from _starting(end - 1, stopped)
 
     def update_standbys(self, running: Sequence[Standby], hosts: Collection[str]) -> list[Standby]:
-        """Note the OpenSMs that are *running* now. Every other OpenSM that ran before counts as stopped, a former
-        master too, because its options file of an earlier step would undo later steps.
+        """Note the OpenSMs that are *running* now. An OpenSM that ran before, on one of *hosts*, and does not run now
+        counts as stopped, a former master too, because its options file of an earlier step would undo later steps.
 
-        Return the absent OpenSMs that are on none of these *hosts*, and so cannot be started again.
+        Forget and return those on no host of *hosts*, which cannot be started again.
         """
         guids = {each.guid for each in running}
         places = {(each.host, each.cache) for each in running}  # after a swap of its adapter an OpenSM has another GUID

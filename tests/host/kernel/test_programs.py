@@ -131,8 +131,8 @@ def test_one_value_has_to_fit_all_ports_of_a_job(tmp_path: Path) -> None:
     assert found[UCX].value == "0x0010"
     assert found[NCCL].value is None
     assert found[NCCL].reason == (
-        "one value holds for all ports of a job, and they differ (0x8010 at index 1 of mlx5_0 port 1, 0x8010 at index "
-        "2 of mlx5_1 port 1): name a port with -C and -P"
+        "the program takes one value for all ports of a job, but the ports need different ones (0x8010 at index 1 of "
+        "mlx5_0 port 1, 0x8010 at index 2 of mlx5_1 port 1): name a port with -C and -P"
     )
 
 

@@ -106,5 +106,6 @@ class Carrying:
         if source is end:
             return match_in_table(p_key, end.p_keys)
         subnet, packet = self._subnet, Packet(source, end, p_key, sl=sl)
-        # The ports do not count it, as they count no MAD.
+        # The ports do not count the packet in PortXmitPkts, PortRcvPkts and the like, as they count
+        # no MAD; a drop is counted.
         return packets.carry(packet, subnet.inbound_check, subnet.traps, is_counted=False).entry
