@@ -10,9 +10,9 @@ from ibkeys.mad.const import AttributeID
 from ibkeys.sim.agents.request import INVALID, OK, AgentRequest, SmpAnswer, SmpRefused
 from ibkeys.sim.nodes import BLOCK_SIZE, EMPTY_BLOCK
 
-_SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
-_VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1, 8))
-_VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
+SL_TO_VL: Final = bytes.fromhex("0123456789abcde7").ljust(BLOCK_SIZE, b"\0")
+VL_ARBITRATION_LOW: Final = b"\0\0" + b"".join(bytes([vl, 4]) for vl in range(1, 8))
+VL_ARBITRATION_HIGH: Final = b"\0\4" + b"".join(bytes([vl, 0]) for vl in range(1, 8))
 
 
 def _table_key(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
@@ -24,13 +24,13 @@ def _table_key(request: AgentRequest) -> tuple[tuple[int, int], bytes]:
         in_port, out_port = modifier >> 8 & 0xFF, modifier & 0xFF
         if node.is_switch and max(in_port, out_port) > node.num_ports:
             raise SmpRefused(INVALID)
-        return (attribute, modifier & 0xFFFF if node.is_switch else request.ingress), _SL_TO_VL
+        return (attribute, modifier & 0xFFFF if node.is_switch else request.ingress), SL_TO_VL
     if attribute == AttributeID.VL_ARBITRATION_TABLE:
         part, port = modifier >> 16, modifier & 0xFFFF
         if not 1 <= part <= 4 or (node.is_switch and port > node.num_ports):
             raise SmpRefused(INVALID)
         table = modifier if node.is_switch else part << 16 | request.ingress
-        start = {1: _VL_ARBITRATION_LOW, 3: _VL_ARBITRATION_HIGH}.get(part, b"")
+        start = {1: VL_ARBITRATION_LOW, 3: VL_ARBITRATION_HIGH}.get(part, b"")
         return (attribute, table), start.ljust(BLOCK_SIZE, b"\0")
     capacity = SwitchInfo.multicast_fdb_cap.decode(request.switch_info())
     if (modifier & 0x1FF) * 32 >= capacity or (modifier >> 28) * 16 > node.num_ports:
