@@ -205,7 +205,7 @@ def simulated(bench: Bench, shape: Sequence[int]) -> None:
 def served(bench: Bench, netfile: Path, routes: Sequence[str], count: int) -> None:
     """``sim serve`` in the place of ibsim."""
     loop = bench.sim.folder / "bare_loop"
-    with Served(netfile) as ours:
+    with Served(netfile, library="umad2sim") as ours:
         # ibsim's own rate differs by a third from one turn to the next
         pairs = smp_rates(ours, bench.sim, loop, WINDOW, count, routes, SERVED_TURNS * bench.turns)
     ratio, a, b = medians(pairs)

@@ -57,7 +57,7 @@ def bytes_per_node(netfile: Path, small: Path) -> tuple[float, int]:
     """Return (bytes of the server for each node, nodes): resident memory above that with a small net file."""
     sizes = []
     for file in (small, netfile):
-        with Served(file) as server:
+        with Served(file, library="umad2sim") as server:
             sizes.append(resident(server.pid))
     nodes = len(re.findall(r"^(?:Switch|Ca|Hca|Rt)\s", netfile.read_text(), re.MULTILINE))
     return (sizes[1] - sizes[0]) / nodes, nodes

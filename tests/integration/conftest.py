@@ -43,7 +43,7 @@ def preloaded(tmp_path_factory: pytest.TempPathFactory) -> str:
 
 @pytest.fixture
 def serve(stack: ExitStack) -> Callable[..., Served]:
-    """Serve fabrics that live until the end of the test: ``serve(netfile, library="own")``."""
+    """Serve fabrics that live until the end of the test: ``serve(netfile, sim_host="node01")``."""
     return lambda netfile, **options: stack.enter_context(Served(netfile, **options))
 
 

@@ -49,8 +49,11 @@ def _arguments(
 
 
 def crash_environment(served: Ibsim, preloaded: str) -> dict[str, str]:
-    """Return the environment of `crash_command`. *preloaded*: see `compiled_shim`."""
-    return {**served.environment, "LD_PRELOAD": preloaded}
+    """Return the environment of `crash_command`. *preloaded*: see `compiled_shim`.
+
+    The command is on libumad2sim whatever the others are on: our library sends by the system calls that are points.
+    """
+    return {**served.environment_for("umad2sim"), "LD_PRELOAD": preloaded}
 
 
 def points_passed(served: Ibsim) -> int:

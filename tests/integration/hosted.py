@@ -12,6 +12,7 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Literal, Self
 
@@ -43,7 +44,7 @@ class Hosted(Subnet):
         *,
         sim_host: str | None = None,
         allow_others: bool = False,
-        library: Library = "umad2sim",
+        library: Library = "own",
         port_guids: Literal["file", "ibsim"] = "ibsim",
     ) -> None:
         super().__init__(netfile, sim_host=sim_host, library=library)
@@ -93,6 +94,19 @@ class Hosted(Subnet):
             for port in node.ports
             if port.number or node.is_switch
         }
+
+
+def is_of_opensm(seen: PassedMad) -> bool:
+    """Whether OpenSM sent a MAD, or gets it. The port of a program on our libibumad says only whether one is on it."""
+    return seen.client.is_sm and _is_opensm(seen.client.ident)
+
+
+@cache
+def _is_opensm(process: int) -> bool:
+    try:
+        return Path(f"/proc/{process}/comm").read_text() == "opensm\n"
+    except FileNotFoundError:  # it has ended
+        return False
 
 
 class Running:

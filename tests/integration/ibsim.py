@@ -262,15 +262,19 @@ class Ibsim:
     @property
     def environment(self) -> dict[str, str]:
         """What a client needs to find this server."""
+        return self.environment_for(self.library)
+
+    def environment_for(self, library: Library) -> dict[str, str]:
+        """What a client on *library* needs to find this server."""
         # ours does not read IBSIM_SOCKNAME, but ibkeys does, to tell the OpenSMs of one fabric from those of another
         environment = {**ibkeys_environment(), "IBSIM_SOCKNAME": self.socket_name}
-        if self.library == "own":
+        if library == "own":
             environment.update({"IBKEYS_SIM_SOCKET": self.socket_name, **_library_path()})
-        return {**environment, **(self.at(self.sim_host) if self.sim_host else {})}
+        return {**environment, **(_at(library, self.sim_host) if self.sim_host else {})}
 
     def at(self, node: str) -> dict[str, str]:
         """What a client needs to sit on *node*, beside `environment`."""
-        return {"IBKEYS_SIM_HOST" if self.library == "own" else "SIM_HOST": node}
+        return _at(self.library, node)
 
     def arguments(self, command: Sequence[str | Path]) -> list[str]:
         """Return the command line that runs *command* on this fabric, for a caller that starts it itself."""
@@ -379,6 +383,10 @@ class Ibsim:
         assert self.program.stdin is not None, "start Ibsim with console=True"
         self.program.stdin.write(line + "\n")
         self.program.stdin.flush()
+
+
+def _at(library: Library, node: str) -> dict[str, str]:
+    return {"IBKEYS_SIM_HOST" if library == "own" else "SIM_HOST": node}
 
 
 def count_limits(text: str) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keystore.keystore import KeyStore
-from tests.integration.hosted import Hosted, Running, opensm
+from tests.integration.hosted import Hosted, Running, is_of_opensm, opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.waiting import by_method
 
@@ -86,7 +86,7 @@ class KeyedOpensm(KeyedPorts):
         is_smp = seen.mad[1] in (MgmtClass.SUBN_LID_ROUTED, MgmtClass.SUBN_DIRECTED_ROUTE)
         if is_smp and seen.note:
             self.unanswered.append(f"{seen.note} {seen.mad[:24].hex()}")
-            if seen.note.endswith("m_key") and not seen.client.is_sm:
+            if seen.note.endswith("m_key") and not is_of_opensm(seen):
                 self.refused.append(self.unanswered[-1])
         if is_smp and seen.mad[3] == Method.TRAP and seen.mad[_TRAP_NUMBER_AT : _TRAP_NUMBER_AT + 2] == _TRAP_256:
             self.traps += 1

@@ -15,7 +15,8 @@ class Served(Ibsim):
     """A running ``ibkeys sim serve`` with its own sockets and its own folder; the rest is as `Ibsim` has it.
 
     *extra*: further options of ``sim serve``. By default as ibsim has it: its port GUIDs, links in Initialize.
-    *library*: the one by which programs attach.
+    *library*: the one by which programs attach; libumad2sim is for tests that compare with it, or are about ibsim's
+    protocol.
     """
 
     def __init__(
@@ -26,7 +27,7 @@ class Served(Ibsim):
         port_guids: Literal["file", "ibsim"] = "ibsim",
         links: Literal["initialize", "active"] = "initialize",
         extra: Sequence[str] = (),
-        library: Library = "umad2sim",
+        library: Library = "own",
     ) -> None:
         super().__init__(netfile, sim_host=sim_host, limits=())
         self.library = library

@@ -36,7 +36,7 @@ Start = Callable[[str], Hosted]
 @pytest.fixture
 def start(stack: ExitStack) -> Start:
     """Serve a fabric for programs on our libibumad: answers of the SA are longer than a MAD."""
-    return lambda net: stack.enter_context(Hosted(DATA / "fabrics" / f"{net}.net", library="own"))
+    return lambda net: stack.enter_context(Hosted(DATA / "fabrics" / f"{net}.net"))
 
 
 def with_key(served: Hosted) -> Hosted:

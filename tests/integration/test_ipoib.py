@@ -48,7 +48,7 @@ def states(document: dict[str, Any]) -> dict[str, str]:
 )
 def test_opensm_knows_the_groups_of_its_policy(serve: Callable[..., Served], name: str, odd: dict[str, str]) -> None:
     """That of mtu=9 is one that OpenSM refuses to make."""
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), POLICIES / f"{name}.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), POLICIES / f"{name}.conf"
     with running_opensm(fabric, partitions=policy):
         code, document = check(fabric, policy)
     recorded = json.loads((POLICIES / "expected" / f"two-switch--{name}.mcgroups.json").read_text())["groups"]
@@ -61,7 +61,7 @@ def test_opensm_knows_the_groups_of_its_policy(serve: Callable[..., Served], nam
 def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
     serve: Callable[..., Served], tmp_path: Path
 ) -> None:
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), tmp_path / "hidden.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "hidden.conf"
     policy.write_text(HIDDEN)
     with running_opensm(fabric, partitions=policy):
         code, document = check(fabric, policy)
@@ -78,7 +78,7 @@ def test_opensm_shows_a_group_to_limited_members_and_to_no_port_outside(
 
 
 def test_an_opensm_that_refused_the_policy_is_found_out(serve: Callable[..., Served], tmp_path: Path) -> None:
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), tmp_path / "meant.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "meant.conf"
     policy.write_text("Default=0x7fff : ALL=limited, SELF=full ;\nBlue=0x12, ipoib : ALL=full ;\n")
     with running_opensm(fabric, partitions=POLICIES / "syntax-bad-guid.conf"):
         code, document = check(fabric, policy)
@@ -116,7 +116,7 @@ with ibkeys.open("umad") as fabric:
 def test_opensm_refuses_the_ports_that_are_said_to_be_kept_out(serve: Callable[..., Served], tmp_path: Path) -> None:
     """Joins as an IPoIB driver makes them: of a group that the link can carry, of two that it cannot, of one that is
     not there; then with all that makes a group where there is none."""
-    fabric, policy = serve(DATA / "fabrics" / "two-switch.net", library="own"), tmp_path / "joins.conf"
+    fabric, policy = serve(DATA / "fabrics" / "two-switch.net"), tmp_path / "joins.conf"
     policy.write_text(
         "Default=0x7fff, ipoib : ALL=full ;\n"
         "Open=0x21, ipoib, mtu=4, rate=3 : ALL_CAS=full ;\n"

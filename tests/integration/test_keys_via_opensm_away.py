@@ -17,6 +17,7 @@ from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.server.outbox import PassedMad
 from tests.corpus import DATA
 from tests.fattree import fat_tree
+from tests.integration.hosted import is_of_opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.keyed_opensm import CONF, KeyedOpensm, keyed
 from tests.sample import in_soak
@@ -195,7 +196,7 @@ class At:
         opensm.served.watchers.append(self._watch)
 
     def _watch(self, seen: PassedMad) -> None:
-        if seen.out and seen.client.is_sm and self._when(seen.mad):
+        if seen.out and is_of_opensm(seen) and self._when(seen.mad):
             self._begun.set()
 
     def _steer(self) -> None:

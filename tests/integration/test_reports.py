@@ -76,7 +76,7 @@ sys.exit(3)
 @pytest.fixture
 def served(stack: ExitStack) -> Hosted:
     """The fabric of two switches for programs on our libibumad."""
-    return stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net", library="own"))
+    return stack.enter_context(Hosted(DATA / "fabrics" / "two-switch.net"))
 
 
 class Watching:

@@ -115,7 +115,7 @@ def test_a_table_is_what_the_ports_themselves_say(
     stack: ExitStack, monkeypatch: pytest.MonkeyPatch, times: int, share: float
 ) -> None:
     """NodeRecord, PortInfoRecord and P_KeyTableRecord of OpenSM against SMPs to every port."""
-    fabric = stack.enter_context(Hosted(DATA / "fabrics" / "dual-home.net", library="own"))
+    fabric = stack.enter_context(Hosted(DATA / "fabrics" / "dual-home.net"))
     answers_arrive(monkeypatch, times, share)
     with running_opensm(fabric, CONF):
         result = ask(
@@ -146,7 +146,7 @@ result = {{
 
 
 def test_trust(serve: Callable[..., Served]) -> None:
-    fabric, log = serve(DATA / "fabrics" / "dual-home.net", library="own"), list[str]()
+    fabric, log = serve(DATA / "fabrics" / "dual-home.net"), list[str]()
     with running_opensm(fabric, CONF + "m_key 0x1122334455667788\n", log):
         result = ask(
             fabric,
@@ -275,7 +275,7 @@ result = [[p.end_port.lid, p.num, c.port_xmit_pkts, c.port_rcv_constraint_errors
 def test_a_table_of_2048_hosts_arrives_whole(stack: ExitStack, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     netfile = tmp_path / "ft2048.net"
     netfile.write_text(fat_tree(leaves=16, hosts=128, spines=1))
-    fabric = stack.enter_context(Hosted(netfile, library="own"))
+    fabric = stack.enter_context(Hosted(netfile))
     answers_arrive(monkeypatch, times=0, share=0.01)
     with running_opensm(fabric, CONF):
         result = ask(

@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.mad.const import MgmtClass
 from ibkeys.sim.server.outbox import PassedMad
-from tests.integration.hosted import Hosted
+from tests.integration.hosted import Hosted, is_of_opensm
 from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.policy_opensm import running_opensm
 from tests.integration.trees import PARTS, fabric
@@ -40,12 +40,12 @@ def mkey_show(served: Hosted, sa_key: int) -> subprocess.CompletedProcess[str]:
 
 def is_smp_of_tool(seen: PassedMad) -> bool:
     """Whether it is an SMP that a program other than the subnet manager sent."""
-    return seen.out and not seen.client.is_sm and seen.mad[1] != MgmtClass.SUBN_ADM
+    return seen.out and not is_of_opensm(seen) and seen.mad[1] != MgmtClass.SUBN_ADM
 
 
 @pytest.mark.parametrize("size", list(PARTS))
 def test_every_port_of_a_fabric_at_level_2_is_read(size: str, tmp_path: Path) -> None:
-    with Hosted(fabric(size, tmp_path), library="own") as served, running_opensm(served, CONF):
+    with Hosted(fabric(size, tmp_path)) as served, running_opensm(served, CONF):
         end_ports = [port for node in served.net.nodes for port in node.end_ports if port.is_up or not port.number]
         assert {port.protect_bits for port in end_ports} == {2}
 

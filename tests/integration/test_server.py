@@ -75,7 +75,7 @@ def test_opensm_makes_the_tables_that_it_made_on_ibsim(file: Path) -> None:
     meta = expected["meta"]
     netfile = next(path for path in corpus.files("fabrics/*.net") if path.name == meta["fabric"])
     conf = "".join(f"{name} {value}\n" for name, value in meta["opensm_conf"].items())
-    with Served(netfile, sim_host=meta["sim_host"] or first_node(netfile)) as fabric:
+    with Served(netfile, library="umad2sim", sim_host=meta["sim_host"] or first_node(netfile)) as fabric:
         for step in expected.get("steps") or [{**expected, "policy": meta["policy"]}]:
             policy = file.parents[1] / step["policy"] if step["policy"] else fabric.folder / "missing.conf"
             fabric.opensm(conf, policy)
@@ -107,7 +107,7 @@ def opensm_running(fabric: Served) -> Iterator[Path]:
 
 
 def test_the_tools_beside_a_running_opensm() -> None:
-    with Served(TWO_SWITCH) as fabric, opensm_running(fabric):
+    with Served(TWO_SWITCH, library="umad2sim") as fabric, opensm_running(fabric):
         assert parse_dump(fabric.smpquery("portinfo", 1, 1))["LinkState"] == "Active"
         assert "MASTER" in fabric.run(["sminfo"], check=True).stdout
         records = fabric.run(["saquery", "NR", "1"], check=True).stdout
@@ -124,7 +124,7 @@ def test_the_tools_beside_a_running_opensm() -> None:
 
 
 def test_opensm_sweeps_again_when_a_cable_is_pulled_and_put_back() -> None:
-    with Served(TWO_SWITCH) as fabric, opensm_running(fabric) as log:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric, opensm_running(fabric) as log:
         host = "H-0002c903000a1030"
         fabric.steer(f"link {host}[1] down")
         wait_until(lambda: "Removed port" in log.read_text(errors="replace"))
@@ -133,7 +133,7 @@ def test_opensm_sweeps_again_when_a_cable_is_pulled_and_put_back() -> None:
 
 
 def test_opensm_that_was_killed_is_noticed() -> None:
-    with Served(TWO_SWITCH) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric:
         with opensm_running(fabric):
             assert " SM" in fabric.steer("clients")
             assert "IsSM" in fabric.smpquery("portinfo", "-D", "0")
@@ -142,7 +142,7 @@ def test_opensm_that_was_killed_is_noticed() -> None:
 
 
 def test_a_node_that_nobody_has(tmp_path: Path) -> None:
-    with Served(TWO_SWITCH) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric:
         done = fabric.run(["smpquery", "nodeinfo", "-D", "0"], sim_host="nowhere")
         assert done.returncode != 0
         assert fabric.is_running
@@ -150,7 +150,7 @@ def test_a_node_that_nobody_has(tmp_path: Path) -> None:
 
 def test_over_udp() -> None:
     port = 21_000 + time.monotonic_ns() % 10_000  # below those that the kernel hands out
-    with Served(TWO_SWITCH, extra=("--listen", str(port), "--allow-others")) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", extra=("--listen", str(port), "--allow-others")) as fabric:
         remote = {"IBSIM_SERVER_NAME": "127.0.0.1", "IBSIM_SERVER_PORT": str(port)}
         assert f"export IBSIM_SERVER_NAME=127.0.0.1 IBSIM_SERVER_PORT={port}" in "".join(fabric.output)
         done = fabric.run(["smpquery", "nodeinfo", "-D", "0"], env=remote, check=True)
@@ -159,7 +159,7 @@ def test_over_udp() -> None:
 
 
 def test_twenty_programs_at_once() -> None:
-    with Served(TWO_SWITCH) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric:
         command = fabric.arguments(["ibnetdiscover"])
         programs = []
         for number in range(20):
@@ -183,7 +183,7 @@ def test_twenty_programs_at_once() -> None:
 
 def test_welcome_verbose_lines_capture_and_a_clean_end(tmp_path: Path) -> None:
     capture = tmp_path / "seen.pcap"
-    with Served(TWO_SWITCH, extra=("-v", "--pcap", str(capture))) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", extra=("-v", "--pcap", str(capture))) as fabric:
         assert f"  export IBSIM_SOCKNAME={fabric.socket_name} SIM_HOST=H-0002c903000a1010\n" in fabric.output
         assert any(line.startswith("  ibsim-run opensm") for line in fabric.output)
         fabric.run(["smpquery", "-y", "0x1234567", "portinfo", "-D", "0,1", "1"], check=True)
@@ -204,7 +204,7 @@ def test_welcome_verbose_lines_capture_and_a_clean_end(tmp_path: Path) -> None:
 
 
 def test_a_program_ends_when_the_server_is_killed() -> None:
-    with Served(TWO_SWITCH, links="active") as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", links="active") as fabric:
         program = fabric.begin([sys.executable, "-m", "ibkeys", "watch", "--interval", "1"])
         assert program.stdout is not None
         assert any("watching counters" in line for line in program.stdout)
@@ -220,7 +220,7 @@ def test_a_program_ends_when_the_server_hangs_while_it_attaches() -> None:
     program = (
         "import sys; from ibkeys.umad import devices; devices.LISTING_LIMIT = 1; from ibkeys.cli import main; main()"
     )
-    with Served(TWO_SWITCH, links="active") as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", links="active") as fabric:
         assert fabric.program is not None
         fabric.program.send_signal(signal.SIGSTOP)
         try:
@@ -233,18 +233,18 @@ def test_a_program_ends_when_the_server_hangs_while_it_attaches() -> None:
 
 def test_state_lasts(tmp_path: Path) -> None:
     state = ("--state", str(tmp_path / "fabric.state"))
-    with Served(TWO_SWITCH, links="active", extra=state) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", links="active", extra=state) as fabric:
         done = fabric.ibkeys("pkey-add", "3", "1", "0x8010", "--yes")
         assert done.returncode == 0, done.stderr
         assert ibkeys("sim", "serve", TWO_SWITCH, *state, "--socket", "other").returncode == 3, "the file is locked"
-    with Served(TWO_SWITCH, links="active", extra=state) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", links="active", extra=state) as fabric:
         assert 0x8010 in parse_pkeys(fabric.smpquery("pkeys", 3, 1))
 
 
 def test_a_script(tmp_path: Path) -> None:
     script = tmp_path / "events"
     script.write_text("# a node that says nothing\nsilent H-0002c903000a1030 on\n@0.5 silent H-0002c903000a1030 off\n")
-    with Served(TWO_SWITCH, extra=("--script", str(script))) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", extra=("--script", str(script))) as fabric:
         ask = ["smpquery", "nodeinfo", "-D", "0,1,3"]
         wait_until(lambda: fabric.run(ask).returncode == 0, 10)
         assert "silent" not in fabric.steer("show H-0002c903000a1030")
@@ -252,7 +252,7 @@ def test_a_script(tmp_path: Path) -> None:
 
 
 def test_ctl() -> None:
-    with Served(TWO_SWITCH) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric:
 
         def ctl(*words: str) -> subprocess.CompletedProcess[str]:
             return ibkeys("sim", "ctl", "--socket", fabric.socket_name, *words)
@@ -298,7 +298,7 @@ def test_a_script_with_a_mistake_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_name_in_use() -> None:
-    with Served(TWO_SWITCH) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric:
         done = ibkeys("sim", "serve", TWO_SWITCH, "--socket", fabric.socket_name)
         assert done.returncode == 3
         assert "another simulator runs there" in done.stderr
@@ -306,7 +306,7 @@ def test_a_name_in_use() -> None:
 
 def test_a_verbose_server_serves_on_when_its_reader_leaves() -> None:
     """Programs that are attached hang or crash when the server goes."""
-    with Served(TWO_SWITCH, extra=("-v",)) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim", extra=("-v",)) as fabric:
         assert fabric.is_running  # for its environment; the server with the closed pipe is another one
         name = f"{fabric.socket_name}-closed"
         command = [sys.executable, "-m", "ibkeys", "sim", "serve", "-v", "--socket", name, str(TWO_SWITCH)]
@@ -329,7 +329,7 @@ def test_a_verbose_server_serves_on_when_its_reader_leaves() -> None:
 
 
 def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> None:
-    with Served(TWO_SWITCH) as served:
+    with Served(TWO_SWITCH, library="umad2sim") as served:
         [line] = [line.split() for line in served.output if "opensm" in line]
         assert line[0] == "ibsim-run"
         done = served.run([*line[1:], "-o"], timeout=60, env=served.opensm_environment)
@@ -340,7 +340,7 @@ def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> No
 
 def test_names_are_kept_for_completion_while_it_serves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
-    with Served(TWO_SWITCH) as fabric:
+    with Served(TWO_SWITCH, library="umad2sim") as fabric:
         which = names.list_of_server(fabric.socket_name)
         assert {"H-0002c903000a1010", "node01 mlx4_0"} <= set(names.load_names(which))
     assert list((tmp_path / "ibkeys").iterdir()) == []

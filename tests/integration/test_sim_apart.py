@@ -179,7 +179,7 @@ def test_no_opensm_of_another_simulator_or_of_this_host_is_found(fabric: OwnUmad
     """Though its host has the same name, and its processes are seen in /proc."""
     with OwnUmad(TWO_SWITCH) as other:
         start_opensm(other, stack)
-        real = Served(TWO_SWITCH, links="active", library="own")
+        real = Served(TWO_SWITCH, links="active")
         stack.enter_context(real)
         process, log = start(real, (tool("opensm"), "-f", "stdout", "-s", "0"), real.folder)
         stack.callback(log.close)

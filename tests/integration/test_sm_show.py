@@ -97,10 +97,11 @@ def test_a_changed_policy_is_armed_until_a_heavy_sweep_and_an_options_file_that_
         dump = folder / DUMP_FILE
         assert files_of(instance_of(shown(fabric)))["options"]["there"] is False
         before = dump.stat().st_mtime_ns
-        write(folder / "late.conf", "sm_priority 7\n")
         (folder / "new").write_text("Default=0x7fff : ALL=full ;\nA=0x10 : ALL=full ;\n")
         later = before + 10**9  # a second later, for whoever judges by times
         os.utime(folder / "new", ns=(later, later))
+        write(folder / "late.conf", "sm_priority 7\n")
+        os.utime(folder / "late.conf", ns=(later, later))
         (folder / "new").rename(folder / "p.conf")
         found = shown(fabric)
         assert files_of(instance_of(found))["policy"]["reading"] == "not-read"
@@ -128,7 +129,7 @@ def test_two_opensms_with_one_standby(fabric: Served) -> None:
         write(fabric.folder / name / "o.conf", "sweep_interval 10\n")
     files = ("-F", "o.conf", "-P", "p.conf")
     with opensm(fabric, *files, "-p", "5", "-g", "0x0002c903000a1011") as master:
-        second = opensm(fabric, *files, "-g", "0x0002c903000a1021", name="two", SIM_HOST="H-0002c903000a1020")
+        second = opensm(fabric, *files, "-g", "0x0002c903000a1021", name="two", **fabric.at("H-0002c903000a1020"))
         with second as standby:
             document = shown(fabric)
             text = fabric.ibkeys("sm-show").stdout

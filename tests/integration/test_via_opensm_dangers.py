@@ -11,7 +11,18 @@ import pytest
 
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.sim.server.outbox import PassedMad
-from tests.integration.hosted import Hosted, Wire, facts, left_over, opensm, plan_for, planned, undo, via
+from tests.integration.hosted import (
+    Hosted,
+    Wire,
+    facts,
+    is_of_opensm,
+    left_over,
+    opensm,
+    plan_for,
+    planned,
+    undo,
+    via,
+)
 from tests.integration.tenants import GREEN, TENANTS
 from tests.sample import in_soak, sampled
 
@@ -110,7 +121,7 @@ class Swapped:
         self.is_done = False
 
     def __call__(self, seen: PassedMad) -> None:
-        if not seen.out or not seen.client.is_sm or self.is_done:
+        if not seen.out or not is_of_opensm(seen) or self.is_done:
             return
         is_set = seen.mad[3] == Method.SET and int.from_bytes(seen.mad[16:18], "big") == AttributeID.P_KEY_TABLE
         if self.aside.exists():
