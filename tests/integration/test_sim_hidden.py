@@ -201,3 +201,42 @@ def test_permissions_count_only_for_a_user_who_cannot_open_the_devices(tmp_path:
     root = beside_adapter(by("permissions", tmp_path, "true"), mode="600")
     assert "root may open them" in root.stderr
     assert "not started" in root.stderr
+
+
+STATIC = r"""
+#include <fcntl.h>
+#include <infiniband/umad.h>
+#include <stdio.h>
+
+int main(void)
+{
+    umad_ca_t ca;
+    puts(open("/dev/infiniband/umad0", O_RDWR) >= 0 ? "opened" : "no device");
+    puts(umad_init() == 0 && umad_get_ca("mlx5_0", &ca) == 0 ? "adapter" : "no adapter");
+    puts(umad_open_port("mlx5_0", 1) >= 0 ? "port" : "no port");
+}
+"""
+
+
+@pytest.fixture(scope="module")
+def static(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program with the libibumad of Debian in itself, which therefore loads none."""
+    compiler = shutil.which("cc")
+    assert compiler is not None, "no C compiler: apt-get install gcc libc6-dev libibumad-dev"
+    folder = tmp_path_factory.mktemp("static")
+    folder.chmod(0o755)
+    (folder / "static.c").write_text(STATIC)
+    program = folder / "static"
+    subprocess.run([compiler, "-static", "-o", program, folder / "static.c", "-libumad"], check=True)
+    return program
+
+
+def test_a_static_program_opens_the_device_without_us(static: Path) -> None:
+    """Otherwise the next test would prove nothing."""
+    assert beside_adapter([static]).stdout.splitlines()[0] == "opened"
+
+
+def test_a_static_program_finds_no_adapter(static: Path) -> None:
+    """Not the one of this host, and not that of the simulated one either, because it does not load our library."""
+    done = beside_adapter([*ON_DEMO, static])
+    assert (done.returncode, done.stdout) == (0, "no device\nno adapter\nno port\n")

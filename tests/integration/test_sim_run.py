@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import pty
+import select
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
@@ -231,3 +233,34 @@ def test_a_shell_has_the_host_in_its_prompt(fabric: OwnUmad) -> None:
     )
     assert done.stdout.splitlines()[0].startswith("prompt: [node04] ")
     assert len(done.stdout.splitlines()) == 2
+
+
+def test_bash_has_the_host_in_its_prompt_and_what_the_user_set(fabric: OwnUmad, tmp_path: Path) -> None:
+    """On a terminal, as a user sees it: the prompt of the user's bashrc follows the name of the host."""
+    (tmp_path / ".bashrc").write_text("PS1='mine> '\nalias adapters='ibstat -l'\n")
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [*SIM, "shell", "--socket", fabric.socket_name, "--host", "node04"],
+        env={**ibkeys_environment(), "SHELL": "/bin/bash", "HOME": str(tmp_path), "TERM": "dumb"},
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+    )
+    os.close(theirs)
+    shown = until(ours, "[node04] mine> ")
+    os.write(ours, b"adapters\n")
+    shown = until(ours, "[node04] mine> ")
+    assert "mlx4_0" in shown
+    os.write(ours, b"exit 3\n")
+    assert process.wait(RUN_TIMEOUT) == 3
+    os.close(ours)
+
+
+def until(terminal: int, text: str) -> str:
+    """Return what is written to a terminal up to *text*."""
+    seen = ""
+    while text not in seen:
+        assert select.select([terminal], [], [], RUN_TIMEOUT)[0], seen
+        seen += os.read(terminal, 1 << 12).decode(errors="replace")
+    return seen
