@@ -30,11 +30,11 @@ def _replaces(call: str, kind: str, functions: set[str]) -> bool:
 
 
 def _signals(call: str, kind: str, functions: set[str]) -> bool:
-    return call == "syscall" and "processes_here" in kind
+    return call == "syscall" and "local_processes" in kind
 
 
 def _has_signalled(call: str, kind: str, functions: set[str]) -> bool:
-    return call == "after" and "processes_here" in kind
+    return call == "after" and "local_processes" in kind
 
 
 def _closes(call: str, kind: str, functions: set[str]) -> bool:

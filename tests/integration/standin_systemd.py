@@ -28,11 +28,11 @@ from dataclasses import replace
 import ibkeys.managers.opensm.process as processes
 import ibkeys.managers.machines.this_host as this_host
 this_host.THIS.tools["PATH"] = {tools!r} + ":" + this_host.THIS.tools["PATH"]
-seen = processes._process
+seen = processes._read_process
 def seen_as_service(host, folder, *more):
     found = seen(host, folder, *more)
     return replace(found, unit="opensm@" + found.cache.name + ".service")
-processes._process = seen_as_service
+processes._read_process = seen_as_service
 """
 
 
