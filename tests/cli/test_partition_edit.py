@@ -91,7 +91,7 @@ def test_hosts_join_by_their_names_and_every_other_byte_stays(policy: Path) -> N
     assert stat.S_IMODE(policy.stat().st_mode) == 0o640
     assert os.listdir(policy.parent) == ["partitions.conf"]
     assert "-    0x0002c903000a1041=limited ;  # node04\n+    0x0002c903000a1041=full,  # node04\n" in result.out
-    assert result.out.endswith(f"written: {policy}; what it changes on the fabric: ibkeys plan --policy {policy}\n")
+    assert result.out.endswith(f"written: {policy}; what it changes on the fabric: ibkeys plan {policy}\n")
     again = edit("partition-add", policy, "lustre", "--limited", "node[01-02]", "--full", "node0[3-4]")
     assert (again.code, again.out) == (0, "4 ports are already as requested\nnothing to change\n")
 

@@ -43,7 +43,7 @@ def test_a_plan_of_it_has_nothing_to_change(changed: Cli, tmp_path: Path) -> Non
     result = changed("policy-from", "--policy", old, "--out", out)
     assert (result.code, result.out) == (
         0,
-        f"written: {out}; to check it: ibkeys plan --policy {out} --enforce off\n",
+        f"written: {out}; to check it: ibkeys plan {out} --enforce off\n",
     )
     assert [(each.name, each.ipoib) for each in read_policy(out).definitions] == [("Default", True), ("lustre", True)]
     planned = changed("plan", "--policy", out, "--enforce", "off")

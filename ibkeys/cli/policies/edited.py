@@ -140,7 +140,7 @@ def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: S
     if not edited.pending:
         write("nothing to change")
     if written:
-        write(clean(f"written: {place.name}; what it changes on the fabric: ibkeys plan --policy {place.name}"))
+        write(clean(f"written: {place.name}; what it changes on the fabric: ibkeys plan {place.name}"))
     elif edited.pending:
         write("dry run: nothing was written")
 

@@ -85,7 +85,7 @@ def policy_from(
         if place is None:
             write_as_is(text.decode("utf-8", "surrogateescape"))
         else:
-            to_check = f"ibkeys plan --policy {place.name} {_options(made_policy)}".rstrip()
+            to_check = f"ibkeys plan {place.name} {_options(made_policy)}".rstrip()
             write(clean(f"written: {place.name}; to check it: {to_check}"))
     errors = errors_of(topology)
     return finish(errors, "table" if format == "conf" else format) or (
