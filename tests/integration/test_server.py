@@ -21,6 +21,7 @@ from tests.integration.ibsim import Ibsim, ibkeys, parse_dump, parse_pkeys
 from tests.integration.polling import wait_until
 from tests.integration.recordings import check_tables, first_node, recordings, stride, table_of
 from tests.integration.served import Served
+from tests.integration.simulated import sim
 
 FABRICS = {file.stem: file for file in reversed(corpus.files("fabrics/*.net"))}
 SAMPLES = ("two-switch", "dual-home", "ring-router")
@@ -184,8 +185,10 @@ def test_twenty_programs_at_once() -> None:
 def test_welcome_verbose_lines_capture_and_a_clean_end(tmp_path: Path) -> None:
     capture = tmp_path / "seen.pcap"
     with Served(TWO_SWITCH, library="umad2sim", extra=("-v", "--pcap", str(capture))) as fabric:
-        assert f"  export IBSIM_SOCKNAME={fabric.socket_name} SIM_HOST=H-0002c903000a1010\n" in fabric.output
-        assert any(line.startswith("  ibsim-run opensm") for line in fabric.output)
+        [first, *_] = [line for line in fabric.output if line.startswith("  ibkeys ")]
+        assert first == f"  ibkeys sim run --socket {fabric.socket_name} -- opensm\n"
+        for_ibsim_run = f"export IBSIM_SOCKNAME={fabric.socket_name} SIM_HOST=H-0002c903000a1010\n"
+        assert any(line.endswith(for_ibsim_run) for line in fabric.output)
         fabric.run(["smpquery", "-y", "0x1234567", "portinfo", "-D", "0,1", "1"], check=True)
         fabric.run(["smpquery", "nodeinfo", "-D", "0,9"])
         assert fabric.program is not None
@@ -329,10 +332,10 @@ def test_a_verbose_server_serves_on_when_its_reader_leaves() -> None:
 
 
 def test_the_line_for_opensm_that_the_server_prints_brings_the_subnet_up() -> None:
-    with Served(TWO_SWITCH, library="umad2sim") as served:
-        [line] = [line.split() for line in served.output if "opensm" in line]
-        assert line[0] == "ibsim-run"
-        done = served.run([*line[1:], "-o"], timeout=60, env=served.opensm_environment)
+    with Served(TWO_SWITCH) as served:
+        [words] = [line.split() for line in served.output if "opensm" in line]
+        assert words[:3] == ["ibkeys", "sim", "run"]
+        done = sim(*words[2:], "-f", "stdout", "-o", timeout=60)
         assert "SUBNET UP" in done.stdout
         served.steer('link "node03 mlx4_0:1" down'.replace(':1"', '":1'))
         assert "Down" in served.steer('show "node03 mlx4_0":1')

@@ -242,16 +242,16 @@ def _write_instructions(server: Server, sources: Sequence[str], where: tuple[str
     """
     subnet, home = server.subnet, server.home
     what = " ".join(sources) or "the demo fabric"
+    server_option = f"--socket {quote(server.name)}"
     settings = " ".join(f"{variable}={quote(value)}" for variable, value in _settings(server, where).items())
     lines = [
         f"Serving {what}: {counted(len(subnet.nodes), 'node')}, {counted(end_ports_of(subnet), 'end port')}.",
         *assumed_lines(subnet),
-        f"Programs attach to {home.description} ({home.node_id}) unless SIM_HOST names another node. In another shell:",
-        f"  export {settings}",
-        "  ibsim-run opensm -s 5 -f stdout",
-        "  ibsim-run smpquery nodeinfo -D 0",
-        "  ibsim-run ibkeys mkey-show --all",
-        f"  ibkeys sim ctl --socket {quote(server.name)} help",
+        f"Programs run on {home.description} ({home.node_id}) unless --host names another node. In another shell:",
+        f"  ibkeys sim run {server_option} -- opensm",
+        f"  ibkeys sim run {server_option} -- ibkeys mkey-show --all",
+        f"  ibkeys sim ctl {server_option} help",
+        f"For ibsim-run: export {settings}",
         "ready",
     ]
     for line in lines:
