@@ -16,11 +16,10 @@ NODES = {
 }
 
 
-def stranger(served: Subnet, stack: ExitStack, node: str, name: str = "sm") -> subprocess.Popen[str]:
-    """Start a standby, which does not show its port, under the name *name*, and return it."""
-    renamed = ("bash", "-c", f'exec -a {name} "$0" "$@"')
+def stranger(served: Subnet, stack: ExitStack, node: str) -> subprocess.Popen[str]:
+    """Start a standby, which does not show its port, and return it."""
     words = ["opensm", "-f", "stdout", "-D", "0x07"]
-    other, log = opensms.start(served, words, served.folder, node, before=renamed)
+    other, log = opensms.start(served, words, served.folder, node)
     stack.callback(log.close)
     stack.callback(other.wait, RUN_TIMEOUT)
     stack.callback(other.kill)
