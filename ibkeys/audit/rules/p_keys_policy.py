@@ -99,7 +99,7 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
     why="A user added it without the subnet manager, or it was left when the policy changed.",
     sources=("NICO", "OSM"),
-    remedy="`ibkeys plan --policy FILE`, then apply: it removes what the policy does not have.",
+    remedy="`ibkeys plan FILE`, then apply: it removes what the policy does not have.",
     false_positives="A policy that is older than the fabric.",
     needs="policy",
 )
@@ -118,7 +118,7 @@ def not_in_policy(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence=("P_Keys of the policy that are not in the P_KeyTable, or only as limited instead of full"),
     why="The application that needs it fails.",
     sources=("NICO",),
-    remedy="Let the SM sweep, or `ibkeys plan --policy FILE` and apply.",
+    remedy="Let the SM sweep, or `ibkeys plan FILE` and apply.",
     false_positives=(
         "A node that has just booted: without IsPKeyNVRAM a reset leaves only index 0, with 0xffff or 0x7fff."
     ),
@@ -150,7 +150,7 @@ def _serves(key: int) -> frozenset[int]:
     evidence="a full P_Key in the table where the policy says limited",
     why="A full member reaches every member of the partition, a limited one only full ones.",
     sources=("SEED2",),
-    remedy="`ibkeys plan --policy FILE`, then apply.",
+    remedy="`ibkeys plan FILE`, then apply.",
     false_positives="Policies that say both, where both are allowed.",
     needs="policy",
 )

@@ -96,7 +96,7 @@ def _require_file(policy: str | None) -> None:
         require_file(
             policy,
             "--policy needs a file: harden writes it over OpenSM's own policy, and where UFM runs OpenSM, UFM would "
-            "overwrite that; use `ibkeys plan --policy ufm:URL` and `ibkeys apply PLAN --via ufm:URL`",
+            "overwrite that; use `ibkeys plan ufm:URL` and `ibkeys apply PLAN --via ufm:URL`",
         )
 
 

@@ -47,7 +47,7 @@ SCREENS: Final = (
     Screen("Who is in which partition?", f"matrix --policy {_POLICY}", 0),
     Screen("Audit: can ports talk that the policy keeps apart?", f"audit --policy {_POLICY} --check PK005", 1),
     Screen("Why: how can a host of tenant-a talk to one of tenant-b?", "why gpu-a03 gpu-a09", 0),
-    Screen("Plan: what has to change? Nothing is written yet.", f"plan --policy {_POLICY} --out repair.plan", 1),
+    Screen("Plan: what has to change? Nothing is written yet.", f"plan {_POLICY} --out repair.plan", 1),
     Screen("Change: each value is saved before it is overwritten.", "apply repair.plan --allow-removals --yes", 0),
     Screen("Proof: what do the ports themselves say now?", "why gpu-a03 gpu-a09", 1),
     Screen("Undo: back to what was there before, from the journal.", "undo 1 --yes", 0),

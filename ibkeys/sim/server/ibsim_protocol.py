@@ -87,10 +87,9 @@ def check_name(base: str) -> str:
 
 def no_server(name: str) -> str:
     """Return the message that no server has the socket name *name*, with the commands that help."""
-    to_start = f"ibkeys sim serve --socket {shlex.quote(name)}"
     return (
-        f"no simulator runs under the socket name {name!r}: `{to_start}` starts one, and `ibkeys sim ls` lists those "
-        "that run"
+        f"no simulator runs under the socket name {name!r}: "
+        f"`ibkeys sim serve --socket {shlex.quote(name)}` starts one, and `ibkeys sim ls` lists those that run"
     )
 
 
