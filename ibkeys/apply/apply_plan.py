@@ -16,7 +16,7 @@ from ibkeys.apply.carrier import Assignment, Carrier, Failed
 from ibkeys.apply.former import FormerValues
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import RemainingChanges
-from ibkeys.apply.survey import Survey, set_keys
+from ibkeys.apply.survey import Survey, choose_m_keys
 from ibkeys.arguments import given
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.next_commands import ADVICE_IF_GONE
@@ -218,7 +218,7 @@ def apply_plan_of(
     plan.notes, plan.hooks = list(survey.notes), hooks or ApplyHooks()
     changing = {step.port.key for phase in plan.phases for step in phase.steps}
     if carrier.sends_sets:
-        set_keys(survey.targets[key] for key in changing)
+        choose_m_keys(survey.targets[key] for key in changing)
     plan.objections = remaining.stale_objections(
         f"{advice}; {ADVICE_IF_GONE}" if can_be_closed and plan.lacks_only_ports else advice
     )

@@ -30,7 +30,7 @@ def rollback_arguments(wait: float) -> list[str]:
 
 
 def start_guardian(journal: Path, command: Sequence[str], seconds: float, closes_files: bool = False) -> Guardian:
-    """Start the guard process that rolls an apply back by *command* if this process dies, see `Guardian`."""
+    """Start the guardian that rolls an apply back by *command* if this process dies, see `Guardian`."""
     return Guardian(
         command, partial(is_unconfirmed, journal), seconds, partial(block_confirmation, journal), closes_files
     )

@@ -204,8 +204,9 @@ def _note_bits(former: FormerValues, key: PortKey, command: str, image: Image) -
         former.counters += 1
     else:
         raise UsageError(
-            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}, which undo does not restore: use "
-            "`ibkeys mkey-set`, or `ibkeys undo` of the last run; the former key is in the key store"
+            f"{command} changed M_Key, ProtectBits or lease of {former.names[key]}, which this undo does not restore: "
+            "set them with `ibkeys mkey-set`, or undo the last M_Key run (`ibkeys undo ID`); the former key is in "
+            "the key store"
         )
 
 

@@ -225,8 +225,9 @@ def _read_again(writer: ChangeWriter, target: PortTarget, failed: dict[PortKey, 
         failed[port.node.guid, port.num] = problem
 
 
-def set_keys(targets: Iterable[PortTarget]) -> None:
-    """Set the M_Key that the Sets to each target carry. Raises one MKeyNeeded for all ports that hide their M_Key."""
+def choose_m_keys(targets: Iterable[PortTarget]) -> None:
+    """Note at each target the M_Key that Sets to it carry. Raises one MKeyNeeded for all ports that hide their
+    M_Key."""
     hidden: list[MKeyNeeded] = []
     for target in targets:
         try:

@@ -123,14 +123,14 @@ def carrier_via(
     method: ChangeMethod | None,
     warn: Callable[[str], None],
     *,
-    has_hosts: bool,
+    is_real_subnet: bool,
     breaks: bool = False,
     at_once: bool = False,
 ) -> carriers.CarrierChoice:
     """Return the method of a change of partitions for the planning functions.
 
     None: the method of the operation that is resumed or undone; a new operation gets a method by
-    `ibkeys.change.method`. *warn*: see `open_ufm`; *has_hosts*: the subnet is no simulated one; *breaks*: pairs may
+    `ibkeys.change.method`. *warn*: see `open_ufm`; *is_real_subnet*: the subnet is not simulated; *breaks*: pairs may
     temporarily lose connectivity; *at_once*: an undo is done in one step.
     """
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
@@ -140,7 +140,7 @@ def carrier_via(
         return carriers.CarrierChoice(
             name, settings, command=_COMMAND, url=method.url, open_ufm=partial(method.open, warn=warn)
         )
-    hosts = opensm.sm_hosts() if has_hosts and not isinstance(method, Direct) else []
+    hosts = opensm.sm_hosts() if is_real_subnet and not isinstance(method, Direct) else []
     return carriers.CarrierChoice(name, settings, hosts, _COMMAND)
 
 

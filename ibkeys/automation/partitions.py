@@ -119,7 +119,7 @@ def _via(asked: Asked, breaks: bool, at_once: bool = False) -> CarrierChoice:
         if text not in fabric.warnings:  # it is opened for each plan
             fabric.warnings.append(text)
 
-    return carrier_via(asked.via, warn, has_hosts=not fabric.is_simulated, breaks=breaks, at_once=at_once)
+    return carrier_via(asked.via, warn, is_real_subnet=not fabric.is_simulated, breaks=breaks, at_once=at_once)
 
 
 def _change(command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks], ApplyPlan]) -> ChangeResult:

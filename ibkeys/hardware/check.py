@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from ibkeys.hardware.reading import FabricReading
 
 Basis = Literal["standard", "simulator", "guess", "unknown"]
-"""The basis of an assumption. ``standard``: the standard or another program. ``simulator``: only our simulator does
-so. ``guess``: nothing known. ``unknown``: there is no assumption."""
+"""The basis of an assumption. ``standard``: the standard or another program. ``simulator``: only the simulator of
+ibkeys does so. ``guess``: nothing known. ``unknown``: there is no assumption."""
 CheckOutcome = Literal["same", "differs", "seen", "not-checked"]
 """``same``, ``differs``: compared with the assumption. ``seen``: a value for which there was no assumption.
 ``not-checked``: there is no value."""

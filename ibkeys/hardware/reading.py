@@ -138,8 +138,8 @@ class FabricReading:
     def why_no_other_program(self) -> str:
         """Return why no other program may send SMPs through this fabric; "" if other programs may.
 
-        They do not know our M_Keys: a port at level 2 or 3 would count each of their Gets, send a trap to the SM and
-        start its lease. Raises the errors of `topology`.
+        They do not have the M_Keys of ibkeys: a port at level 2 or 3 would count each of their Gets, send a trap to
+        the SM and start its lease. Raises the errors of `topology`.
         """
         if self.fabric.ring.protected():
             return "some ports are known to have an M_Key at level 2 or 3, or at a level that is not known"

@@ -8,7 +8,7 @@ from typing import Final, Self
 
 from ibkeys.printable import clean, shortened
 
-_MOST: Final = 64
+_MOST_CHARACTERS: Final = 64
 """Most characters of the user, host or command in the line."""
 _LINE: Final = re.compile(r"([^\t]+)\t([^\t]+)\t([^\t]+)\t([0-9TZ:-]{20})\t([0-9]{1,10})\t([0-9a-f]{32})\n?")
 
@@ -28,7 +28,7 @@ class LockHolder:
 
     def line(self) -> bytes:
         """Return the contents of the lock file: one line with all fields."""
-        names = [clean(each)[:_MOST] or "?" for each in (self.user, self.host, self.command)]
+        names = [clean(each)[:_MOST_CHARACTERS] or "?" for each in (self.user, self.host, self.command)]
         return ("\t".join([*names, self.since, str(self.process), self.journal]) + "\n").encode()
 
     @classmethod
@@ -42,7 +42,9 @@ class LockHolder:
         if found is None or not all(map(str.isprintable, found.groups())):
             return None
         user, host, command, since, process, journal = found.groups()
-        return cls(user[:_MOST], host[:_MOST], command[:_MOST], since, int(process), journal)
+        return cls(
+            user[:_MOST_CHARACTERS], host[:_MOST_CHARACTERS], command[:_MOST_CHARACTERS], since, int(process), journal
+        )
 
 
 def holder_in_words(text: bytes) -> str:

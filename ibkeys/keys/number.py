@@ -10,8 +10,8 @@ from ibkeys.printable import shortened
 
 _NUMBER: Final = re.compile(r"0[xX][0-9a-fA-F]+|0|[1-9][0-9]*")
 
-# A key has more than 36 bits in hex, 16 hex digits without 0x (as a GUID has too), or at least 11 decimal digits. A key
-# with a typing error matches too.
+# Text that is taken for a key: 0x and at least 10 characters, at least 16 hex digits without 0x (as a GUID has too), or
+# at least 11 decimal digits. A mistyped key matches too.
 _KEY: Final = re.compile(r"0[xX]\w{10,}|[0-9a-fA-F]{16,}|[0-9]{11,}")
 _GROUPING: Final = re.compile(r"[\s:_-]")
 NOT_SHOWN: Final = "(not shown)"

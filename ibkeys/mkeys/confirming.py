@@ -67,8 +67,8 @@ def _advise_on_errors(operation: int) -> Iterator[None]:
     of an interrupt is replaced, because it is to resume the run, which would raise the level.
     """
     advice = (
-        f"the level that operation {operation} raised still has to be lowered: `ibkeys undo {operation}` restores the "
-        f"former state, `ibkeys resume {operation}` keeps it"
+        f"the level that operation {operation} raised still has to be lowered: restore the former state with "
+        f"`ibkeys undo {operation}`, or keep the raised level with `ibkeys resume {operation}`"
     )
     try:
         yield
@@ -90,7 +90,7 @@ def rollback_arguments(wait: float, standby_wait: float) -> list[str]:
 
 
 def start_guardian(journal: Path, command: Sequence[str], seconds: float, closes_files: bool = False) -> Guardian:
-    """Start the guard process that runs *command*, which lowers the level, if this process dies, and return it.
+    """Start the guardian that runs *command*, which lowers the level, if this process dies, and return it.
     *journal*, *seconds*, *closes_files*: as in `Guardian`."""
     return Guardian(command, partial(is_unconfirmed, journal), seconds, closes_files=closes_files)
 

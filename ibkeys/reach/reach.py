@@ -321,14 +321,16 @@ class Reach:
         """Return the P_Keys of two different end ports that match, with the checks of packets with them."""
         return find_matches(a, b, self._between[self.inbound_check])
 
-    def _by_partition(self, place: Callable[[Port], int | None]) -> dict[int, PartitionSets]:
+    def _by_partition(self, bit_of: Callable[[Port], int | None]) -> dict[int, PartitionSets]:
+        """Return the sets of ports of each partition; *bit_of*: the bit of a port in these sets, None to leave it
+        out."""
         found: dict[int, PartitionSets] = {}
         for group in self.groups:
             ports = 0
             for port in group.ports:
-                at = place(port)
-                if at is not None:
-                    ports |= 1 << at
+                bit = bit_of(port)
+                if bit is not None:
+                    ports |= 1 << bit
             for partition, standing in group.profile:
                 if partition not in found:
                     found[partition] = PartitionSets(self._between[self.inbound_check].places(partition))

@@ -155,7 +155,7 @@ class Routes:
         return found
 
     def _exits(self, block: int, entry: int) -> Collection[int]:
-        """Return the switches of a block at which packets that come in at *entry* leave it on every route."""
+        """Return the switches of a block that packets which enter it at *entry* reach on every route."""
         others = self._graph.blocks[block] - {entry}
         tails: set[int] = set()
         for tail, head in self._doubtful.get(block, ()):

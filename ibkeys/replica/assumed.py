@@ -109,7 +109,9 @@ def _m_keys(ends: Iterable[Port]) -> Iterator[Assumption]:
     m_keys = [port.info[PortInfo.m_key.span] for port in ends if port.info is not None and port.m_key_state == "set"]
     if m_keys:
         different = counted(len(set(m_keys)), "made-up key")
-        yield Assumption("M_Keys", f"{different}, equal where they were equal, and no lease timer runs", len(m_keys))
+        yield Assumption(
+            "M_Keys", f"{different}, the same at ports that had the same key; no lease timer runs", len(m_keys)
+        )
 
 
 def _lacks_far_end(port: Port) -> bool:

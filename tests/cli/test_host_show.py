@@ -64,7 +64,7 @@ def test_a_port_with_its_table_and_who_takes_which_entry(tree: Tree) -> None:
         "ib1       -       0xffff  mlx5_1 port 1      0  datagram  running\n"
         "storage   ib1     0x8010  mlx5_1 port 1      1  ?         running\n"
         "\n"
-        "For what they take by default (-f env prints it for a job script):\n"
+        "P_Keys that programs take by default (-f env prints them for a job script):\n"
         "  NCCL: NCCL_IB_PKEY=0\n"
         "  UCX (Open MPI 5): UCX_IB_PKEY=0x7fff\n"
         "  Open MPI to 4: OMPI_MCA_btl_openib_pkey=0x7fff\n"

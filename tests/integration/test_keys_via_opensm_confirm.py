@@ -198,7 +198,7 @@ def test_while_opensm_is_dead_the_child_goes_on_until_another_one_is_master(open
     waiting.hear()
     opensm.running.kill()
     waiting.hear("tries again for about an hour")
-    waiting.hear("`ibkeys undo 1` restores the former state")
+    waiting.hear("restore the former state with `ibkeys undo 1`")
     assert only(opensm.keys())[1:] == (2, 60)
     opensm.unanswered.clear()  # the SM that is not there
     opensm.running.start()

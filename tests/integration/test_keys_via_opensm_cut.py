@@ -146,7 +146,7 @@ class CutScene(KeyedScene):
         code, said = self.run(words, "kill", point)
         self.relay.arm(NO_USER, 0)
         assert code == 0 or (
-            code == 3 and "host smhost" in said and "`ibkeys undo 2` restores the former state" in said
+            code == 3 and "host smhost" in said and "restore the former state with `ibkeys undo 2`" in said
         ), said
         self.cuts += code != 0
         self.assert_no_key_is_lost()

@@ -287,9 +287,9 @@ class OpensmPlanning:
         return course
 
     def _not_restored(self, former: FormerValues, end: Mapping[PortKey, Entries]) -> Iterator[str]:
-        """Yield, in words, the ports that would have other P_Keys in the *end* than before the operation or, if the
-        operation did not touch them, than now. A port that got the P_Keys of the present policy because it was
-        connected after the operation loses them as it should."""
+        """Yield, in words, each port whose P_Keys in *end*, the tables after the rollback, differ from those before the
+        operation (for a port that it did not touch: from the present ones). Left out: ports connected later that have
+        only the P_Keys of the present policy."""
         moved_to = leaves_of_others(former, self.prediction.survey)
         for key, target in self.prediction.survey.targets.items():
             had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"

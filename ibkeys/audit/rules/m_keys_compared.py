@@ -1,4 +1,6 @@
-"""Rules that compare M_Keys with a baseline, with the key store, and with the ports that should have answered."""
+"""Rules on M_Key violations since the baseline, on levels and M_Keys that differ from the key store, and on ports that
+did not answer.
+"""
 
 from __future__ import annotations
 

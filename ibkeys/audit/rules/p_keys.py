@@ -27,7 +27,7 @@ _EMPTY: Final[frozenset[int]] = frozenset()
     evidence="0xffff in the P_KeyTable of a CA port that runs no SM",
     why=(
         "All full members of the default partition can talk to each other, whatever other partitions "
-        "they are in. A full member whose switch port has it as limited can still send."
+        "they are in. A full member can still send if the P_Key table of its switch port has this P_Key as limited."
     ),
     sources=("NVG", "NICO"),
     remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",

@@ -93,7 +93,11 @@ def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     elif asked.answer == "refused" or (asked.answer == "silent" and unkeyed == "answered"):
         verdict.passed += 1
     else:
-        verdict.unknown(data.master, f"the SA gave no clear answer: SM_Key 1 {asked.answer} ({asked.detail})", answers)
+        verdict.unknown(
+            data.master,
+            f"the SA gave no clear answer to a query with SM_Key 1: {asked.answer} ({asked.detail})",
+            answers,
+        )
     return verdict
 
 

@@ -1,4 +1,4 @@
-"""A guard process that rolls a change back when the process that waits for its confirmation dies.
+"""The guardian: a child process that rolls a change back when the process that waits for its confirmation dies.
 
 A command with ``--confirm-within`` waits for a confirmation itself, and rolls back itself. But the change may cut the
 connection over which the command runs, and so kill it. Therefore it starts a child in a separate session before it
@@ -56,7 +56,7 @@ MustRollBack = Callable[[int, int], bool]
 
 
 class Guardian:
-    """The guard process, as its parent uses it. M_Keys reach it through the pipe only.
+    """The guardian, as its parent uses it. M_Keys reach it through the pipe only.
 
     *command*: the rollback command, without the operation and the M_Key. *is_unconfirmed*: returns whether a start of
     an operation will be rolled back unless it is confirmed in time; called in the parent and in the child. *seconds*:

@@ -129,9 +129,13 @@ _CAN_TALK: Final = (
 )
 _MATCH: Final = (
     *_KEYS,
-    Field("stopped", or_null(FLAG), "Whether switch ports keep the two from talking with these. Null: not known."),
-    Field("a_to_b", or_null(FLAG), "Whether packets from A get to B with these. Null: not known."),
-    Field("b_to_a", or_null(FLAG), "Whether packets from B get to A with these. Null: not known."),
+    Field(
+        "stopped",
+        or_null(FLAG),
+        "Whether switch ports keep the two from talking with these two P_Keys. Null: not known.",
+    ),
+    Field("a_to_b", or_null(FLAG), "Whether packets from A get to B with these two P_Keys. Null: not known."),
+    Field("b_to_a", or_null(FLAG), "Whether packets from B get to A with these two P_Keys. Null: not known."),
 )
 _OF_PACKETS: Final = Field("way", one_of("a_to_b", "b_to_a"), "Of packets in this direction.")
 _ON_SOME_ROUTES: Final = Field(

@@ -171,8 +171,10 @@ def _write_settings(settings: Sequence[JobScriptLine], partition: int | None) ->
     if not any(setting.choices for setting in settings):
         write("no InfiniBand port is active, so there is nothing for a job to set")
         return
-    job = "what they take by default" if partition is None else f"a job in partition 0x{partition:04x}"
-    write(f"For {job} (-f env prints it for a job script):")
+    title = "P_Keys that programs take by default"
+    if partition is not None:
+        title = f"Settings for a job in partition 0x{partition:04x}"
+    write(f"{title} (-f env prints them for a job script):")
     for setting in settings:
         limited = " (a limited member: it reaches full members only)" if setting.is_limited else ""
         older = f" ({setting.older_versions})" if setting.older_versions is not None else ""

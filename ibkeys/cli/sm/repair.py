@@ -178,8 +178,8 @@ def _report(where: Where, repair: Repair, repaired: RepairResult, confs: list[Co
         files = f"guid2mkey with {keys}, neighbors with {links}"
         write(
             f"{repair.directory}: {files}: "
-            f"{counted(len(repaired.answers), 'port')} as they answered, "
-            f"{counted(len(repaired.kept), 'port')} as the key store has it first"
+            f"{counted(len(repaired.answers), 'port')} with the key that each showed, "
+            f"{len(repaired.kept)} with the first key of the key store because their own could not be read"
         )
         for line in _how_to_start(confs, repair.directory):
             write(clean(line))

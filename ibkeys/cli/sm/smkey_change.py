@@ -148,7 +148,7 @@ class _ShownKeyChange(ShownChange):
         put(f"new sm_key and sa_key in {counted(len(files), 'options file')}:")
         for shown, file in zip(files, self.plan.managers.files, strict=True):
             changes = ", ".join(f"{kind} {shown['changes'][kind]}" for kind in _KINDS)
-            put(f"  {file.name}: {changes} now; read by {', '.join(shown['opensms'])}")
+            put(f"  {file.name}: at present {changes}; read by {', '.join(shown['opensms'])}")
         if window is not None:
             put(f"all of them within half of {window:g} s: after that time a standby would become master")
 

@@ -40,8 +40,8 @@ def with_options(data: bytes, values: Mapping[str, NewValue]) -> bytes:
 def _require_expected(
     before: Mapping[str, OptionValue], after: Mapping[str, OptionValue], values: Mapping[str, NewValue]
 ) -> None:
-    """Raise FileFormatError unless *after*, the options that OpenSM reads from the changed file, has *values* and for
-    all other options the values of *before*."""
+    """Raise FileFormatError unless *after*, the options that OpenSM reads from the changed file, has *values*, and for
+    all other options, except those that they also decide (`_DECIDES`), the values of *before*."""
     for name, value in values.items():
         if name not in OPTIONS:
             raise FileFormatError(f"OpenSM knows no option {name!r}, so no line for it was made")

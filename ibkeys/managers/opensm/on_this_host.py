@@ -1,5 +1,6 @@
-"""The OpenSMs on this host that serve the subnet of this process: their options files, sweep interval and key files.
-Each call examines processes and files anew; nothing is changed.
+"""The OpenSMs on this host that may serve the subnet ibkeys works on: the real one, or the simulated one that
+IBSIM_SOCKNAME names. Also their options files, sweep interval and key files. Each call examines processes and files
+anew; nothing is changed.
 """
 
 from __future__ import annotations

@@ -27,7 +27,7 @@ from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.printable import counted, named
 from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE, parse_m_keys
 
-UNKNOWN: Final = "unknown-keys"
+UNKNOWN_KEYS_INTERLOCK: Final = "unknown-keys"
 """The value of `Refused.interlock` if ports have keys that ibkeys does not have; the user cannot override it."""
 
 
@@ -138,8 +138,8 @@ def take_keys_that_opensm_gave(writer: ChangeWriter, key_files: Sequence[Guid2MK
 
 
 def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if OpenSM has M_Keys of this subnet and the key ring has none: a sweep would only count
-    violations. A guid2mkey without the local port is of another subnet, and is ignored.
+    """Raise Refused (`UNKNOWN_KEYS_INTERLOCK`) if OpenSM has M_Keys of this subnet and the key ring has none: a sweep
+    would only count violations. A guid2mkey without the local port is of another subnet, and is ignored.
     """
     ring = writer.fabric.ring
     if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:
@@ -148,13 +148,13 @@ def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]
         if file.level != 0 and not file.keys.get(writer.fabric.own_guid, NO_MKEY).is_zero:
             raise Refused(
                 f"{file.instance.name} has M_Keys for the subnet, but the key store has none, so no port would answer",
-                UNKNOWN,
+                UNKNOWN_KEYS_INTERLOCK,
             ).unchanged(f"first import them: {file.import_command}")
 
 
 def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Raise Refused (`UNKNOWN`) if ports at level 1 hide a key that is not in the key ring. The new keys of such ports
-    could not be proven, and an OpenSM that does not have the key either reports errors at every sweep.
+    """Raise Refused (`UNKNOWN_KEYS_INTERLOCK`) if ports at level 1 hide a key that is not in the key ring. The new keys
+    of such ports could not be proven, and an OpenSM that does not have the key either reports errors at every sweep.
     """
     hidden = [
         port
@@ -170,5 +170,5 @@ def refuse_hidden_keys(writer: ChangeWriter, run: PlannedRun, key_files: Sequenc
     raise Refused(
         f"{counted(len(hidden), 'port')} {hide} an M_Key that is not in the key store: "
         f"{named([str(port) for port in hidden])}",
-        UNKNOWN,
+        UNKNOWN_KEYS_INTERLOCK,
     ).unchanged(advice, more)

@@ -250,8 +250,8 @@ class Standbys:
         if not opensms_with(machine, standby.cache):
             return HostRefused(
                 f"{standby.name} was started with other key files than those in {standby.cache}, which are the "
-                f"right ones (see OSM_CACHE_DIR): end it, and continue with `ibkeys resume`; the command is: "
-                f"{standby.command}",
+                "right ones (see OSM_CACHE_DIR): end it, and continue with `ibkeys resume`; the right command to "
+                f"start it is: {standby.command}",
                 standby.host,
             )
         return None

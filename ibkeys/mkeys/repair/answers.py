@@ -86,7 +86,8 @@ def _absent_ports(
     sweep: FrugalSweep, candidates: Candidates, store: KeyStore, found: Collection[int], behind: dict[int, Trouble]
 ) -> Iterator[PortWithUnknownKey]:
     """Yield the ports that have a key in the key store and that the sweep did not find, with the reason. *found*: the
-    GUIDs of the ports that it found; *behind*: the troubles at known places."""
+    GUIDs of the ports that it found; *behind*: port GUID → the trouble of the sweep at the place where the known
+    links have that port."""
     nodes = {row.port_guid: row.node_guid for row in store.outline() if row.node_guid is not None}
     nums = {row.port_guid: row.port for row in store.outline() if row.port is not None}
     for guid, keys in candidates.items():

@@ -79,8 +79,9 @@ def return_of_last_run(
 
 
 def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> None:
-    """Add the notes on the rollback of a run that has ended to its plan. Raises Refused (``confirmation``) if ports
-    have no M_Key afterwards, unless *leaves_open*; in a dry run the refusal is added to the plan instead."""
+    """If *run* rolls back a run that has ended, add notes about that to the plan of *run*. Raises Refused
+    (``confirmation``) if ports have no M_Key afterwards, unless *leaves_open*; in a dry run the refusal is added to the
+    plan instead."""
     if not run.undoes_ended:
         return
     if any(job.wanted.key not in (NO_MKEY, job.old.key) for job in run.jobs):

@@ -23,7 +23,8 @@ def remove_items(text: PolicyText, definition: Definition, starts: Collection[in
         none_line = emptied[-1] if emptied else None
     elif emptied and emptied[-1] is lines[-1] and lines[-1].close is not None:
         closer = next(line for line in reversed(lines) if _remaining_items(line, starts))
-        if _remaining_items(closer, starts)[-1].is_group:  # OpenSM accepts no semicolon behind a group on the same line
+        # OpenSM accepts no semicolon behind an mgid= item on the same line.
+        if _remaining_items(closer, starts)[-1].is_group:
             none_line, closer = lines[-1], None
     edits: list[TextEdit] = []
     for line in lines:

@@ -284,8 +284,8 @@ def _configure_as_sm(nodes: list[SimNode], read_ports: set[SimPort]) -> None:
             next_lid += 1
         port.lid = next_lid if next_lid + size - 1 <= MAX_UNICAST_LID else 0
         used_lids.update(dict.fromkeys(range(next_lid, next_lid + size), port))
-    # That SM ran on the first end port of the file, and has ended: MasterSMLID is still the LID of that port, but
-    # nothing answers SMInfo there.
+    # The SM that set these values has ended, and nothing answers SMInfo there. MasterSMLID is the one that the file
+    # has, else the LID of the first end port with a LID.
     sm_lids = (port.sm_lid for port in read_ports if port.is_end_port)
     master = max(sm_lids, default=0) or next((port.lid for port in used_lids.values()), 0)
     for port in used_lids.values():

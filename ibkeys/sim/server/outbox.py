@@ -23,7 +23,8 @@ _NO_ERROR: Final = bytes(4)
 
 
 class Attached(Protocol):
-    """An attached program. `Client` (ibsim's protocol) and `ProgramPort` (our own libibumad) have these attributes."""
+    """An attached program. `Client` (ibsim's protocol) and `ProgramPort` (the simulator's own libibumad) have these
+    attributes."""
 
     @property
     def slot(self) -> int:

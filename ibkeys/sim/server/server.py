@@ -1,8 +1,8 @@
 """A server that simulates a subnet for any program on libibumad: like ibsim, with M_Keys.
 
-One loop serves all clients: programs on our own libibumad (`Connections`); programs on Debian's libumad2sim0, which
-attach by ibsim's protocol (`Attachments`) and whose packets go through the subnet (`PacketTraffic`); and the senders of
-commands (`Steering`).
+One loop serves all clients: programs on the simulator's own libibumad (`Connections`); programs on Debian's
+libumad2sim0, which attach by ibsim's protocol (`Attachments`) and whose packets go through the subnet
+(`PacketTraffic`); and the senders of commands (`Steering`).
 """
 
 from __future__ import annotations

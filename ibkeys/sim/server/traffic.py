@@ -192,7 +192,8 @@ class PacketTraffic:
         return True
 
     def _await(self, request: awaited.AwaitedRequest, taker: Client | None) -> None:
-        """Wait for the answer of a program to *request*. *taker*: the program; None if it is on our own libibumad."""
+        """Wait for the answer of a program to *request*. *taker*: the program; None if it is on the
+        simulator's own libibumad."""
         if not self._awaited.add(request):
             return
         if request.mad[at.METHOD] == REPORT and taker is not None:

@@ -236,7 +236,7 @@ class Journal(Store):
         """Open an operation that was not confirmed in time for its rollback, and return it, to be used in a ``with``
         statement. The rollback adds entries to it.
 
-        No new start is recorded, so the guard process still takes the operation for the one that it guards. Raises
+        No new start is recorded, so the guardian still takes the operation for the one that it guards. Raises
         StoreError for an unknown number.
         """
         return self._open_again(operation, origin or this_process(), "going-back")

@@ -207,8 +207,8 @@ class OperationRecord:
 
     @property
     def goes_back(self) -> bool:
-        """Whether the operation is rolled back unless the user confirms it in time. Also true while it still runs,
-        because its process may be killed. Only meaningful for an operation that has to be confirmed."""
+        """Whether the operation is being rolled back, or will be unless the user confirms it in time. Also true while
+        it still runs, because its process may be killed. Only meaningful for an operation that has to be confirmed."""
         return self.stage in ("running", "unconfirmed", "going-back") and self.state != "undone"
 
 

@@ -201,7 +201,8 @@ def test_a_deaf_opensm_leaves_the_lower_level_in_its_file_and_it_is_tried_again(
     bench.opensm.is_deaf = True
     with pytest.raises(NotStored, match="did not change within") as told:
         bench.lower(number)
-    assert f"`ibkeys undo {number}` restores the former state, `ibkeys resume {number}` keeps it" in str(told.value)
+    advice = f"with `ibkeys undo {number}`, or keep the raised level with `ibkeys resume {number}`"
+    assert advice in str(told.value)
     assert f"m_key_protection_level {falls_to}\n" in bench.opensm.conf.read_text()
     assert is_unconfirmed(journal(bench), number)
     bench.opensm.is_deaf = False
@@ -251,7 +252,9 @@ def test_a_run_that_waits_is_a_problem_that_doctor_names(bench: Bench) -> None:
 
 def test_an_interrupt_while_it_goes_back_is_told_no_undo(bench: Bench) -> None:
     bench.deploy(confirm=True)
-    with pytest.raises(ExplainedInterrupt, match=r"`ibkeys undo 1` restores the former state, `ibkeys resume 1` keeps"):
+    with pytest.raises(
+        ExplainedInterrupt, match=r"with `ibkeys undo 1`, or keep the raised level with `ibkeys resume 1`"
+    ):
         interrupt_at(bench, lambda each: each.lower(), 2)
     assert is_unconfirmed(journal(bench), 1)
     bench.lower()

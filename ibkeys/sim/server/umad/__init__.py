@@ -1,4 +1,5 @@
-"""Simulating the kernel modules ib_umad and ib_mad of each host, for programs on our own libibumad (native/umad-sim).
+"""Simulating the kernel modules ib_umad and ib_mad of each host, for programs on the simulator's own libibumad
+(native/umad-sim).
 
 Begin with `ibkeys.sim.server.umad.connections.Connections`.
 """

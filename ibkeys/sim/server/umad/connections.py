@@ -1,4 +1,6 @@
-"""Serving the connections of programs on our libibumad: answering questions, and passing records to the `MadLayer`."""
+"""Serving the connections of programs on the simulator's own libibumad: answering questions, and passing
+records to the `MadLayer`.
+"""
 
 from __future__ import annotations
 
@@ -58,11 +60,11 @@ _KIND: Final = wire.RECORD.size
 
 
 class _Malformed(Exception):
-    """A record that our libibumad never sends."""
+    """A record that the simulator's own libibumad (native/umad-sim) never sends."""
 
 
 def bind(name: str) -> socket.socket:
-    """Open the socket for programs on our libibumad and return it. Raises TransportError."""
+    """Open the socket for programs on the simulator's own libibumad and return it. Raises TransportError."""
     opened = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_NONBLOCK | socket.SOCK_CLOEXEC)
     try:
         opened.bind(b"\0" + f"{name}:umad".encode())

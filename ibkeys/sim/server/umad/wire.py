@@ -1,4 +1,4 @@
-"""The protocol between our libibumad (native/umad-sim) and the server. It has no I/O.
+"""The protocol between the simulator's own libibumad (native/umad-sim) and the server. It has no I/O.
 
 The server listens on a UNIX socket of type SOCK_SEQPACKET with the abstract name ``NAME:umad``. Each message is one
 datagram, so it is sent and received as a whole. Numbers are in the byte order of the host, but those in a MAD and its
