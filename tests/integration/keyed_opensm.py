@@ -17,7 +17,7 @@ from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import Runs
 from ibkeys.store.keystore.keystore import KeyStore
 from tests.integration.hosted import Hosted, Running, is_of_opensm, opensm
-from tests.integration.ibsim import RUN_TIMEOUT
+from tests.integration.ibsim import RUN_TIMEOUT, Library
 from tests.integration.waiting import by_method
 
 POLICY = "Default=0x7fff, ipoib : ALL=full ;\n"
@@ -132,10 +132,10 @@ class KeyedOpensm(KeyedPorts):
 
 
 @contextmanager
-def keyed(net: str | Path, conf: str = CONF) -> Iterator[KeyedOpensm]:
+def keyed(net: str | Path, conf: str = CONF, library: Library = "own") -> Iterator[KeyedOpensm]:
     """Serve *net* with an OpenSM that is master and has no M_Key yet."""
     with ExitStack() as stack:
-        served = stack.enter_context(Hosted(net))
+        served = stack.enter_context(Hosted(net, library=library))
         running = stack.enter_context(opensm(served, POLICY, conf))
         keyed = KeyedOpensm(served, running)
         served.watchers.append(keyed.watch)

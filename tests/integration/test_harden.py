@@ -111,7 +111,7 @@ def test_with_a_policy_only_what_opensm_has_no_option_for_is_left_of_severity_hi
 
 @pytest.mark.soak
 def test_150_hosts_are_hardened_and_nothing_is_lost(tmp_path: Path) -> None:
-    with keyed(fabric("150 hosts", tmp_path), OPEN) as opensm:
+    with keyed(fabric("150 hosts", tmp_path), OPEN, library="umad2sim") as opensm:
         _, document, _ = harden(opensm, "--yes")
         assert_hardened(opensm, document)
         assert failing(document) == {"PK001", *OF_OPENSM}
@@ -240,7 +240,7 @@ def test_an_opensm_of_another_host_is_hardened_by_ssh(tmp_path: Path) -> None:
 
 @pytest.mark.soak
 def test_a_key_that_is_there_stays_while_its_level_rises() -> None:
-    with keyed(NET) as opensm:
+    with keyed(NET, library="umad2sim") as opensm:
         code, said = opensm.ibkeys("mkey-deploy", "--protect", "1", "--lease", "20")
         assert code == 0, said
         [(key, _, _)] = opensm.keys()
@@ -252,7 +252,7 @@ def test_a_key_that_is_there_stays_while_its_level_rises() -> None:
 
 @pytest.mark.soak
 def test_a_key_that_is_easy_to_guess_makes_room_for_a_new_one() -> None:
-    with keyed(NET) as opensm:
+    with keyed(NET, library="umad2sim") as opensm:
         weak = opensm.served.folder / "weak.key"
         weak.touch(0o600)
         weak.write_text("0x1234\n")

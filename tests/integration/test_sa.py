@@ -222,7 +222,7 @@ def fields_of(text: str) -> dict[str, str]:
 
 def test_the_sa_of_a_served_subnet_answers_what_its_clients_can_receive(serve: Callable[..., Served]) -> None:
     """Where no OpenSM runs and the script said ``sm NODE on``. libumad2sim would damage longer answers."""
-    fabric = serve(DATA / "fabrics" / "dual-home.net")
+    fabric = serve(DATA / "fabrics" / "dual-home.net", library="umad2sim")
     fabric.opensm()
     fabric.steer("sm H-248a070300b10200 on")
     result = ask(

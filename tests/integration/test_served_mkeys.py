@@ -22,7 +22,7 @@ VICTIM = 2  # the LID of node02
 
 @pytest.fixture
 def served() -> Iterator[Subnet]:
-    with Subnet(DATA / "fabrics" / "two-switch.net") as fabric:
+    with Subnet(DATA / "fabrics" / "two-switch.net", library="umad2sim") as fabric:
         (fabric.folder / "key").write_text(f"{SHOWN}\n")
         (fabric.folder / "key").chmod(0o600)
         yield fabric
