@@ -27,7 +27,7 @@ BARE := mmdebstrap uidmap
 CORPUS := $(abspath $(wildcard ../shared))
 # Four run tests, also on two processors: many tests wait for other programs. One that has none left takes some of
 # another's. ARGS=-n0 runs them one after the other.
-PYTEST := $(BIN)/pytest -n 4 --dist worksteal
+PYTEST := $(BIN)/pytest -n 5 --dist worksteal
 # Where there is room the files of the tests lie in memory: stores wait for the disk at each of their writes, and nearly
 # all tests have one. Programs are started from there too.
 MEMORY := $(shell test -w /dev/shm && ! grep -q ' /dev/shm .*noexec' /proc/mounts && \

@@ -23,8 +23,10 @@ _ROLLBACK_ARGUMENTS: Final = (
 
 
 def rollback_arguments(wait: float) -> list[str]:
-    """Return the arguments of the command that rolls an unconfirmed apply back without a question; the operation is
-    appended. *wait*: seconds without progress after which a subnet manager is signalled once more, and then given up.
+    """Return the arguments of the command that rolls an unconfirmed apply back without a question. The caller appends
+    the number of the operation.
+
+    *wait*: seconds without progress after which a subnet manager is signalled once more, and then given up.
     """
     return [*_ROLLBACK_ARGUMENTS, f"--wait={math.ceil(wait)}"]
 

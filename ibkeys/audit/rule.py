@@ -127,8 +127,8 @@ class RuleVerdict:
         self.findings.append(RuleFinding(trouble.port, "unknown", trouble.error, _reading(trouble), trouble=trouble))
 
     def unread(self, port: Port, attribute: str) -> None:
-        """Record that a port is unknown because one of its attributes was not read. SwitchInfo is looked up for the
-        whole switch.
+        """Record that a port is unknown because one of its attributes was not read. Why a SwitchInfo was not read is
+        recorded at port 0 of the switch.
         """
         trouble = self.data.trouble(port.end_port if attribute == SwitchInfo.name else port, attribute)
         why = trouble.error if trouble is not None else "it was not queried"

@@ -107,9 +107,9 @@ def find_to_undo(journal: Journal, operation: int | None) -> OperationTarget:
 
 def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     """Return the operations that are unfinished or await their confirmation, the oldest first; for an undo that was cut
-    off, the operation that is undone. Operations of the same kind as *command* are left out: the command names them
-    itself when it knows the subnet. Those of part_enforce are never left out: `harden` may find nothing to change, and
-    would not name them."""
+    off, the operation that is undone. For a command of partitions, M_Keys or SM keys, the operations of its own kind
+    are left out: the command names them itself when it knows the subnet. Every other command gets all. So does
+    `harden`, which may find nothing to change, and would not name its own."""
     operations, kind = _Operations(journal), "partitions" if command == "apply" else _kind_of(command)
     found = {each.id: each for each in [*operations.list_unfinished(), *operations.list_awaiting()]}
     all_kinds = kind in ("other", "enforcement")

@@ -1,8 +1,8 @@
-"""The choice which places are queried where a protected port may be and no evidence names the port.
+"""Deciding which far ends of links are queried if nothing shows which port is there: it may be a protected port.
 
-A protected port counts each query without its key as a violation, and its lease starts. So such a place waits until all
-other places were queried. Then it is identified without SMPs to it. A place that cannot be identified is not queried,
-but reported with the reason.
+A protected port counts each query without its key as a violation, and its lease starts. So such a far end waits
+until all others were queried. Then its port is identified without SMPs to it. A port that cannot be identified is not
+queried, but reported with the reason.
 """
 
 from __future__ import annotations

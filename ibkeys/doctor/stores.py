@@ -119,7 +119,7 @@ def _backup(paths: StorePaths) -> Iterator[ProbeResult]:
         last, is_new = last_backup(paths)
     except StoreError:  # the check of that store has named it
         return
-    advice = "save both: ibkeys keystore backup FILE, and keep a copy on another host"
+    advice = "save key store and journal: ibkeys keystore backup FILE, and keep a copy on another host"
     if last is not None:
         what = f"{last.made}, {last.file}: {counted(last.keys, 'key')}, {counted(last.operations, 'operation')}"
         gone = [

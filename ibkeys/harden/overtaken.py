@@ -166,7 +166,7 @@ def refuse_changed_files(
             OVERTAKEN,
         ).explained(
             "`ibkeys sm-show` shows what is in force. To keep it, nothing has to be done.",
-            f"`ibkeys harden --via opensm` sets {ENFORCE} both again, whoever changed it.",
+            f'`ibkeys harden --via opensm` sets {ENFORCE} to "both" again, whoever changed it.',
         )
 
 

@@ -123,7 +123,7 @@ def _links(records: Iterable[LinkRecord], nodes: Mapping[int, NodeInfo]) -> Iter
 
 
 def _guid(node: NodeInfo) -> int:
-    """Return the GUID by which a link names this port."""
+    """Return the GUID by which a link names the port of *node*: the node GUID of a switch, else the port GUID."""
     return node.node_guid if _is_switch(node) else node.port_guid
 
 

@@ -209,8 +209,8 @@ class FabricTransition(Generic[P]):
         )
 
     def _find_pairs(self) -> list[Pair]:
-        """Return the pairs of kinds that can talk before and after the change, but could not if only the drops were
-        made."""
+        """Return the pairs of kinds that can talk before and after the change, and that the drops alone would cut in a
+        partition. The pair has all such partitions. It has none if no partition lets it talk before and after."""
         changing = [number for number, kind in enumerate(self._kinds) if kind.rises | kind.drops]
         pairs = []
         for one in changing:

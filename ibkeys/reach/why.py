@@ -104,8 +104,8 @@ class Connectivity(NamedTuple):
     """Whether two ports can talk (packets and answers, by two P_Keys that match), and whether any packet gets from a to
     b and from b to a. None: an unread table or the route decides.
 
-    ``can_talk`` is False with both directions open if packets pass in each direction in another partition only: then no
-    connection can be made.
+    ``can_talk`` is False although both directions are open if the packets from a to b pass in one partition only, and
+    the packets from b to a only in a different one: then no connection can be made.
     """
 
     can_talk: bool | None

@@ -99,7 +99,8 @@ class SmKeyRun:
         self.settings.check()
         self._store_keys()
         try:
-            course = Course([NEW], () if self.goes_on else [FORMER])  # going back would mix keys that are in force
+            # A resumed run does not go back: some OpenSMs may use the new keys already.
+            course = Course([NEW], () if self.goes_on else [FORMER])
             forth, *back = self._runner.follow(course, self._step)
         except KeyboardInterrupt as error:
             raise ExplainedInterrupt(f"{error}; {self._describe_files()}", self._how_to_finish) from None

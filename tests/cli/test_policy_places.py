@@ -31,7 +31,7 @@ EDITED = "UFM's partitions change by `ibkeys plan` and `ibkeys apply PLAN --via 
 REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
     ("harden", "policy_to_reach"): (
         ("harden", "--policy", "UFM"),
-        "UFM would overwrite that; use `ibkeys plan --policy ufm:URL`",
+        "UFM would overwrite that; use `ibkeys plan ufm:URL`",
     ),
     ("plan", "present"): (
         ("plan", "--policy", "POLICY", "--script", "opensm", "--present", "UFM"),

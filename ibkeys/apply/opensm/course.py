@@ -143,8 +143,8 @@ class OpensmPlanning:
         differing = [str(port) for port in self.prediction.end_ports if here[port.guid] != there[port.guid]]
         if differing:
             raise stale_for_good(
-                f"the SM at {manager.port} is master now, and the plan was made while that at the port GUID "
-                f"0x{made_for:016x} was; SELF in its policy is another port now"
+                f"the SM at {manager.port} is master now, and the plan was made while the SM at the port GUID "
+                f"0x{made_for:016x} was master; the policy uses SELF, which means another port now"
             ).unchanged(
                 "let the former SM be master again, or make a new plan (`ibkeys plan`)",
                 f"Other P_Keys than planned would go to: {named(differing)}.",

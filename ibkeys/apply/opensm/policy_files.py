@@ -120,7 +120,7 @@ def current_step(file: OpensmFile, contents: StepContents) -> int:
             return number
     raise FileChanged(
         f"{file.name}: has been {'removed' if file.seen.data is None else 'changed'} since that operation wrote it, so "
-        "it is not touched; `ibkeys plan` makes a new plan that starts from it",
+        "it is left as it is; `ibkeys plan` makes a new plan that starts from the present state",
         difference(contents[-1], file.seen.data, WITHOUT_KEYS),
     )
 

@@ -52,8 +52,9 @@ class Flags:
 @dataclass(frozen=True, slots=True)
 class StoredPartition:
     """A partition as UFM has it. ``exists``: whether UFM has it at all; ``index0``: the flag of its members, None if
-    they differ. ``settings``: its other settings by name: its name, IPoIB, QoS. ``former_name``: its name before an
-    operation that is undone or resumed. ``name``: the name that calls carry, None if this UFM accepts none."""
+    they differ. ``settings``: the other values of UFM, by setting: its name, IPoIB, QoS. ``former_name``: its name
+    before an operation that is undone or resumed. ``name``: the name that calls carry. None if calls carry no name: UFM
+    accepts none, the name is invalid, or the partition is neither overwritten nor created."""
 
     base: int
     members: Memberships

@@ -72,9 +72,10 @@ def _end(leaf: Port) -> str:
 
 
 def _guarded(data: AuditInput, port: Port) -> str | bool | None:
-    """Return in words the protection or partitions that a port has, now or in the baseline.
+    """Return in words the ProtectBits, the M_Key or the partitions that a port has, now or in the baseline. The default
+    partition does not count.
 
-    False: none. None: none was found, but not everything was read.
+    False: none. None: none was found, but PortInfo or the P_KeyTable of the present port was not read.
     """
     before = data.before(port)
     reasons = list(dict.fromkeys(reason for each in (port, before) if each is not None for reason in _reasons(each)))

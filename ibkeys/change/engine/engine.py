@@ -72,8 +72,8 @@ class Engine:
         self._asks_silent_again = asks_silent_again
         # Ports that are not begun, each with all its Sets (a group).
         self._queue: deque[list[PendingSet]] = deque()
-        # The number of Sets that are begun and not ended. Two kinds of these wait for the next sync: Sets that are not
-        # sent yet, and Sets that are proven or have failed.
+        # The number of Sets that are begun and whose end is not on disk yet. Two kinds of these wait for the next sync:
+        # Sets that are not sent yet, and Sets that are proven or have failed.
         self._begun_count = 0
         self._ready: list[PendingSet] = []
         self._ended: list[PendingSet] = []

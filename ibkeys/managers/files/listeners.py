@@ -79,7 +79,7 @@ def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
         )
     if not is_usable_alone(fact, user):
         return (
-            f"{folder}, the folder of its key files, belongs to UID {fact.uid}, and it runs as UID {user}: closed to "
-            f"others it would be closed to that OpenSM too: chown {user} and chmod 0700"
+            f"{folder}, the folder of its key files, belongs to UID {fact.uid}, but that OpenSM runs as UID {user} "
+            f"and could not use the folder any more if it were closed to others: chown {user} and chmod 0700"
         )
     return ""

@@ -190,7 +190,7 @@ def _unsaid_in(
 
 
 def _kind_of(port: Port) -> str:
-    """Return the kind of property that a change of the table of *port* shows."""
+    """Return the kind of `Inexpressible` for a port whose table the plan of the made policy would change."""
     if port.is_external:
         return "leaf-table"
     return "table" if any(key.is_default for _, key in port.occupied or ()) else "no-default"

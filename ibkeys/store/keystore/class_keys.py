@@ -61,5 +61,5 @@ class ClassKeyStore:
 
 
 def _owner(name: str, port_guid: str) -> str:
-    """Return the owner of a key as the text with which the key is sealed."""
+    """Return the text that names the class and the port of a key. The encryption binds the key to it."""
     return f"{name} {port_guid}"

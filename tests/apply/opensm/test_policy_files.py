@@ -48,5 +48,5 @@ def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
 def test_a_file_that_is_at_no_step_is_said_to_be_removed_or_changed(data: bytes | None, what: str) -> None:
     found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1) if data is not None else None
     file = OpensmFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
-    with pytest.raises(FileChanged, match=f"has been {what} since that operation wrote it, so it is not touched"):
+    with pytest.raises(FileChanged, match=f"has been {what} since that operation wrote it, so it is left as it is"):
         current_step(file, (b"before", b"after"))

@@ -35,7 +35,7 @@ def test_a_log_is_closed_only_where_its_opensm_can_still_use_it(tmp_path: Path, 
         (0o700, SOMEBODY, ""),
         (0o1777, 0, "everybody may write"),
         (0o777, 0, "everybody may write"),
-        (0o775, SOMEBODY, f"it runs as UID {SOMEBODY}"),
+        (0o775, SOMEBODY, f"that OpenSM runs as UID {SOMEBODY}"),
     ],
 )
 def test_a_folder_that_others_need_is_not_closed(tmp_path: Path, mode: int, user: int, words: str) -> None:

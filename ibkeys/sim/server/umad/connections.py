@@ -56,7 +56,7 @@ _FIRST_SLOT: Final = 1000
 
 _SEND: Final = wire.RECORD.pack(Kind.SEND, 0, wire.BODY_SIZE)
 """The beginning of nearly all records: a MAD of 256 bytes that is sent without REPLY."""
-_KIND: Final = wire.RECORD.size
+_BEGINNING_SIZE: Final = wire.RECORD.size
 
 
 class _Malformed(Exception):
@@ -276,8 +276,8 @@ class Connections:
             with_descriptors = len(raw) - wire.RECORD_SIZE if descriptors else -1
             for start in range(0, len(raw), wire.RECORD_SIZE):
                 try:
-                    if start != with_descriptors and raw[start : start + _KIND] == _SEND:
-                        self._mads.send_full(opened, raw[start + _KIND : start + wire.RECORD_SIZE])
+                    if start != with_descriptors and raw[start : start + _BEGINNING_SIZE] == _SEND:
+                        self._mads.send_full(opened, raw[start + _BEGINNING_SIZE : start + wire.RECORD_SIZE])
                     else:
                         record = raw[start : start + wire.RECORD_SIZE]
                         self._record(opened, record, descriptors if start == with_descriptors else [])
