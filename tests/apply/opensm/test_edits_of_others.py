@@ -219,7 +219,7 @@ def _plan_for_another_sm(bench: Bench, policy: str) -> PartitionPlan:
 
 def test_a_plan_made_while_the_sm_of_another_port_was_master_is_stale_where_it_uses_self(bench: Bench) -> None:
     plan = _plan_for_another_sm(bench, GREEN)
-    with pytest.raises(Refused, match=r"the SM at the port GUID 0x0002c903000a1021 was master.*`ibkeys plan`") as refused:
+    with pytest.raises(Refused, match=r"port GUID 0x0002c903000a1021 was master.*`ibkeys plan`") as refused:
         bench.run(lambda changing, carrier: plan_apply(changing, plan, ALL, None, carrier))
     assert refused.value.interlock == "stale"
     assert "signal" not in bench.opensm.host.log
