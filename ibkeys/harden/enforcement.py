@@ -256,7 +256,7 @@ def _make(writer: ChangeWriter, plan: EnforcementPlan) -> Sequence[str]:
 
 
 def _options_files(found_sms: FoundSms, notes: list[str]) -> list[OpensmFile]:
-    """Return the options files of the OpenSMs that are reached, that of the master last. Add to *notes* what is not
+    """Return the options files of the OpenSMs that are reached, with the master's file last. Add to *notes* what is not
     certain about them."""
     files = []
     for running in found_sms.opensms:

@@ -100,9 +100,8 @@ def run_to_a_point(
 ) -> tuple[subprocess.CompletedProcess[str], int]:
     """Run ibkeys by a fork server; return how it ended and how many points it passed. *stores*, *mode*, *point*: see
     `crash_command`."""
-    environment, arguments = crash_environment(served, preloaded), _arguments(served, stores, words, mode, point)
-    server = _fork_server(preloaded)
-    assert server.fits(environment)
+    arguments = _arguments(served, stores, words, mode, point)
+    server, environment = _server_for(served, preloaded)
     return server.run(_DRIVE, arguments, environment, str(served.folder), timeout=300), points_passed(served)
 
 
@@ -115,10 +114,17 @@ def start_to_a_point(
     point: int | str = 0,
 ) -> Forked:
     """Start ibkeys by a fork server. *stores*, *mode*, *point*: see `crash_command`."""
-    environment, arguments = crash_environment(served, preloaded), _arguments(served, stores, words, mode, point)
+    arguments = _arguments(served, stores, words, mode, point)
+    server, environment = _server_for(served, preloaded)
+    return server.start(arguments, environment, str(served.folder), _DRIVE)
+
+
+def _server_for(served: Ibsim, preloaded: str) -> tuple[ForkServer, dict[str, str]]:
+    """Return the fork server for commands on a fabric, and their environment."""
+    environment = crash_environment(served, preloaded)
     server = _fork_server(preloaded)
     assert server.fits(environment)
-    return server.start(arguments, environment, str(served.folder), _DRIVE)
+    return server, environment
 
 
 @cache

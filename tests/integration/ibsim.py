@@ -262,7 +262,7 @@ class Ibsim:
     @property
     def environment(self) -> dict[str, str]:
         """What a client needs to find this server."""
-        return self.environment_for(self.library)
+        return self.environment_for(self.umad_library)
 
     def environment_for(self, library: Library) -> dict[str, str]:
         """What a client on *library* needs to find this server."""
@@ -274,12 +274,12 @@ class Ibsim:
 
     def at(self, node: str) -> dict[str, str]:
         """What a client needs to sit on *node*, beside `environment`."""
-        return _at(self.library, node)
+        return _at(self.umad_library, node)
 
     def arguments(self, command: Sequence[str | Path]) -> list[str]:
         """Return the command line that runs *command* on this fabric, for a caller that starts it itself."""
         program, *rest = [str(part) for part in command]
-        before = [tool("ibsim-run")] if self.library == "umad2sim" else []
+        before = [tool("ibsim-run")] if self.umad_library == "umad2sim" else []
         return [*before, tool(program) if os.sep not in program else program, *rest]
 
     def run(
@@ -319,7 +319,7 @@ class Ibsim:
         done = None
         if options.keys() <= {"timeout"}:
             words, timeout = (self.folder / "stores", *arguments), options.get("timeout", RUN_TIMEOUT)
-            done = _forked(self.library, words, self.environment, self.folder, timeout)
+            done = _forked(self.umad_library, words, self.environment, self.folder, timeout)
         done = done or self.run(self.ibkeys_command(*arguments), **options)
         documents.check(done.stdout or "")
         return done

@@ -30,7 +30,7 @@ class Served(Ibsim):
         library: Library = "own",
     ) -> None:
         super().__init__(netfile, sim_host=sim_host, limits=())
-        self.library = library
+        self.umad_library = library
         self.options = ["--port-guids", port_guids, "--links", links, *extra]
 
     def __enter__(self) -> Self:

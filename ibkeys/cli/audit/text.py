@@ -1,4 +1,4 @@
-"""Writing an audit's report for people: failures first, then what was not read, then counts. Also its CSV rows."""
+"""Writing an audit's report for people: failures, then ports that were not read, then counts. Also its CSV rows."""
 
 from __future__ import annotations
 

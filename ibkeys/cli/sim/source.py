@@ -43,7 +43,7 @@ def write_ready(
 
 
 def assumed_lines(subnet: Subnet) -> Iterator[str]:
-    """Yield lines that say what is assumed in place of facts that the files lack."""
+    """Yield a line for each fact that the files lack, with the value that is assumed for it."""
     if subnet.assumed:
         yield "The files do not say, so this is assumed:"
         yield from (f"  {each}" for each in subnet.assumed)

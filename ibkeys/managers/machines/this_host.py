@@ -43,7 +43,7 @@ class ThisHost(LocalProcesses):
     def look(self, path: Path) -> SeenFile:
         """Return the file that *path* leads to, with all symbolic links followed.
 
-        For a file of another host the result lacks the extended attributes; a replacement keeps them all the same.
+        The result for a file of another host has no extended attributes. A replacement keeps them nevertheless.
         Raises FileError and FileChanged as `ibkeys.host.replacing.looked_up.look`, and FileError for a file in another
         root directory or mount namespace.
         """

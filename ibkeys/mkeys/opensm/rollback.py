@@ -34,7 +34,7 @@ def plan_rollback(
     of_standbys: Collection[KeySetting] = (),
     open_while_rotating: bool = False,
 ) -> None:
-    """Replace the steps of *record* by those of the rollback; a record that goes back already stays as it is.
+    """Replace the steps of *record* by the steps of the rollback. A record of a rollback stays as it is.
 
     *settings*: the settings of its ports now, which have the same key. *in_file*: the setting in the master's options
     file; OpenSM may be raising the ports to the level there at this moment, so the first step waits for that level

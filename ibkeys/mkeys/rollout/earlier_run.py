@@ -355,8 +355,8 @@ def _name_not_found(writer: ChangeWriter, run: PlannedRun, ports: Sequence[RunPo
 
 
 def _why_not_found(kept: RunPort, is_gone: bool) -> str:
-    """Return, in words, what is known of a port of the run that the sweep did not find, and the next command. *kept*:
-    its data in the journal; *is_gone*: whether the user has ended the wait for it."""
+    """Return the reason why the sweep did not find a port of the run, as far as it is known, and the next command.
+    *kept*: the port's data in the journal; *is_gone*: whether the user has ended the wait for the port."""
     if is_gone:
         return (
             "the sweep did not find it, and since `ibkeys keystore list --settle` the run no longer waits for it; its "

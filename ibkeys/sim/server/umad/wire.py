@@ -11,8 +11,8 @@ error below 0 a text for the user follows, with which the library ends the proce
 NAMES  the names of count adapters, 20 bytes each      PORT  a port, then its P_Key table
 CA     an adapter                                      ISSM  the path of the issm device
 OPEN   no data, but two descriptors: the open port, which is a stream socket to the server, and the shared page
-HOST   the name of the host, the folder for the files of hosts ("" if the port in HELLO is 0), what is served, and a
-       line for each port of the host, each of the four followed by a NUL; only ibkeys sends this question
+HOST   four texts, each followed by a NUL: the name of the host; the folder for the files of hosts ("" if the port in
+       HELLO is 0); a description of the served fabric; a line for each port of the host. Only ibkeys sends this
 SHELL  no data. The question comes with three descriptors: the standard ones of a shell that the server starts on the
        host. The connection lasts as long as the shell; only ibkeys sends this question
 
@@ -126,7 +126,7 @@ class Hello(NamedTuple):
 
 class HostAnswer(NamedTuple):
     """The ANSWER to HOST. ``name``: the name of the host; ``folder``: the folder for the files of hosts; ``fabric``:
-    what is served, in words; ``ports``: the ports of the host, as `ports_text` returns them."""
+    a description of the served fabric; ``ports``: the ports of the host, as `ports_text` returns them."""
 
     name: str
     folder: str
