@@ -168,7 +168,7 @@ class Ibsim:
     the file. *console*: keep ibsim's console open for `command`.
     """
 
-    library: Library = "umad2sim"
+    umad_library: Library = "umad2sim"
 
     def __init__(
         self,
