@@ -160,7 +160,7 @@ VIOLATION_COUNTERS: Final = (PortInfo.m_key_violations, PortInfo.p_key_violation
 
 
 def counted_violations(info: PortInfo) -> dict[str, int]:
-    """Return the violation counters of a PortInfo that are not 0, by field name."""
+    """Return the violation counters of a PortInfo that are not 0, by the Python name of the field."""
     return {row.attr: count for row in VIOLATION_COUNTERS if (count := row.decode(info.raw))}
 
 

@@ -29,7 +29,7 @@ def _standard_name(member: IntEnum) -> str:
 
 
 def _state_names(states: type[IntEnum]) -> Mapping[int, str]:
-    """Return the standard's name of each value of a state. 0, which is only written, is "No change"."""
+    """Return the standard's name of each value of a state. The name of 0, a value only for Sets, is "No change"."""
     return {state: _standard_name(state) for state in states} | {0: "No change"}
 
 
@@ -229,7 +229,7 @@ class NoticeType(IntEnum):
 
 
 class MadStatus(IntEnum):
-    """The low byte of Status in a response (IBA 13.4.7). Bits 4..2 are one code, so the whole byte is compared."""
+    """The low byte of Status in a response (IBA 13.4.7). Bits 4..2 are one code, not flags: compare the whole byte."""
 
     OK = 0x0000
     BUSY = 0x0001
@@ -286,5 +286,5 @@ def describe_status(status: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTED) ->
 
 
 def method_name(method: int) -> str:
-    """Return the standard's name of *method*, or its number."""
+    """Return the standard's name of *method*; for an unknown one its number, as ``method 0x1f``."""
     return METHOD_NAMES.get(method, f"method 0x{method:02x}")

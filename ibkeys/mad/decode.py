@@ -96,8 +96,10 @@ def attribute_name(attribute_id: int, mgmt_class: int = MgmtClass.SUBN_LID_ROUTE
 
 
 def attribute_of(mad: Mad) -> Layout | None:
-    """Return the attribute or first record in *mad*, as a view of a copy of its data. None if its table is not known,
-    or if the MAD is an RMPP packet that does not begin with a record.
+    """Return the attribute or first record in *mad*, as a view of a copy of its data.
+
+    None if its table is not known here (no attribute of performance management is), or if the MAD is an RMPP packet
+    that does not begin with a record.
     """
     if isinstance(mad, LidRoutedSmp | DirectedRouteSmp):
         layout, offset = SMP_ATTRIBUTES.get(mad.attribute_id), DATA_OFFSET
@@ -128,9 +130,12 @@ def _rmpp_words(mad: Mad) -> str:
 
 
 def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
-    """Return the header of *mad* as the ``mad`` part of the ``decode`` document. Fields that its class lacks are None.
+    """Return the header of *mad* as the ``mad`` part of the ``decode`` document.
 
-    Both paths have HopCount + 1 entries, including the unused entry 0. Keys are None unless *show_keys*.
+    The fields of SMPs are None for another MAD, and so are those of directed routes. ``class_key`` exists only in
+    classes with a key of their own. The header of an SA MAD after byte 24 (RMPP, SM_Key, ComponentMask) is left out.
+    Both paths of a directed route have HopCount + 1 entries, including the unused entry 0. Unless *show_keys*, keys are
+    None, and ``NAME_masked`` is true.
     """
     directed = mad if isinstance(mad, DirectedRouteSmp) else None
     smp = mad if isinstance(mad, LidRoutedSmp | DirectedRouteSmp) else None
@@ -159,7 +164,8 @@ def decode(raw: bytes, attribute: str | None = None, show_keys: bool = False) ->
 
     256 bytes are a MAD; *attribute* names the attribute in it, by default the one of its header. Fewer bytes are the
     attribute *attribute* itself. Without *attribute* they are an SA MAD that its sender cut off after the data, with at
-    least 56 bytes. Keys are masked unless *show_keys*. Raises MalformedMad, and UsageError for an unknown attribute.
+    least 56 bytes. ``fields`` is None if the table of the attribute is not known or its bytes are not complete. Keys
+    are masked unless *show_keys*. Raises MalformedMad, and UsageError for an unknown name in *attribute*.
     """
     layout = ATTRIBUTES_BY_NAME.get(attribute) if attribute else None
     if attribute and layout is None:

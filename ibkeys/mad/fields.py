@@ -27,8 +27,9 @@ class FieldRow(Generic[_Value]):
     ``name``: the standard's spelling; ``attr``: the name in Python and JSON. ``byte`` and ``bit``: the place of the
     first bit. ``width``: the number of bits of one element; ``max``: its largest value; ``count``: the number of
     elements. ``kind``: "number" and "hex" differ only in JSON, where "hex" is a string of full width, for keys, GUIDs
-    and GIDs. ``unit``: the unit of a number, such as "s". ``secret``: the value is masked in all output. ``part_of``:
-    the name of a wider row that contains this one; only such rows may overlap, and only with that row.
+    and GIDs. ``unit``: the unit of a number, such as "s". ``secret``: the value is a key, which is masked unless the
+    caller asks for keys. ``part_of``: the name of a wider row that contains this one; only such rows may overlap, and
+    only with that row.
 
     ``span`` (slice) and ``stop``: the bytes that have the field, and the offset after them. ``shift`` and ``bits``: the
     place of the field, and its bits, in the big-endian number that these bytes form.
@@ -92,8 +93,8 @@ class FieldRow(Generic[_Value]):
         return value
 
     def _check_value(self, value: Any, what: str) -> int:
-        """Return *value* if it is an integer that fits one element. Raises EncodeError; *what* names the field in
-        it."""
+        """Return *value* if it is an integer that fits one element. Raises EncodeError, whose message names the field
+        as *what*."""
         if not isinstance(value, int):
             raise EncodeError(f"{what}: {'value' if self.secret else repr(value)} is not an integer")
         if not 0 <= value <= self.max:
@@ -121,7 +122,7 @@ class NumberRow(FieldRow[int]):
 
 
 class _ByteRow(NumberRow):
-    """A number within one byte, as most are: read and written in a third of the time."""
+    """A row for a number within one byte, as most are. It takes a third of the time of a `NumberRow`."""
 
     @overload
     def __get__(self, instance: None, owner: type) -> Self: ...
@@ -173,7 +174,8 @@ class TextRow(FieldRow[str]):
     """A row for UTF-8 text that is padded with NUL bytes; a text of full length has none (NodeDescription)."""
 
     def decode(self, raw: bytes | bytearray) -> str:
-        """Return the text in *raw* up to the first NUL. U+FFFD replaces characters that a terminal cannot show."""
+        """Return the text in *raw* up to the first NUL. U+FFFD replaces bytes that are not UTF-8, and characters that a
+        terminal cannot show."""
         text = bytes(raw[self.byte : self.stop]).partition(b"\0")[0].decode("utf-8", "replace")
         if text.isprintable():  # true of nearly all texts
             return text
@@ -197,7 +199,8 @@ class BytesRow(FieldRow[bytes]):
         return bytes(raw[self.byte : self.stop])
 
     def encode(self, value: Any) -> int:
-        """Return the bytes as one number. Raises EncodeError for another number of bytes."""
+        """Return the bytes as one number. Raises EncodeError for more or fewer bytes than the field has, and for a
+        value that is not bytes."""
         if not isinstance(value, bytes | bytearray | memoryview):
             raise EncodeError(f"{self.name}: bytes are needed, {type(value).__name__} given")
         data = bytes(value)
@@ -323,7 +326,7 @@ class Layout(metaclass=_WithoutDict):
         return document
 
     def masked(self) -> Self:
-        """Return a copy in which all secret fields are zero, for logs and captures."""
+        """Return a copy in which all secret fields are zero, for logs and captures; this view if it has none."""
         secrets = {row.attr: 0 for row in self.rows.values() if row.secret}
         return self.replace(**secrets) if secrets else self
 
@@ -347,7 +350,8 @@ def _repr_of(row: FieldRow[Any], value: Any) -> str:
 
 
 def _check_rows(owner: str, size: int, rows: Mapping[str, FieldRow[Any]]) -> None:
-    """Raise TypeError if *rows* of the class *owner* overlap or reach beyond *size* bytes."""
+    """Raise TypeError if *rows* of the class *owner* overlap or reach beyond *size* bytes, or if a row is not within
+    the wider row that it is a part of."""
     taken: dict[int, FieldRow[Any]] = {}
     by_name = {row.name: row for row in rows.values()}
     for row in rows.values():

@@ -74,7 +74,7 @@ class ReportNotice(SaRecord):
 
     @property
     def notice(self) -> Notice:
-        """The Notice of the trap. That of trap 256 includes an M_Key, which `Notice.masked` removes."""
+        """The Notice of the trap. That of the traps 256 and 1600 includes a key, which `Notice.masked` removes."""
         return Notice(self.raw[:64])
 
     def to_json(self, show_keys: bool = False) -> dict[str, Any]:
@@ -91,7 +91,7 @@ def inform_info(trap: int, subscribe: bool, *, kind: int = ALL_TYPES, qpn: int =
     the subscription.
 
     *trap* may be `ALL_TRAPS`. *kind*: only traps of this `NoticeType`, by default of any. *qpn*: the queue pair for the
-    Reports, which must be the same when the subscription is ended. Raises EncodeError.
+    Reports, which must be the same when the subscription is ended. Raises EncodeError for a number that does not fit.
     """
     return InformInfo.new(
         lid_range_begin=ALL_LIDS,

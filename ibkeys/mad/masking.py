@@ -44,10 +44,12 @@ def masked(raw: bytes) -> bytes:
     """Return a copy of a MAD in which only known fields that are no keys stay, and all other bits are zero.
 
     Zeroed are the keys (M_Key, SM_Key, the keys of classes, attributes and traps), reserved fields, both paths of a
-    directed route beyond its hops, the data of an unknown attribute, and the bytes after a known attribute.
+    directed route beyond its hops, the data of an SMP with the method Get, the data of an unknown attribute, and the
+    bytes after a known attribute.
 
     Any bytes are accepted, of any version: shorter than a MAD (the 24 bytes that the kernel returns after a timeout, a
-    short answer of the SA), or longer (an RMPP answer that the kernel assembled from its segments).
+    short answer of the SA), or longer (an RMPP answer that the kernel assembled from its segments). Fewer than 24 bytes
+    are all zeroed.
     """
     if len(raw) < HEADER_SIZE:
         return bytes(len(raw))

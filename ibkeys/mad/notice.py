@@ -57,7 +57,8 @@ class Notice(Attribute):
         return {**super().to_json(show_keys), "data_details": shown}
 
     def masked(self) -> Notice:
-        """Return a copy without the refused key in the details of traps 256 and 1600."""
+        """Return a copy without the refused key in the details of traps 256 and 1600, or this view if the trap is not
+        known."""
         details = self.details
         return self.with_details(details.masked()) if details else self
 

@@ -44,7 +44,7 @@ RESPONSE: Final = 0x80
 
 
 def reader(*rows: FieldRow[int], before: str = "") -> struct.Struct:
-    """Return a Struct that unpacks the fields *rows* of a MAD; they must be in the order of their offsets.
+    """Return a Struct that unpacks the fields *rows* of a MAD, each within 1, 2, 4 or 8 bytes, in the order of offsets.
 
     The result has one number for each field: that of all its bytes, so a field of a few bits has to be masked.
     Unpacking fields at once is several times faster than reading them one by one. *before*: the format of bytes before

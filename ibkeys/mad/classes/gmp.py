@@ -87,8 +87,8 @@ KEY_CLASS_OF: Final[Mapping[int, KeyClass]] = {int(each.mgmt_class): each for ea
 def build_class_mad(of: KeyClass, method: int, attribute_id: int, *, key: int = 0, data: bytes = b"") -> bytes:
     """Return the 256 bytes of a MAD of the class *of*, in which TransactionID and AttributeModifier are 0.
 
-    *key*: the key of the class in the header. *data*: the bytes of the attribute. Raises EncodeError for a value that
-    does not fit.
+    *key*: the key of the class in the header. *data*: the bytes of the attribute, at most 256 - ``of.data_offset``;
+    their number is not checked. Raises EncodeError for another value that does not fit.
     """
     head = ClassKeyHeader.new(
         base_version=1,
