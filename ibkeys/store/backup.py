@@ -47,8 +47,8 @@ RowSet = frozenset[tuple[Any, ...]]
 class StoreContents:
     """The contents of key store and journal, for comparing.
 
-    ``keys`` and ``operations``: one row for each, which identifies it. ``state``: a digest that differs after each
-    change of a key or an operation, and from which no key can be found.
+    ``keys`` and ``operations``: one row for each, which identifies it; a key 0 in plain text is left out. ``state``: a
+    digest that differs after each change of a key or an operation, and from which no key can be found.
     """
 
     keys: RowSet = frozenset()
@@ -145,7 +145,8 @@ def restore(paths: StorePaths, file: Path, overridden: bool = False, clock: UtcC
 def last_backup(paths: StorePaths) -> tuple[LastBackup | None, bool]:
     """Return the record of the last backup, and whether keys and operations have not changed since.
 
-    Without a readable record: None, and whether there is no key to save. Raises StoreError if a store cannot be read.
+    Without a readable record: None, and whether there is no key to save. Raises StoreError if a store cannot be read or
+    is in memory.
     """
     present = _present_contents(paths)
     try:

@@ -43,7 +43,8 @@ def exclusive(*paths: Path | None, command: str = "ibkeys") -> Iterator[None]:
 
 
 def holder_of(*paths: Path | None) -> str:
-    """Return the command that holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``; "" if no command does.
+    """Return the command that holds the lock of one of *paths*, as ``mkey-rotate, pid 4711``, or "unknown process" if
+    its lock file does not say; "" if no command holds one.
 
     For code that only reads. Testing a lock takes it for a moment, so a lock is tested only if its file names a holder;
     `exclusive` removes the name on release. A lock file that cannot be read counts as not held.

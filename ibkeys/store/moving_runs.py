@@ -71,7 +71,7 @@ def move_run(store: KeyStore, journal: Journal) -> None:
         with journal.in_one_transaction():
             if not any(
                 runs.ports(number) == ports for number in runs.operations()
-            ):  # if so, the last command was killed before the DELETE
+            ):  # a run with these ports is there if the last command was killed before the DELETE
                 number = _operation_of(journal, run)
                 runs.put(number, options, ports, via)
                 if via is not None and via.get("goes_back") and run["state"] == "open":

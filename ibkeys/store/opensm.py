@@ -58,8 +58,9 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
     """Return the contents of the files *names* in *directory*.
 
     At least one of *names* or *others* must exist; the files *others* are not read. A record that OpenSM would drop, or
-    whose value is invalid, is left out, and a warning names its line. Raises FileFormatError for a line that is not a
-    record, and if none of the files exists; StoreError for a file that cannot be read.
+    whose value is invalid, is left out; of a value with several lines only the first is used. A warning names the line
+    of each such record. Raises FileFormatError for a record that begins with a blank or tab, for a line that is longer
+    than OpenSM's buffer, and if none of the files exists; StoreError for a file that cannot be read.
     """
     files = KeyFiles()
     warnings = files.warnings
@@ -82,7 +83,8 @@ def read_key_files(directory: Path, names: Sequence[str] = KEY_FILES, others: It
 def parse_m_keys(data: bytes, name: str) -> dict[int, MKey]:
     """Return the M_Keys, by port GUID, in the bytes of a file guid2mkey. *name*: the name of the file, for errors.
 
-    Records that OpenSM would drop are left out. Raises FileFormatError for a line that is not a record.
+    Records that OpenSM would drop are left out. Raises FileFormatError for a record that begins with a blank or tab,
+    and for a line that is longer than OpenSM's buffer.
     """
     keys: dict[int, MKey] = {}
     _parse(data, name, _guid, _m_key, keys, [])

@@ -33,8 +33,8 @@ def this_process(overrides: Iterable[str] = (), options: Iterable[str] = ()) -> 
 def user_name(
     uid: Callable[[], int] = os.geteuid, login_uid: Path = LOGIN_UID, name_of: Callable[[int], str] | None = None
 ) -> str:
-    """Return the name of the user that this process runs as. If another user logged in, his name follows:
-    ``root (login alice)``.
+    """Return the name of the user that this process runs as, or ``uid 1000`` if that user has no name. If another user
+    logged in, his name follows: ``root (login alice)``.
 
     *uid*, *login_uid* and *name_of* are the sources of the user ID, of the user ID of the login, and of a user's name.
     """

@@ -1,4 +1,4 @@
-"""Database schemas, and the objects (tables, indexes, views) that a schema or a file defines."""
+"""Database schemas, and the objects (tables, indexes, views, triggers) that a schema or a file defines."""
 
 from __future__ import annotations
 

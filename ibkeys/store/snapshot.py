@@ -2,7 +2,7 @@
 
 A sweep or imported files fill it. Raw attributes are BLOBs of 64 bytes (a P_Key table has 2 bytes for each entry, a
 list of GUIDs 8 bytes for each GUID). All keys in them are zero unless the snapshot was taken with its keys. The other
-columns are decoded values, for people who query the file. GUIDs and P_Keys are text as the commands print it. A value
+columns are decoded values, for people who query the file. GUIDs and P_Keys are text as the commands print them. A value
 that was not read is NULL, and its ``*_reading`` column says why. ``PRAGMA user_version`` is the version of the format,
 which **ibkeys-snapshot**(1) describes.
 """
@@ -141,8 +141,8 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
 _SINCE_2: Final = ("sa_answers", "sa_ports")
 """Tables that files of version 1 do not have. Such a file is read as if the SA had not been asked."""
 _SINCE_3: Final = ("class_keys", "imported_files", "imported_values", "virtual_ports")
-"""Tables that files before version 3 do not have: a sweep made all of those, without keys of other management classes
-and without virtual ports."""
+"""Tables that files before version 3 do not have: each of these files came from a sweep that read neither keys of other
+management classes nor virtual ports."""
 _SINCE_4: Final = {"unread": ("common TEXT",), "class_keys": ("not_asked TEXT",)}
 """Columns that files before version 4 do not have: the part of the error that many ports share, and why a class was not
 asked for its key."""

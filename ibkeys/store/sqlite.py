@@ -58,7 +58,7 @@ class Database:
     read, because the caller may not be allowed to write; ``is_copy`` is then true, and writing fails. *read_only*: for
     files that users give to each other: others may read them, they are never changed, and one of an earlier schema is
     read as with *upgrade* false. *image*: the bytes of `image`, to be opened in memory. Every failure is a StoreError
-    of one line.
+    of one line; use after `close` raises ClosedError.
 
     Synchronization: use in the thread that made it.
     """
@@ -280,7 +280,7 @@ class Database:
             self._ops_left = before
 
     def _is_too_long(self) -> bool:
-        if self._ops_left is None:  # only writes of this program itself have no limit
+        if self._ops_left is None:  # writes of this program itself, and databases in memory, have no limit
             return False
         self._ops_left -= _OPS_AT_ONCE
         return self._ops_left < 0

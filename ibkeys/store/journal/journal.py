@@ -37,12 +37,13 @@ class RunningOperation:
     `Journal.undo_of` or `Journal.rollback_of`.
 
     ``id`` is None until the first record, so that a command with nothing to change leaves no trace. At the end of the
-    ``with`` block the operation becomes ``done``, or ``failed`` if an entry is not done or an exception was raised. An
-    interrupt (KeyboardInterrupt, SystemExit) leaves the operation ``open``, as a crash does; it may be resumed or
-    undone. The end of the block raises StoreError if the state cannot be written and no exception was raised before.
+    ``with`` block the operation becomes ``done``, or ``failed`` if an entry that this object recorded is not done or an
+    exception was raised. An interrupt (KeyboardInterrupt, SystemExit) leaves the operation ``open``, as a crash does;
+    it may be resumed or undone. The end of the block raises StoreError if the state cannot be written and no exception
+    was raised before.
 
     ``resumable``: an exception leaves the operation ``open`` too. ``kept``: the options that are stored with its first
-    record, None for none. ``first``: the number of the first entry that is recorded from now on; 0 for a new operation.
+    record, None for none. ``first``: the number of the first attribute that this object records; 0 for a new operation.
     ``outcome``: the state at the end of the block without an exception, in place of ``done`` or ``failed``.
     ``keeps_state``: the end of the block does not change the state. ``undoes``: the number of the operation that this
     one undoes, None if it is no undo.
@@ -121,7 +122,8 @@ class RunningOperation:
             self.journal.begin_step(self.id, name)
 
     def end_step(self, status: EntryStatus) -> None:
-        """Record the outcome of the step that was begun last. Raises StoreError."""
+        """Record the outcome of the step that was begun last. If the operation has no record yet, the step leaves no
+        trace. Raises StoreError."""
         self._step = ""
         if self.id is not None:
             self.journal.end_step(self.id, status)
@@ -186,7 +188,7 @@ class Journal(Store):
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 
         *origin*: by default that of this process, without overrides and options. *kept*: the data with which the
-        operation is resumed, as JSON without any key; None for an operation that cannot be resumed.
+        operation is resumed, written as JSON, without any key; None for an operation that cannot be resumed.
         """
         return RunningOperation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
 
@@ -233,8 +235,8 @@ class Journal(Store):
         return reopened
 
     def rollback_of(self, operation: int, origin: Origin | None = None) -> RunningOperation:
-        """Open an operation that was not confirmed in time for its rollback, and return it, to be used in a ``with``
-        statement. The rollback adds entries to it.
+        """Open an operation again to roll it back, because it was not confirmed in time. Return it, to be used in a
+        ``with`` statement. The rollback adds entries to it.
 
         No new start is recorded, so the guardian still takes the operation for the one that it guards. Raises
         StoreError for an unknown number.
@@ -252,9 +254,9 @@ class Journal(Store):
         """Return an operation of its own that undoes *operation*, to be used in a ``with`` statement.
 
         If *operation* has an interrupted or failed undo, that is resumed, else a new one begins. The undo is on disk
-        when this returns, and *operation* gets *stage*, so that it can no longer be confirmed. When the undo is
-        ``done``, *operation* becomes ``undone``; if *operation* was an undo itself, the operation that it had undone
-        gets its former state back. Raises StoreError for an unknown number.
+        when this returns. If *operation* has a stage, it gets *stage*, so that it can no longer be confirmed. When the
+        undo is ``done``, *operation* becomes ``undone``; if *operation* was an undo itself, the operation that it had
+        undone gets its former state back. Raises StoreError for an unknown number.
         """
         origin = origin or this_process()
         self._check_exists(operation)
@@ -406,8 +408,8 @@ class Journal(Store):
     def set_state(self, operation: int, state: OperationState) -> None:
         """Set the state of an operation, and its time of finishing: the present time, none for ``open``.
 
-        ``done`` also ends an interrupted undo of the operation. If the operation is an undo, ``done`` also changes the
-        states, but not the times, of the operations in its chain of undos: see `update_undone_states`.
+        ``done`` also ends an interrupted or failed undo of the operation. If the operation is an undo, ``done`` also
+        changes the states, but not the times, of the operations in its chain of undos: see `update_undone_states`.
         """
         self._check_exists(operation)
         finished = None if state == "open" else self.now()

@@ -104,8 +104,9 @@ _NO_PORTS: Final = _RunPorts(0, 0)
 
 
 def _ports_of_runs(database: Database) -> dict[int, _RunPorts]:
-    """Return, by operation, the ports of runs of M_Keys and of their undos. Through OpenSM no Set is journaled: the
-    result of each port counts, and where it was undone a step that was proven before."""
+    """Return, by operation, the numbers of ports of runs of M_Keys and of their undos. A run through OpenSM has no Sets
+    in the journal, so the results of its ports are counted. A port that was undone was changed by the run if the run
+    has a proven step, and by the latest undo if that has one."""
     rows = database.query(
         """SELECT operation, sum(state = 'waiting'), sum(state = 'done'), sum(state = 'undone') FROM run_ports
            GROUP BY operation"""

@@ -37,8 +37,8 @@ class Image:
     the new M_Key in the key store; None if the Set does not change the M_Key. ``port``: the port number; ``lid``: the
     LID of the port, for a port of a switch that of the switch.
 
-    Raises EncodeError if ``before`` or ``after`` has another length, or a PortInfo with its M_Key, and for an attribute
-    that no command writes.
+    Raises EncodeError for an attribute that no command writes, for another length of ``before`` or ``after``, and for a
+    PortInfo whose M_Key is not zeroed.
     """
 
     node_guid: int
@@ -67,7 +67,7 @@ class Image:
 
 @dataclass(frozen=True, slots=True)
 class FileImage:
-    """One file before and after it was replaced: the image of a change that a subnet manager makes.
+    """One file before and after it was replaced: the image of a change that is made through a subnet manager.
 
     A partition of UFM is such an image too, with UFM's URL in place of the host, and the members in place of the bytes.
 
@@ -136,13 +136,13 @@ class OperationRecord:
     ``unproven``: the number of Sets and files whose effect was not proven, or was disproved. ``stage``: None unless the
     operation follows a plan or has to be confirmed. ``undoes``: the number of the operation that this one undoes, None
     if it is no undo. ``undone_by``: the number of the operation that undid this one; None also if an earlier version of
-    ibkeys undid it. ``being_undone``: its undo was begun and is not finished. ``is_of_plan``: the operation follows a
-    plan, or is in a chain of undos whose first operation does. ``is_of_keys``: the same for a run that sets M_Keys.
-    ``undid``: the command of the first operation in the chain of undos; None if this is no undo. ``starts``: empty for
-    an operation of an earlier version. ``step``: the step in which the operation runs or was interrupted; None between
-    two steps and for an operation without steps. ``waiting``: the number of ports that a run of M_Keys has yet to
-    change, also while it pauses after its first ports. ``method``: how an apply, a run of M_Keys, or the operation that
-    this one undoes reaches the ports: ``direct``, ``opensm`` or ``ufm``; None for other commands.
+    ibkeys undid it. ``being_undone``: its undo is open or has failed. ``is_of_plan``: the operation follows a plan, or
+    is in a chain of undos whose first operation does. ``is_of_keys``: the same for a run that sets M_Keys. ``undid``:
+    the command of the first operation in the chain of undos; None if this is no undo. ``starts``: empty for an
+    operation of an earlier version. ``step``: the step in which the operation runs or was interrupted; None between two
+    steps and for an operation without steps. ``waiting``: the number of ports that a run of M_Keys has yet to change,
+    also while it pauses after its first ports. ``method``: how an apply, a run of M_Keys, or the operation that this
+    one undoes reaches the ports: ``direct``, ``opensm`` or ``ufm``; None for other commands.
     """
 
     id: int
@@ -166,7 +166,7 @@ class OperationRecord:
 
     @property
     def is_half_undone(self) -> bool:
-        """Whether the undo of this operation was begun and has not ended."""
+        """Whether the undo of this operation was begun, and is open or has failed."""
         return self.being_undone and self.state != "undone"
 
     @property
@@ -177,8 +177,8 @@ class OperationRecord:
 
     @property
     def is_unfinished(self) -> bool:
-        """Whether the operation or its undo is open, so that perhaps only a part was written, or its rollback was
-        refused."""
+        """Whether the operation is open, or its undo is open or has failed, so that perhaps only a part was written; or
+        whether its rollback was refused."""
         return self.state == "open" or self.is_half_undone or self.is_refused
 
     @property

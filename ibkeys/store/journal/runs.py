@@ -72,8 +72,8 @@ class MKeyRun:
 
     @property
     def is_open(self) -> bool:
-        """Whether the run, or its undo, has not ended: it still runs, was interrupted, or pauses after its first
-        ports."""
+        """Whether the run, or its undo, has not ended: it still runs, was interrupted, or pauses after its first ports.
+        An undo that has failed counts too."""
         return self.operation.state == "open" or self.operation.is_half_undone
 
     @property

@@ -18,8 +18,8 @@ class KeyTable:
     """One table of ``store``, called ``name``, with a key in each row.
 
     ``what``: a row in messages. ``owner``: the column with the owner of a key; an owner has at most one ``current`` and
-    one ``pending`` key. ``others``: the names of rows of other subnets, which do not count there and keep their states.
-    All methods raise StoreError.
+    one ``pending`` key in each subnet; "" for a table without states. ``others``: the names of the rows of other
+    subnets, which `give_up` leaves as they are. All methods raise StoreError.
     """
 
     store: Store

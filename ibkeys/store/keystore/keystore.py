@@ -28,9 +28,10 @@ TRY_ORDER: Final[tuple[KeyState, ...]] = ("current", "pending", "imported", "for
 ImportResult = Literal["new", "known", "changed", "older"]
 """The result of importing a key.
 
-``new``: the port had no key before. ``known``: the store tries this key first already, or has it as the pending key.
-``changed``: the store tries this key first from now on. ``older``: the current key was proven after the source of the
-imported key was written, and is still tried first.
+``new``: the port had no key before. ``known``: the store tries this key first already; or it is the pending key, and no
+current key was proven before the source of the imported key was written. ``changed``: the store tries this key first
+from now on. ``older``: the current key was proven after the source of the imported key was written, and is still tried
+first.
 """
 
 
@@ -39,9 +40,9 @@ class KeyRow:
     """One row of the key store without its key.
 
     ``ref``: its number, for `KeyStore.promote`. ``node_guid`` and ``port``: None if only the port GUID is known, as for
-    imported keys. ``m_key_protect_bits`` and ``m_key_lease_period`` (seconds): None if ibkeys did not set them.
-    ``since``: the time at which the row got its state. ``note``: the reason for its state, or the source of the key.
-    ``replaces``: the number of the row with the key that this one was to replace, None if there is none.
+    imported keys. ``m_key_protect_bits`` and ``m_key_lease_period`` (seconds): None if they are not known. ``since``:
+    the time at which the row got its state. ``note``: the reason for its state, or the source of the key. ``replaces``:
+    the number of the row with the key that this one was to replace, None if there is none.
     """
 
     ref: int
@@ -91,8 +92,8 @@ class KeyStore(SealedStore):
         """Store the key that is about to be set, and return its ``ref``. The Set may be sent when this returns.
 
         *new*: key, level and lease of the Set. *old*: the present setting of the port, None if unknown; if its key is
-        not the current key yet, it becomes that. A pending key of an earlier, unfinished Set becomes a former key, and
-        is kept because the port may have it.
+        not the current key yet, it becomes the current one. A pending key of an earlier, unfinished Set becomes a
+        former key, and is kept because the port may have it.
         """
         owner = guid_text(port_guid)
         with self.in_one_transaction():
@@ -178,7 +179,8 @@ class KeyStore(SealedStore):
         """Return the keys to try on each port, by port GUID: each key once, in `TRY_ORDER`, the newest of each state
         first.
 
-        A key that was imported after an interrupted change of the port comes before all others.
+        If the port has no current key, a key that was imported after an interrupted change of it comes before all
+        others.
         """
         return {guid: _in_try_order(rows) for guid, rows in _by_port(self.rows()).items()}
 
@@ -192,7 +194,7 @@ class KeyStore(SealedStore):
         """Return the keys that a port with an unfinished change of its key may have, by port GUID, in the order to try
         them.
 
-        If a key was imported after the change, it is the only one.
+        If the port has no current key, and a key was imported after the change began, that is the only one.
         """
         unfinished = f"WHERE port_guid IN (SELECT port_guid FROM keys WHERE state = 'pending') {_ALL}"
         keys: dict[int, Sequence[MKey]] = {}
@@ -250,8 +252,8 @@ class KeyStore(SealedStore):
         """Store keys from another source, by port GUID, in one transaction, and return the result for each port.
 
         *written*: the time at which the source was written; *note*: its name. A current key that was proven before that
-        time becomes a former one, and the imported key is tried first. A current key that was proven later stays
-        current. A key that is stored already keeps its row.
+        time becomes a former one, unless it is the imported key itself, and the imported key is tried first. A current
+        key that was proven later stays current. A key that is stored already keeps its row.
         """
         when = timestamp(lambda: written)
         with self.in_one_transaction():

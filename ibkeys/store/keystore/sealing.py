@@ -29,8 +29,8 @@ _MOST_MEMORY: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """The parameters of scrypt (RFC 7914), which make each guess of the passphrase slow. One run uses ``128 * n * r``
-    bytes of memory, ``p`` times."""
+    """The parameters of scrypt (RFC 7914), which make each guess of the passphrase slow. scrypt uses ``128 * n * r``
+    bytes of memory, and does its work ``p`` times."""
 
     n: int = 1 << 17
     r: int = 8

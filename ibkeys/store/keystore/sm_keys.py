@@ -73,8 +73,8 @@ class SmKeys:
             self._table.set_state(ref, "former", note)
 
     def put_imported(self, kind: SmKeyKind, key: SMKey, note: str = "") -> int:
-        """Store a key that was found in a file, and return its ``ref``. A key that is stored already, in any state,
-        keeps its row."""
+        """Store a key that was found in a file, and return its ``ref``. A key of this kind that is stored already, in
+        any state, keeps its row."""
         with self._store.in_one_transaction():
             for row in self.rows():
                 if (row.kind, row.sm_key) == (kind, key):
