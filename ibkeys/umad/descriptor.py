@@ -33,7 +33,8 @@ class Descriptor:
     """
 
     def __init__(self, ca_name: str, port: int) -> None:
-        """Open the port's umad device. Raises AccessDenied, ModuleMissing, NoDevice, TransportError."""
+        """Open the port's umad device. Raises LibraryMissing, AccessDenied, ModuleMissing, NoDevice; TransportError for
+        another error of the kernel."""
         self.ffi, self.lib = binding()
         self.name = f"{ca_name} port {port}"
         self.ffi.errno = 0
@@ -81,7 +82,8 @@ def _close(lib: Any, fd: int, agents: list[int]) -> None:
 
 
 def failed(name: str, call: str, reason: int) -> TransportError:
-    """Return the error of a call that libibumad or the kernel refused, with its errno *reason*."""
+    """Return the error of a call that libibumad or the kernel refused: DeviceGone for an errno *reason* in `GONE`, else
+    TransportError."""
     if reason in GONE:
         return DeviceGone(
             f"{name}: the device went away while it was open ({call}: {os.strerror(reason)}); was the driver "

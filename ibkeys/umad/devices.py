@@ -203,8 +203,8 @@ def _text(ffi: Any, chars: Any) -> str:
 def choose_port(cas: Sequence[LocalCa], ca: str | None, port: int | None) -> LocalPort:
     """Return the port that -C (*ca*) and -P (*port*) name.
 
-    If one of them is None, this is the first Active port that fits, else the first one with a link. Raises NoDevice,
-    PortDown, SmpsNotAllowed, DeviceGone.
+    If one of them is None, this is the first Active port that fits and may send SMPs, else the first such port with a
+    link. If both are given, its link does not matter. Raises NoDevice, PortDown, SmpsNotAllowed, DeviceGone.
     """
     if not cas:
         if ca_names():
@@ -276,8 +276,8 @@ def _smi_partner(cas: Sequence[LocalCa], port: LocalPort) -> str | None:
 
 
 def gsi_partner(cas: Sequence[LocalCa], port: LocalPort) -> tuple[str, int] | None:
-    """Return the device and port that carry GMPs for *port* if its device carries SMPs only (an SMI device), else
-    None."""
+    """Return the name of the device and the number of the port that carry GMPs for *port* if its device carries SMPs
+    only (an SMI device), else None. Raises LibraryMissing."""
     ffi, lib = binding()
     name = ffi.new("char[]", lib.IBKEYS_NAME_LEN + 1)
     if lib.ibkeys_gsi_of(port.ca_name.encode(), name) == 0:

@@ -43,7 +43,8 @@ def open_port(ca: str | None = None, port: int | None = None) -> LibibumadPort:
     If one of them is None, the first Active port that fits is opened, else the first one with a link. If both are
     given, the port is opened even without a link, because it can still be queried about itself.
 
-    Raises DeviceGone, LibraryMissing, ModuleMissing, NoDevice, PortDown, SmpsNotAllowed, AccessDenied, AgentRefused.
+    Raises DeviceGone, LibraryMissing, ModuleMissing, NoDevice, PortDown, SmpsNotAllowed, AccessDenied, AgentRefused;
+    TransportError for another error of the kernel.
     """
     binding()
     cas = list_cas()
@@ -123,8 +124,8 @@ class LibibumadPort(Closing):
         *methods* are the unsolicited methods that it receives. The agents for 0x01 and 0x81 exist from the start. The
         segments of a long SA answer (class 0x03, RMPP) come as single MADs, which the caller has to acknowledge.
 
-        Raises AgentRefused, DeviceGone, UsageError, ClosedError, and the errors of opening the device for GMPs
-        (`Descriptor`).
+        Raises AgentRefused, SmpsNotAllowed, DeviceGone, ClosedError, UsageError for an impossible class or method, and
+        the errors of opening the device for GMPs (`Descriptor`).
         """
         device = self._device()
         if not 0 < mgmt_class <= 0xFF or not all(0 <= method < 128 for method in methods):
@@ -136,12 +137,14 @@ class LibibumadPort(Closing):
         device.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch in order, with one call into C.
+        """Send a batch, with one call into C for each 64 MADs. MADs of one queue pair are sent in order.
 
-        Returns the MADs that were not sent, each with the kernel's errno: EINVAL for a MAD that is refused for what it
-        is, EAGAIN for the rest of the batch when the device takes no more now.
+        Returns the MADs that were not sent, each with the kernel's errno: EINVAL for a MAD that the kernel refuses
+        because of its contents; EAGAIN, ENOBUFS or ENOMEM for the rest of such a call when the device takes no more
+        now.
 
-        Raises DeviceGone, ClosedError; UsageError for a class without an agent; EncodeError for a value out of range.
+        Raises DeviceGone, ClosedError; UsageError for a class without an agent; EncodeError for a value out of range;
+        TransportError if MADs could not be received meanwhile.
         """
         smi = self._device()
         requests = batch if isinstance(batch, Requests) else Requests.of(batch)
@@ -199,15 +202,17 @@ class LibibumadPort(Closing):
         return [SendFailure(places[n], code) for n, code in enumerate(codes) if code]
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds for a MAD and return all MADs that have arrived, with one call into C.
+        """Wait up to *timeout* seconds for a MAD and return the MADs that have arrived, with one call into C.
 
-        Returns [] if none arrived in time. A signal does not end the wait unless its handler raises.
-        Raises DeviceGone, ClosedError.
+        At most 32 MADs are returned, or 64 if GMPs have a device of their own; [] if none arrived in time. A signal
+        does not end the wait unless its handler raises. Raises TransportError (DeviceGone if the device was removed),
+        ClosedError.
         """
         return self._wait(timeout, self._ffi.NULL)[1]
 
     def recv_answers(self, timeout: float) -> tuple[list[MadAnswer], list[Incoming]]:
-        """Receive as `recv`; see `ibkeys.umad.port.receiver`. Raises DeviceGone, ClosedError."""
+        """Receive as `recv`, with the same errors, and return matched answers and other MADs (see
+        `ibkeys.umad.port.receiver`)."""
         return self._wait(timeout, self._answers)
 
     def _wait(self, timeout: float, answers: Any) -> tuple[list[MadAnswer], list[Incoming]]:

@@ -116,25 +116,27 @@ class UmadPort(Protocol):
     port: int
 
     def attributes(self) -> LocalPort:
-        """Return the host's current attributes of this port. Raises TransportError."""
+        """Return the host's current attributes of this port. Raises TransportError, ClosedError."""
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent for a management class; *methods* are the unsolicited methods that it receives.
 
-        The agents for 0x01 and 0x81 are registered when the port is opened. Raises AgentRefused.
+        The agents for 0x01 and 0x81 are registered when the port is opened. Raises TransportError (AgentRefused if the
+        kernel refuses the agent), ClosedError.
         """
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
         """Send a batch, in order. Returns the MADs that the kernel refused (EINVAL, ...); all others were sent.
 
-        Raises DeviceGone when the device was removed, ClosedError after close().
+        Raises TransportError (DeviceGone if the device was removed), ClosedError after close(). A backend may raise
+        other errors for MADs that it cannot send.
         """
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds for a MAD and return all MADs that have arrived; [] if none arrived in time.
+        """Wait up to *timeout* seconds for a MAD and return the MADs that have arrived; [] if none arrived in time.
 
-        The TransactionID's upper 32 bits belong to the kernel: compare the lower half only.
-        Raises DeviceGone, ClosedError.
+        A backend may leave some of many MADs for the next call. The TransactionID's upper 32 bits belong to the kernel:
+        compare the lower half only. Raises TransportError (DeviceGone if the device was removed), ClosedError.
         """
 
     def now(self) -> float:
@@ -202,7 +204,7 @@ class Requests(Sequence[Outgoing]):
         return requests
 
     def at(self, places: Sequence[int]) -> Requests:
-        """Return the MADs at *places*, in that order."""
+        """Return the MADs at *places*, which must be in ascending order, each once."""
         if len(places) == len(self.tids):  # Nearly every batch is small enough to be sent as a whole.
             return self
         subset = Requests()

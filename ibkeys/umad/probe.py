@@ -15,7 +15,8 @@ from ibkeys.umad.port import LocalCa, LocalPort
 
 @dataclass(frozen=True, slots=True)
 class ProbeResult:
-    """The result of one check. ``ok``: None if it cannot be determined; ``advice``: empty if nothing is to be done."""
+    """The result of one check. ``ok``: None if the check is neither passed nor failed, such as for a port without a
+    link; ``advice``: the user's action, "" for none."""
 
     name: str
     ok: bool | None

@@ -48,9 +48,9 @@ def open_simulated(
     """Open the port of a simulated subnet that *spec* describes.
 
     *at*: the local node (NodeDescription, node id or GUID); None: the node that SIM_HOST names, else the first node of
-    the file. *port*: its port; None: port 0 of a switch, else the first port with a link. *ca*: "sim0" or None. *read*:
-    builds the subnet from the file, by default from a net file. Raises UsageError, EncodeError, FileFormatError,
-    AddressError, NoDevice, StoreLocked, StoreError.
+    the file. *port*: its port; None: as `Subnet.attach_port`. *ca*: "sim0" or None. *read*: builds the subnet from the
+    file, by default from a net file. Raises UsageError, EncodeError, FileFormatError, AddressError, NoDevice,
+    StoreLocked, StoreError.
     """
     if isinstance(spec, str):
         spec = parse_spec(spec)
@@ -115,8 +115,8 @@ class SimulatedPort(Closing):
     def __init__(
         self, subnet: Subnet, node: SimNode | str | int, port: int | None = None, *, state: StateFile | None = None
     ) -> None:
-        """Attach to *port* of *node*; None: port 0 of a switch, else the first port with a link. *state*: the file in
-        which the subnet is saved. Raises AddressError, NoDevice."""
+        """Attach to *port* of *node*; None: as `Subnet.attach_port`. *state*: the file in which the subnet is saved.
+        Raises AddressError, NoDevice."""
         home = subnet.node(node)
         self.subnet = subnet
         self.ca_name = CA_NAME
@@ -163,7 +163,12 @@ class SimulatedPort(Closing):
         self._methods[mgmt_class] = owned | frozenset(methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order, and return the MADs that were refused. Raises ClosedError, DeviceGone, StoreError."""
+        """Send a batch, in order, and return the MADs that were refused, all with EINVAL.
+
+        Refused are MADs of less than 36 or more than 256 bytes, of a class without an agent, with the TransactionID of
+        a request that waits for its answer, and those that the local port refuses while ``local_refusal`` is "einval".
+        Raises ClosedError, DeviceGone, StoreError.
+        """
         self._check_open()
         failures: list[SendFailure] = []
         for index, outgoing in enumerate(batch):
@@ -220,8 +225,8 @@ class SimulatedPort(Closing):
             self.push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Return the MADs that arrived, else wait in virtual time up to *timeout* seconds. Raises ClosedError,
-        DeviceGone."""
+        """Return the MADs that arrived; without any, wait up to *timeout* seconds of the subnet's clock for the next,
+        and return [] if none arrives. Raises ClosedError, DeviceGone."""
         self._check_open()
         subnet = self.subnet
         deadline = subnet.now + max(0.0, timeout)
@@ -258,7 +263,7 @@ class SimulatedPort(Closing):
         return arrived
 
     def now(self) -> float:
-        """Return the subnet's clock."""
+        """Return the subnet's clock in seconds."""
         return self.subnet.now
 
     def _check_open(self) -> None:

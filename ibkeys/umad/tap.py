@@ -33,8 +33,8 @@ class Observer(Protocol):
 class Tap(WrappedPort):
     """A port around another port that passes each MAD to *observers*.
 
-    An observer that fails is removed, and *complain* is called once with a message: a full disk or a closed pipe must
-    not stop a change between its Set and its proof.
+    An observer that raises OSError, ValueError or StoreError is removed, and *complain* is called once with a message:
+    a full disk or a closed pipe must not stop a change between its Set and its proof.
     """
 
     def __init__(
@@ -45,7 +45,7 @@ class Tap(WrappedPort):
         self._complain = complain
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch and show it to the observers."""
+        """Send a batch through the inner port, whose errors are raised, and pass its MADs to the observers."""
         failures = self.inner.send(batch)
         refused = {failure.index: failure.errno for failure in failures}
         for index, mad in enumerate(batch):
@@ -53,7 +53,7 @@ class Tap(WrappedPort):
         return failures
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Receive, and pass the received MADs to the observers."""
+        """Receive from the inner port, whose errors are raised, and pass the received MADs to the observers."""
         received = self.inner.recv(timeout)
         for mad in received:
             self._show(methodcaller("received", mad))
@@ -68,7 +68,8 @@ class Tap(WrappedPort):
                 self._complain(f"{type(observer).__name__.lower()} ended: {error}")
 
     def close(self) -> None:
-        """Close the port and the observers. Safe to call twice."""
+        """Close the port and all observers that have not failed. Safe to call twice. Raises StoreError if a capture
+        cannot be completed."""
         with ExitStack() as stack:
             for observer in self._observers:
                 stack.callback(observer.close)

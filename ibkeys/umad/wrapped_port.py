@@ -20,20 +20,21 @@ class WrappedPort(Closing):
         self.port = inner.port
 
     def attributes(self) -> LocalPort:
-        """Return the attributes of the port from the host. Raises TransportError."""
+        """Return the host's current attributes of the port. Raises TransportError, ClosedError."""
         return self.inner.attributes()
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
         """Register an agent for a management class; *methods* are the unsolicited methods that it receives. Raises
-        AgentRefused."""
+        TransportError (AgentRefused if the kernel refuses the agent), ClosedError."""
         self.inner.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, in order, and return the MADs that were refused. Raises DeviceGone, ClosedError."""
+        """Send a batch, in order, and return the MADs that were refused. Raises the errors of the inner port."""
         return self.inner.send(batch)
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds and return the MADs that came. Raises DeviceGone, ClosedError."""
+        """Wait up to *timeout* seconds for a MAD and return the MADs that have arrived; [] if none arrived in time.
+        Raises TransportError (DeviceGone if the device was removed), ClosedError."""
         return self.inner.recv(timeout)
 
     def now(self) -> float:
