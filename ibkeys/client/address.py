@@ -15,7 +15,7 @@ _NO_LIDS: Final = {0: "0 means that no LID was assigned", 0xFFFF: "0xffff is the
 
 @dataclass(frozen=True, slots=True)
 class LidAddress:
-    """A unicast LID, 1..0xbfff."""
+    """A unicast LID, 1..0xbfff. Raises AddressError for another number."""
 
     lid: int
 
@@ -37,7 +37,8 @@ class LidAddress:
 
 @dataclass(frozen=True, slots=True)
 class DirectedAddress:
-    """A directed route from the local port: the ports to leave by. ``()`` is the local port itself."""
+    """A directed route from the local port: the ports to leave by, at most 63. ``()`` is the local port itself. Raises
+    AddressError for more of them, and for a port that is not in 1..254."""
 
     path: tuple[int, ...] = ()
 
@@ -55,7 +56,7 @@ class DirectedAddress:
 
 @dataclass(frozen=True, slots=True)
 class GuidAddress:
-    """The GUID of a port or a node."""
+    """The GUID of a port or a node. Raises AddressError for 0, and for a number of more than 64 bits."""
 
     guid: int
 
@@ -100,7 +101,7 @@ def parse_route(text: str) -> DirectedAddress:
 
 
 def parse_guid(text: str) -> GuidAddress:
-    """Parse a GUID in any form of `ibkeys.keys.guid.parse_guid`. Raises AddressError."""
+    """Parse a GUID in any form of `ibkeys.keys.guid.parse_guid`. Raises AddressError, also for a set of GUIDs."""
     if guids.is_set_of_guids(text):
         raise AddressError(f"{quoted(text)} stands for several GUIDs; name the one port that is meant")
     try:

@@ -42,8 +42,8 @@ class GmpPath:
 def gmp_path(local: LocalPort, pkey_index: int | None = None) -> GmpPath:
     """Return the path of GMPs from *local*. Its SL is PortInfo.MasterSMSL.
 
-    *pkey_index*: None for the default partition's. Raises UsageError if there is no P_Key at *pkey_index*; Unreachable
-    if it is None and the port is not in the default partition.
+    *pkey_index*: None for that of the default partition (`default_pkey_index`). Raises UsageError if there is no P_Key
+    at *pkey_index*; Unreachable if it is None and the port is not in the default partition.
     """
     if pkey_index is None:
         return GmpPath(default_pkey_index(local.pkeys), local.sm_sl)
@@ -56,7 +56,7 @@ def gmp_path(local: LocalPort, pkey_index: int | None = None) -> GmpPath:
 
 
 def default_pkey_index(pkeys: Sequence[int]) -> int:
-    """Return the index of the default partition (0x7fff): the first full P_Key, else the first limited P_Key.
+    """Return the index of a P_Key of the default partition (0x7fff): the first full one, else the first limited one.
 
     Raises Unreachable when there is none.
     """

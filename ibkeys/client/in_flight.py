@@ -49,7 +49,7 @@ class Window:
 
     @property
     def patience(self) -> float:
-        """Seconds after which a request in flight no longer fills the window."""
+        """Seconds after which a request in flight no longer fills the window; infinite for a window of fixed size."""
         if self._is_fixed:
             return float("inf")
         return self.fixed_patience or max(LEAST_PATIENCE, 8 * self.smoothed_rtt)
@@ -59,7 +59,7 @@ class Window:
         self.size = min(self.most, self.size + replies)
 
     def narrow(self) -> None:
-        """Halve the window: the device had no room for a request."""
+        """Halve the window, but not to less than `LEAST_WINDOW` SMPs (or its highest size, if that is smaller)."""
         self.size = max(self._least, self.size // 2)
 
     def narrow_for_loss(self, sent: float, now: float) -> None:
@@ -92,7 +92,7 @@ class Outstanding:
         return self.flying.get(tid) or self.overdue.get(tid)
 
     def take(self, tid: int) -> Attempt | None:
-        """Remove the attempt with this TransactionID, which has ended, and return it; None as `get`."""
+        """Remove the attempt with this TransactionID, which has ended, and return it; None if there is none."""
         return self.flying.pop(tid, None) or self.overdue.pop(tid, None)
 
     def move_overdue(self, now: float, patience: float) -> None:
@@ -118,7 +118,8 @@ class Outstanding:
         return [attempts.pop(tid) for attempts, tid in over]
 
     def expiries(self) -> list[float]:
-        """Return the times at which the eight oldest attempts end without a reply (timeout and grace), in no order.
+        """Return the times at which up to eight of the oldest attempts end without a reply (timeout and grace), in no
+        order.
 
         Eight are enough: nearly all attempts have the same timeout, so no younger attempt ends much earlier.
         """

@@ -59,8 +59,8 @@ class Limits:
     def parse(cls, words: Iterable[str]) -> Self:
         """Return the default limits with the changes in *words*, each like ``nodes=100000``.
 
-        Raises UsageError for a name that is not a limit, and for a value that is not a decimal number above 0 of at
-        most 12 digits.
+        Raises UsageError for a name that is not a limit, for a value that is not a decimal number above 0 of at most 12
+        digits, and for ``hops`` above 63.
         """
         fields = {_option_name(each.name): each for each in dataclasses.fields(cls)}
         values: dict[str, float] = {}
@@ -75,15 +75,18 @@ class Limits:
         return cls(**values)  # type: ignore[arg-type]
 
     def words(self) -> list[str]:
-        """Return the words from which `parse` makes these limits again; a fraction is rounded up."""
+        """Return the words from which `parse` makes these limits again, without those that have their default.
+
+        A fraction is rounded up. A value of more than 12 digits becomes the largest number of 12 digits.
+        """
         values = {each.name: getattr(self, each.name) for each in dataclasses.fields(self)}
         changed = {name: value for name, value in values.items() if value != getattr(Limits(), name)}
         highest = 10**_MAX_DIGITS - 1
         return [f"{_option_name(name)}={math.ceil(min(value, highest))}" for name, value in changed.items()]
 
     def describe_reached(self, name: str) -> str:
-        """Return the message that the limit *name* was reached, with the option that raises it. *name*: the name of a
-        field."""
+        """Return the message that the limit *name* was reached, with the option that raises it, if it can be raised.
+        *name*: the name of a field."""
         option = given(f"--limit {_option_name(name)}=N", f"Limits({name}=N)")
         advice = f"at most {MAX_HOPS}" if name == "hops" else "raises it"
         if name == "hops" and self.hops == MAX_HOPS:

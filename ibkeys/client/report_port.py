@@ -37,7 +37,7 @@ _ERRNOS_OF_TAKEN_REPORTS: Final = frozenset({errno.EPERM, errno.EINVAL, errno.EB
 class TrapReport:
     """A trap in a Report of the SA.
 
-    ``notice``: the notice with the M_Key of trap 256 removed. ``issuer_gid``: the GID of the port that sent the trap.
+    ``notice``: the notice without its key (`Notice.masked`). ``issuer_gid``: the GID of the port that sent the trap.
     ``lid``: the LID of the SA that sent the Report. ``at``: when it was received, in seconds of the port's clock.
     """
 
@@ -48,7 +48,7 @@ class TrapReport:
 
     @property
     def trap(self) -> int:
-        """The TrapNumber (IBA 14.2.5.1)."""
+        """The TrapNumber (IBA 14.2.5.1); the DeviceID in the notice of a vendor's trap."""
         return self.notice.trap_number
 
 
@@ -58,6 +58,7 @@ class ReportPort(WrappedPort):
     Its `recv` returns all other MADs, and [] before the time is over if only Reports came. ``strangers``: the number of
     Reports of other senders, which are ignored. ``repeats``: the number of Reports that had come before; ``lost``: the
     number of Reports beyond `MOST_WAITING`. ``seen``: (LID, TransactionID, data) of recent Reports → the time.
+    *pkey_index*: as for `ibkeys.client.gmp.gmp_path`.
     """
 
     def __init__(self, inner: UmadPort, pkey_index: int | None = None) -> None:
@@ -74,7 +75,7 @@ class ReportPort(WrappedPort):
         """Receive Reports from the SA at *sm_lid* from now on.
 
         The SA may have been restarted, so the same Report as before is no repeat any more. Raises UsageError and
-        Unreachable as `ibkeys.client.gmp.gmp_path`.
+        Unreachable as `ibkeys.client.gmp.gmp_path`, and TransportError and ClosedError of the inner port.
         """
         self._path = gmp_path(self.inner.attributes(), self._pkey_index)
         self.sm_lid = sm_lid
@@ -87,8 +88,8 @@ class ReportPort(WrappedPort):
         return taken
 
     def register(self, mgmt_class: int, class_version: int = 1, methods: Sequence[int] = ()) -> None:
-        """Register an agent. The agent of the SA's class receives Reports too; it is registered by the first call only.
-        Raises AgentRefused."""
+        """Register an agent. The agent of the SA's class receives Reports too; it is registered only once. Raises
+        TransportError (AgentRefused, also if another program receives the Reports), ClosedError."""
         if mgmt_class != SUBN_ADM:
             self.inner.register(mgmt_class, class_version, methods)
         elif not self._is_registered:
@@ -101,8 +102,8 @@ class ReportPort(WrappedPort):
             self._is_registered = True
 
     def recv(self, timeout: float) -> list[Incoming]:
-        """Wait up to *timeout* seconds and return the MADs that came, without Reports. Raises DeviceGone,
-        ClosedError."""
+        """Wait up to *timeout* seconds for a MAD, and return the MADs that came, without Reports. Raises
+        TransportError (DeviceGone if the device was removed), ClosedError."""
         incoming = self.inner.recv(timeout)
         if not any(_is_report(each) for each in incoming):
             return incoming

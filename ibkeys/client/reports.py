@@ -36,7 +36,8 @@ class Subscriber:
 
     ``port``: the port that other code has to use in place of *umad* at the same time (`ibkeys.open(subscriber.port)`).
     It removes the Reports from the received MADs and answers them. *sm_key*: OpenSM's sa_key. *sm_lid*: returns the LID
-    of the SA now; by default MasterSMLID as this host has it. *renew_every*: seconds between two renewals.
+    of the SA now; by default MasterSMLID as this host has it. *renew_every*: seconds between two renewals. *timing* and
+    *pkey_index*: as for `SaClient`.
 
     ``trouble``: why there is no subscription now, None while there is one. ``renewals``: how many times the
     subscriptions were made again after trouble or at another LID. ``ask_sm_lid``: returns the LID in place of *sm_lid*
@@ -78,7 +79,7 @@ class Subscriber:
         """Whether this port is a full member of the default partition, by the P_Keys that this host shows.
 
         OpenSM sends a subscriber only Reports about ports that share a P_Key with it, and two limited members share
-        none (IBA 13.4.11; opensm osm_inform.c). Raises TransportError.
+        none (IBA 13.4.11; opensm osm_inform.c). Raises TransportError, ClosedError.
         """
         return DEFAULT_FULL in self.port.attributes().pkeys
 
@@ -87,7 +88,8 @@ class Subscriber:
 
         Raises AgentRefused if another program on this port receives the Reports; MadStatusError (0x0200: OpenSM
         requires its sa_key), NoReply (OpenSM does not answer a wrong key), Unreachable, SendRefused, MalformedMad,
-        UsageError.
+        TransferFailed, UsageError; EncodeError for a trap number of more than 16 bits; TransportError and ClosedError
+        if the local port cannot be used.
         """
         try:
             self._subscribe_all(self._timing)
@@ -99,9 +101,9 @@ class Subscriber:
     def poll(self, timeout: float) -> list[TrapReport]:
         """Return the Reports that were received, as soon as there are any; [] if none came in *timeout* seconds.
 
-        It renews subscriptions that are due, and subscribes again after ``trouble``. While no SA answers it may take
-        longer than *timeout* by one attempt (`Timing.timeout`). Raises TransportError or ClosedError if the local port
-        can no longer be used.
+        It renews subscriptions that are due, and subscribes again after ``trouble``. If no SA answers it may take
+        longer than *timeout*: by all attempts of one request (`Timing`) when the trouble begins, and then by one
+        attempt. Raises TransportError or ClosedError if the local port can no longer be used.
         """
         deadline = self.port.now() + timeout
         while True:
@@ -114,7 +116,8 @@ class Subscriber:
             self.port.recv(max(0.0, min(deadline, self._next_lid_check, self._next_renewal) - now))
 
     def close(self) -> IbkeysError | None:
-        """End the subscriptions and leave the port open. Returns why the SA did not confirm it, None if it did.
+        """End the subscriptions and leave the port open. Returns why the SA did not confirm it; None if it did, or if
+        there was no subscription.
 
         After an error the subscriptions end nevertheless: an SM that ended has none any more, and an SA that did not
         receive the request gives up after some Reports without an answer.
@@ -186,8 +189,8 @@ class Subscriber:
                 self._subscribed.append(trap)
 
     def _lid_now(self) -> int:
-        """Return the LID of the SA: that of the last subscription, unless this host has a new one or there is
-        trouble."""
+        """Return the LID of the SA: that of the last subscription, unless this host has a new one, or there is trouble
+        and ``ask_sm_lid`` is set."""
         before, self._last_lid = self._last_lid, self._current_lid()
         if self.trouble is not None and self.ask_sm_lid is not None:
             return self.ask_sm_lid()

@@ -30,11 +30,12 @@ _MAX_MODIFIER: Final = 0xFFFF_FFFF
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """The reason why a part of a request has no reply. ``attempts``: how often it was sent.
+    """The reason why a part of a request has no reply. ``attempts``: how often it was sent, with a last attempt that the
+    kernel refused.
 
-    ``errno``: the kernel's reason for not sending it; 0 if it was sent. ``silent``: it was not sent (again), because
-    its node had not answered other requests. ``limit``: the limit because of which it was not sent (again), by its name
-    in `ibkeys.client.limits.Limits`; "" for none.
+    ``errno``: the kernel's reason for refusing it; 0 if it did not. ``silent``: it was not sent (again), because its
+    node had not answered other requests. ``limit``: the limit because of which it was not sent (again), by its name in
+    `ibkeys.client.limits.Limits`; "" for none.
     """
 
     attempts: int
@@ -200,9 +201,9 @@ class NodeState:
 
     ``active``: parts of its requests that are in flight or ready to be sent, at most ``limit``. ``queue``: requests
     with further parts; None until there is one. ``alive_at``: the time of its last answer, -1 before the first.
-    ``silent``: it did not answer, and nothing more is sent to it. ``ended``: attempts that have ended; ``busy``:
-    seconds during which an attempt was in flight; ``last_end``: the end of the last attempt. ``reached_limit``: the
-    limit that it has reached, "" for none.
+    ``silent``: it did not answer, and nothing more is sent to it unless a late answer comes. ``ended``: attempts that
+    have ended; ``busy``: seconds during which an attempt was in flight; ``last_end``: the end of the last attempt.
+    ``reached_limit``: the limit that it has reached, "" for none.
     """
 
     queue: deque[Request] | None = None

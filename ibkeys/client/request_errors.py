@@ -55,7 +55,8 @@ def status_error(request: Request, part: int, reply: bytes) -> MadStatusError:
 
 
 def failure_error(request: Request, part: int, failure: Failure) -> IbkeysError:
-    """Return the error for one part of a request that has no reply, unless a limit kept it from being sent."""
+    """Return the error for one part of a request that has no reply: SendRefused if the kernel did not send it, else
+    NoReply. *failure*: not one of a limit, for which `SmpClient` raises LimitReached."""
     if failure.errno in NO_ROOM:
         text = f": the device had no room for it (errno {failure.errno}) in all attempts"
         return SendRefused(describe_request(request, part, text), failure.errno)

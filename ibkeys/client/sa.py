@@ -82,8 +82,10 @@ class _Answer:
 class SaClient:
     """Queries the SA at one LID. Not thread-safe; no other code may use the port during a query.
 
-    ``sm_lid``, ``pkey_index``: None for those of the local port at the time of the first query. ``limits``: limits on
-    size and time of one answer. ``statistics``: counts of the MADs of this client; ``sent`` includes acknowledgements.
+    ``sm_lid``: None for MasterSMLID of the local port; ``pkey_index``: None for its P_Key of the default partition.
+    Both are looked up at the first query, and again after a query without an answer. ``limits``: limits on size and
+    time of one answer. ``statistics``: ``sent`` (with acknowledgements, without refused MADs), ``refused``,
+    ``replies`` (with the segments of an answer), ``timeouts`` and ``strays`` of this client; its other counts stay 0.
     """
 
     _umad: UmadPort
@@ -108,8 +110,9 @@ class SaClient:
         """Get the one record that matches *components*, the values of fields by name.
 
         Raises MadStatusError (0x0300 nothing matches, 0x0400 several do, 0x0200 and 0x0700 not for this requester),
-        NoReply, SendRefused, MalformedMad, TransferFailed; EncodeError for a name that is not a component; UsageError
-        and Unreachable when the local port cannot query the SA.
+        NoReply, SendRefused, MalformedMad, TransferFailed; EncodeError for a name that is not a component, and for a
+        value that does not fit; UsageError, Unreachable, TransportError and ClosedError when the local port cannot
+        query the SA.
         """
         mask, data = query_of(record, components)
         query = f"{record.name}{_components_text(components)}"

@@ -60,8 +60,9 @@ class Scheduler:
     and `not_sent`, and call `expire` regularly. A request is finished when all its parts have an outcome. `answered`
     returns the requests that it finishes; all other finished requests are put in ``finished``.
 
-    ``deadline`` and ``most_sent``: from that time, or that number of sent SMPs in ``statistics``, nothing more is sent;
-    then ``ended`` is the name of the limit that was reached.
+    ``deadline`` and ``most_sent``: from that time, or that number of sent MADs in ``statistics``, nothing more is sent;
+    then ``ended`` is the name of the limit that was reached. `to_send` checks both, so its last batch may exceed the
+    number.
 
     ``window``: how many SMPs may be in flight to all nodes together. ``outstanding``: the attempts that were sent and
     have no outcome yet.

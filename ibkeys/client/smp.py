@@ -152,7 +152,7 @@ class SmpClient:
 
         *between*: called each time when the tasks have got all received replies, before anything is sent and before the
         run ends. It does work for many tasks at once, such as one sync of a file, and may start tasks. *probing*: most
-        of the queried nodes will be silent, so a request leaves the window before its timeout, and at most
+        of the queried nodes will be silent, so a request leaves an adaptive window after 8 ms, and at most
         `UNAWAITED_PER_SECOND` requests are sent in a second.
         """
         self._scheduler.window.fixed_patience = MAX_WINDOW / UNAWAITED_PER_SECOND if probing else None
@@ -179,8 +179,11 @@ class SmpClient:
         return self._scheduler.backlog
 
     def ask(self, query: Request | list[Request]) -> Any:
-        """Send one request and return its answer, or raise its error. For a list of requests, send them at once and
-        return the list of their outcomes, errors included."""
+        """Send one request and return its answer, or raise its error.
+
+        For a request with a list of modifiers (`Envelope.ask_each`), return the list of their outcomes, errors
+        included; likewise for a list of requests, which are sent at once. Raises the errors of the port.
+        """
         result: list[Any] = []
 
         def task() -> Task:
@@ -199,7 +202,7 @@ class SmpClient:
         """Send SMPs that have no answer (TrapRepress), at most `UNAWAITED_PER_SECOND` in a second.
 
         Returns those that the kernel refused. Each is sent once, and whether it arrives is not known. Call it between
-        two runs.
+        two runs. Raises the errors of the port.
         """
         refused: list[Request] = []
         statistics = self.statistics

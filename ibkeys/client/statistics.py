@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 @dataclass(slots=True)
 class Statistics:
-    """The MADs that were sent and received, attempt by attempt.
+    """The MADs that were sent and received, attempt by attempt. `ibkeys.client.sa.SaClient` counts only some of them.
 
     ``sent``: MADs passed to the port; ``keyed``: SMPs among them with an M_Key other than 0; ``refused``: MADs among
     them that the port did not send. ``replies``: replies that matched an attempt. ``timeouts``: attempts without a
