@@ -45,7 +45,7 @@ def check_class_key(
     """Return the reaction of a port with *port_key* to one MAD that carries *request_key*.
 
     *drops_gets*: the port with a protect bit drops and counts a Get without its key, as at M_Key level 2. Otherwise it
-    answers such a Get, and hides the key. Only for the B_Key it is known which of the two devices do: they answer.
+    answers such a Get, and hides the key. The behaviour of devices is known only for the B_Key: they answer such a Get.
     """
     if port_key in (0, request_key):
         return ClassKeyVerdict(True, False, False, True)

@@ -1,4 +1,4 @@
-"""Fingerprints of M_Keys: equal keys can be recognized as equal without being shown."""
+"""Fingerprints of M_Keys and class keys: equal keys can be recognized as equal without being shown."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ SHELL_RANDOM: Final[Trait] = "shell-random"
 def traits(
     key: MKey, guids: frozenset[int] | set[int] = frozenset(), sm_key: int = 0, sa_key: int = 0
 ) -> tuple[Trait, ...]:
-    """Return the traits that make *key* guessable; an empty tuple for a good key and for the key 0.
+    """Return the traits that make *key* guessable; an empty tuple for a key with none of them, and for the key 0.
 
     *guids*: the GUIDs of the fabric's nodes and ports. *sm_key*, *sa_key*: the keys of the SM; 0 if they are not known.
     """

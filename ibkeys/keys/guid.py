@@ -42,7 +42,7 @@ def parse_guid(text: str) -> int:
 
 
 def is_set_of_guids(text: str) -> bool:
-    """Return whether *text*, given in place of a GUID, is a set of several GUIDs."""
+    """Return whether *text*, given in place of a GUID, is meant as a set of GUIDs: it has a comma or a ``[``."""
     return "[" in text or "," in text
 
 
@@ -63,10 +63,11 @@ def parse_guids(text: str) -> list[int]:
 
 
 def is_spelled_as_guid(text: str) -> bool:
-    """Return whether *text*, which could be a name or a LID too, is a GUID.
+    """Return whether *text*, which could be a name or a LID too, is meant as a GUID; it may be an invalid one.
 
-    A GUID is ``0x`` and more than four digits, or groups of four digits with colons between them, as in sysfs. A switch
-    port (``leaf1:3``) has at most three digits after its colon. Sixteen digits without ``0x`` are no GUID here.
+    A GUID is ``0x`` and more than four characters without a colon, or groups of four digits with colons between them,
+    as in sysfs. A switch port (``leaf1:3``) has at most three digits after its colon. Sixteen digits without ``0x`` are
+    no GUID here.
     """
     if _OF_SYSFS.fullmatch(text) or _GID.fullmatch(text):
         return True

@@ -9,8 +9,8 @@ from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 
 SWEEPS_OF_A_LEASE: Final = 3
-"""The shortest advised lease, as a number of sweep intervals of the SM. Only a sweep stops a running lease timer, and a
-sweep may be late or lost."""
+"""The shortest advised lease, as a number of sweep intervals of the SM. A running lease timer stops at an SMP with the
+port's M_Key. The SM sends such SMPs in its sweeps, and a sweep may be late or lost."""
 
 
 def least_lease(sweep_interval: int) -> int:

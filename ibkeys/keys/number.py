@@ -47,7 +47,7 @@ def parse_number(text: str, what: str, bits: int = 64) -> int:
 
 
 def parse_secret_number(text: str, what: str, bits: int = 64) -> int:
-    """Read a number as `parse_number` does, with no digit of *text* in an error message."""
+    """Read a number as `parse_number` does. Raises EncodeError, whose message has no digit of *text*."""
     try:
         return parse_number(text, what, bits)
     except EncodeError:

@@ -49,8 +49,8 @@ class PKey(int):
     def parse(cls, text: str) -> Self:
         """Read ``0x8001``, a decimal number, or ``0x1:full`` and ``0x1:limited``.
 
-        In the second spelling the number is the partition and must fit 15 bits. A leading zero (``010``) is refused.
-        Raises EncodeError.
+        In a spelling with a colon the number is the partition, 1 to 0x7fff. A leading zero (``010``) is refused. Raises
+        EncodeError.
         """
         number, colon, word = text.strip().partition(":")
         value = parse_number(number, "P_Key", 16)

@@ -9,10 +9,10 @@ from ibkeys.keys.number import parse_secret_number
 
 
 class Secret64:
-    """A 64-bit key. It masks itself in ``str``, ``repr``, ``format`` and pickles; only `reveal` returns the number.
+    """A 64-bit key. It masks itself in ``str``, ``repr`` and ``format``; only `reveal` and `hex` return the number.
 
     Comparable and hashable, so that code can find ports that share a key without showing it. Keys of different kinds
-    are never equal. ``name``: the standard's spelling of the kind.
+    are never equal. Pickling a key raises TypeError. ``name``: the name of the kind, such as M_Key.
     """
 
     __slots__ = ("__value",)
