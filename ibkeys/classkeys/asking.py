@@ -30,15 +30,16 @@ FREE_WITHOUT_KEY: Final = frozenset({"b"})
 ASKED_FIRST: Final = frozenset({"vs", "n2n"})
 """The classes in which ClassPortInfo is read before KeyInfo.
 
-In the others KeyInfo is first, which is one MAD less to count: ClassPortInfo only distinguishes zeros of a port with
-the class from those of a port without it (ibsim's switches).
+In the others KeyInfo is read first, and ClassPortInfo only if KeyInfo is all zeros: a port with the class answers
+ClassPortInfo, and a port without it (ibsim's switches) does not. So a port gets one MAD less that it may count as a
+violation.
 """
 
 
 @dataclass(frozen=True, slots=True)
 class PortQuestion:
-    """The query for one port and class. ``key``: the key of the port, 0 if none is known. ``why_not``: why the query is
-    not sent.
+    """The query for one port and class. ``of``: the class. ``key``: the key of the port, 0 if none is known or if it is
+    not sent there. ``why_not``: why the query is not sent; None if it is sent.
     """
 
     port: Port
@@ -60,7 +61,7 @@ def questions_for(
     *,
     ask_unkeyed: bool,
 ) -> list[PortQuestion]:
-    """Return the queries for the end ports among *ports*: one for each class.
+    """Return the queries for the end ports among *ports*: one for each class, also those that are not to be sent.
 
     *keys*: class → port GUID → key. *not_to_be_trusted*: ports that get no key, each with the reason. *ask_unkeyed*:
     query without a key even if that may count a violation.
@@ -87,8 +88,8 @@ def ask_class_keys(
 ) -> list[ClassKeyReading]:
     """Send the queries, and return the readings in the order of *questions*. Agents for the classes must be registered.
 
-    *pkey_index*: place in the local P_Key table; by default the first entry that matches the port's own table, where
-    that was read. Raises UsageError for an index without a P_Key, Unreachable without the default partition.
+    *pkey_index*: place in the local P_Key table; None: chosen for each port by `way_to`. A port that no local P_Key
+    reaches is ``not-asked``. Raises UsageError for an index without a P_Key, TransportError.
     """
     readings: dict[int, ClassKeyReading] = {}
 
@@ -101,10 +102,12 @@ def ask_class_keys(
 
 
 def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPath:
-    """Return the path of a GMP to *port*: with a P_Key that its table matches, if the table was read.
+    """Return the path of a GMP to *port*, with the P_Key at *pkey_index* of the local table.
 
-    The port drops a packet whose P_Key matches no entry of its table, and may count it. Raises Unreachable if no local
-    P_Key matches.
+    *pkey_index* None: with a P_Key that the table of *port* matches, preferably of the default partition; if that table
+    has no P_Key or was not read, with a P_Key of the default partition. The port drops a packet whose P_Key matches no
+    entry of its table, and may count it. Raises Unreachable if there is no such local P_Key, UsageError if there is
+    none at *pkey_index*.
     """
     table = [int(key) for _, key in port.occupied or ()]
     if pkey_index is not None or not table:

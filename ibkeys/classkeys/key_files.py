@@ -39,7 +39,8 @@ def read_class_key_files(directory: Path) -> tuple[ClassKeys, list[str]]:
 def parse_class_keys(data: bytes, name: str, warnings: list[str]) -> dict[int, ClassKey]:
     """Return the keys in the bytes of a file, by port GUID. *name*: the name of the file, for *warnings* and errors.
 
-    Lines that are no records are left out. If a GUID has two records, the first counts.
+    Lines that are no records are left out. If a GUID has two records, the first counts. Raises FileFormatError for a
+    line that is too long.
     """
     keys: dict[int, ClassKey] = {}
     for number, line in numbered_lines(data, name):

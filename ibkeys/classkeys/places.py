@@ -22,10 +22,10 @@ def _or_trust() -> str:
 
 
 def doubts(ports: Iterable[Port], found: Topology, ring: KeyRing, look: LinkCheck) -> dict[Port, str]:
-    """Return those of *ports* that get no class key, each with the reason and the remedy in words.
+    """Return those of *ports* that get no class key, each with the reason in words, and a remedy if there is one.
 
     *found*: the last sweep of this run. *ring*: the known links. *look*: checks links of that sweep again. The local
-    port needs no known place, and no port does if the user trusts the topology.
+    port needs no known place, and no port does if the user trusts the topology. Raises TransportError.
     """
     wanted = list(ports)
     swept = _Swept(found, ring)
@@ -81,7 +81,8 @@ class _Swept:
         return self._why_not_there(here, near.link_end, far) or self._doubt_of_near(near)
 
     def link_to_prove(self, here: Port) -> tuple[Port, LinkEnd] | None:
-        """Return the link by which *here* was reached, near port and far end, if it must be proven."""
+        """Return the link by which *here* was reached, near port and far end; None if it is not known or need not be
+        proven."""
         near, far = _last_link(here)
         return None if near is None or self._needs_no_place(here) else (near, far)
 
@@ -123,7 +124,8 @@ class _Swept:
 
 
 def _last_link(here: Port) -> tuple[Port | None, LinkEnd]:
-    """Return the port before *here*, by which the sweep reached it, and the end of that link at its own node."""
+    """Return the port before *here*, by which the sweep reached it, and the end of that link at its own node. Return
+    None for the port before if there is none."""
     arrival = here.node.port(here.node.node_info.local_port_num) if here.node.is_switch else here
     return arrival.peer, arrival.link_end
 

@@ -15,8 +15,9 @@ from ibkeys.topology.nodes import Port
 
 ClassKeyState = Literal["set", "zero", "hidden", "absent", "silent", "refused", "unconfirmed", "not-asked"]
 """``set``: the key was shown. ``zero``: it was shown as 0. ``hidden``: 0 with the protect bit, so there is one.
-``absent``: status 0x000c, or no VS_Key by ClassPortInfo. ``silent``: no answer. ``refused``: another status.
-``unconfirmed``: all zeros, of a port that did not answer ClassPortInfo: it may not have the class."""
+``absent``: status 0x000c, or ClassPortInfo says that the port has no VS_Key. ``silent``: no answer. ``refused``:
+another status. ``unconfirmed``: all zeros, of a port that did not answer ClassPortInfo with success: it may not have
+the class. ``not-asked``: no query could be sent, or none was to be sent."""
 STATES: Final[tuple[ClassKeyState, ...]] = get_args(ClassKeyState)
 ANSWERED: Final = frozenset({"set", "zero", "hidden"})
 """The states of a port that has the class and answered about its key."""
@@ -25,7 +26,7 @@ NotAskedKind = Literal["no-key", "withheld", "other"]
 """Why a port was not queried for a key.
 
 ``no-key``: no key of the class is known here, and the cost of a query without one is not known. ``withheld``: its key
-is not sent there.
+is not sent there. ``other``: another reason, which the text names.
 """
 
 
@@ -48,8 +49,8 @@ class ClassKeyReading:
 
     ``info``: the 16 bytes of KeyInfo, None without an answer; in a snapshot that holds no keys, a fingerprint is in
     place of the key. ``with_key``: whether the port was queried with the key of a file or store. ``is_the_known_key``:
-    whether that key is the port's; None if the port was queried without a key, or did not answer. ``not_asked``: why
-    the port was not queried, if known.
+    whether that key is the port's; None if the port was queried without a key, or there is no KeyInfo. ``not_asked``:
+    why the port was not queried; None if it was queried, or the reason has no kind.
     """
 
     port: Port
