@@ -100,9 +100,9 @@ class Changes:
         return replace(self, foreign_keys=self.foreign_keys | foreign)
 
     def pending(self, store: KeyStore) -> list[SmKeyRow]:
-        """Return the pending keys that are to be set on this subnet: those of the last change. If that change has none
-        and is not open, return the pending keys that no change in the journal names; see
-        `with_unknown_keys_as_foreign`. No passphrase is needed. Raises StoreError.
+        """Return the pending keys that are to be set on this subnet: those of the last change. If there is no such key,
+        and that change is not open or is of an earlier version of ibkeys, return the pending keys that no change in the
+        journal names; see `with_unknown_keys_as_foreign`. No passphrase is needed. Raises StoreError.
         """
         rows = self._rows(store, "pending")
         of_last = [row for name, row in rows.items() if name in self.last_keys]
@@ -131,7 +131,8 @@ def subnets_of_keys(journal: Journal) -> dict[str, list[str]]:
 
 
 def changes_on(writer: ChangeWriter, ports: Collection[int]) -> Changes:
-    """Return `Changes.on_subnet` for the journal of *writer*. *ports*: the GUIDs of ports of the subnet."""
+    """Return `Changes.on_subnet` for the journal of *writer*. *ports*: the GUIDs of ports of the subnet. Raises
+    StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         return Changes.on_subnet(journal, {guid_text(each) for each in ports})
 

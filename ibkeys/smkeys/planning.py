@@ -124,8 +124,10 @@ def plan_change(
     whether the user asked for new keys: then the call is refused (``open-run``) while a change is open on this subnet,
     and does not finish that change.
 
-    Raises UsageError for keys that give no protection, and if a needed option is not known; Refused if the change would
-    leave the SMs without a common key, or could not be proven; FileError, HostNotReached, StoreError, StoreSealed.
+    Raises UsageError on a simulated subnet, for keys that give no protection, are equal or differ from those of an
+    interrupted change, and if a needed option is not known; Refused if the change would leave the SMs without a common
+    key, could not be proven, or another change has to be finished first; FileError, HostNotReached, StoreError,
+    StoreSealed.
     """
     if writer.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host, so there is no file to change")

@@ -33,9 +33,9 @@ _MARGIN: Final = 2 * LONGEST_PAUSE
 
 @dataclass(frozen=True, slots=True)
 class KeyCheck:
-    """The result of one check of the new keys. ``wrong``: the SMs without the new sm_key, or that the SA does not
-    answer to the new sa_key, in words; "" for none; ``remaining_count``: the number of SMs, and the SA, that are waited
-    for."""
+    """The result of one check of the new keys, or of the SMs after a rollback. ``wrong``: the fault in words, such as
+    the SMs that do not have the new sm_key; "" for none; ``remaining_count``: the number of SMs, and the SA, that are
+    waited for."""
 
     wrong: str = ""
     remaining_count: int = 0
@@ -45,8 +45,9 @@ class KeyCheck:
 class SmKeyProof:
     """The proof that the SMs and the SA use the new keys.
 
-    ``managers``: the SMs; ``new``: the new keys; ``runner``: its clock, and its waiting time in seconds; ``check``:
-    called often, raises to stop; ``is_read``: no SM shows another sm_key any more, so only the SA is asked.
+    ``managers``: the SMs; ``new``: the new keys; ``runner``: gives the clock, and the waiting time in seconds;
+    ``check``: called often, raises to stop; ``is_read``: whether no SM shows another sm_key any more, so that only the
+    SA is asked.
     """
 
     writer: ChangeWriter
@@ -107,10 +108,11 @@ class SmKeyProof:
         return info is not None and SMKey(info.sm_key) not in (key, NO_SM_KEY)
 
     def watch_until_steady(self, seconds: float) -> str:
-        """Watch the SMs for *seconds*, and a margin, in which one SM must be master and all others standbys.
+        """Watch the SMs for *seconds*, and a margin, in which one SM must be master and all others standbys. For 0
+        seconds, only wait until they are. Then a sweep must find one master.
 
         Return "" if they were; else the last fault, in words. A fault may pass: the time then begins again, until the
-        runner's waiting time and twice *seconds* are over.
+        runner's waiting time and twice *seconds* are over. Raises the errors of ``check`` and of the sweep.
         """
         seconds = seconds + _MARGIN if seconds else 0.0
         clock, wait = self.runner.clock, self.runner.wait

@@ -2,7 +2,7 @@
 
 A standby with another sm_key than the master takes over after its polling time. So every action that is slow or may
 fail is done before the first rename. If an action fails later, the files with the new keys get the former keys back
-within that time. No OpenSM is stopped.
+within that time; a run that resumes an interrupted change leaves them as they are. No OpenSM is stopped.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class SmKeyRun:
         """Make the change and prove it.
 
         Raises Incomplete if the change was not completed; the original error if it came before the first file was
-        replaced; ExplainedInterrupt if the user interrupted it.
+        replaced, and no interrupted change is resumed; ExplainedInterrupt if the user interrupted it; StoreError.
         """
         self.settings.check()
         self._store_keys()
@@ -111,8 +111,9 @@ class SmKeyRun:
     # --- before the first rename --------------------------------------------------------------------------------------
 
     def _store_keys(self) -> None:
-        """Put the new keys into the key store, then the operation into the journal, with the names of the new and of
-        the current keys. Both are synced to disk before any file gets the new keys."""
+        """Put the keys that the files have, except for a resumed change, and the new keys into the key store, then the
+        operation into the journal, with the names of the new and of the current keys. Both are synced to disk before
+        any file gets the new keys."""
         keys = self.keys
         with self.writer.keystore.in_one_transaction():
             for file in self.managers.files if not self.goes_on else ():
