@@ -72,12 +72,13 @@ class PartEnforceStep(HardeningStep):
     title = "leaf switch ports enforce partitions both ways"
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether an earlier run of this step, or the undo of one, was begun on these hosts and this subnet and
-        has not ended."""
+        """Return whether an earlier run of this step, or the undo of one, has not ended, and may concern this subnet
+        and one of the hosts: see `has_unfinished_change_on`. Raises StoreError, and the errors of a sweep."""
         return has_unfinished_change_on(writer, {each.name for each in asked.hosts})
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
-        """Return the change of the options files, None if they have the value already and every leaf port enforces.
+        """Return the change of the options files; None if they have the value already, every leaf port enforces, and no
+        earlier change is unfinished.
 
         Raises the errors of `plan_enforcement`; Refused (``overtaken``) if a change was interrupted and a file that it
         wrote was changed since.
@@ -170,11 +171,12 @@ def command_of_writer(begun: OperationRecord) -> str:
 def plan_restoring(writer: ChangeWriter, asked: HardenRequest, undoes: int | None = None) -> EnforcementPlan:
     """Plan to restore in each options file the part_enforce that the last hardening found there.
 
-    A file for which the journal has no value is not changed. *undoes*: the number of the hardening's operation, which
-    is undone; None if an undo that was begun is finished.
+    A file is not changed if the journal has no value for it, or the hardening of that file was undone. *undoes*: the
+    number of the hardening's operation, which is undone; None if an undo that was begun is finished.
 
-    Raises UsageError if the journal has no value for any file; the errors of `plan_enforcement`; Refused
-    (``overtaken``) if another program has changed part_enforce since that hardening, or since the hardening was undone.
+    Raises UsageError if the journal has neither a value for any file nor an unfinished change on this subnet; the
+    errors of `plan_enforcement`; Refused (``overtaken``) if another program has changed part_enforce since that
+    hardening, or since the hardening was undone.
     """
     values = journaled_values(writer)
     if not values and not unfinished_changes(writer):
@@ -225,7 +227,8 @@ def why_not_finishable(writer: ChangeWriter, asked: HardenRequest) -> str | None
 
 def refuse_undo(writer: ChangeWriter, operation: int) -> None:
     """Raise UsageError for a change of part_enforce that is an undo itself, or not the last hardening of its subnet;
-    StoreError for a hardening that was undone already. *operation*: the number of the change."""
+    StoreError for a hardening that was undone already, and for an unknown number. *operation*: the number of the
+    change."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         record = journal.find(operation)
         files = files_of(journal, operation)
@@ -336,8 +339,8 @@ def _objections_to_drift(site: OpensmSite, survey: Survey, wanted: str) -> Itera
 
 
 def objections_to_unreached_sms(found_sms: FoundSms) -> Iterator[Objection]:
-    """Yield ``standby-differs`` if the host of a standby was not reached: when it takes over, it works with its own
-    part_enforce."""
+    """Yield ``standby-differs`` if, for an SM that is not master, no OpenSM was found on the hosts that were reached:
+    when it takes over, it works with its own part_enforce."""
     strangers = [str(manager.port) for manager, running in found_sms.non_masters() if running is None]
     if strangers:
         why = explain_missing_opensm([each.name for each in found_sms.report.instances() if each.port_guid is None])

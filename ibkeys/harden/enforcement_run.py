@@ -62,7 +62,8 @@ class EnforcingPort:
 
 @dataclass(frozen=True, slots=True)
 class LeafPortsProof(Proof[PortsLook[PortId]]):
-    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of correct leaf ports."""
+    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of leaf ports that are not
+    wrong, and of all. A leaf port that does not answer is not wrong."""
 
     writer: ChangeWriter
     leaves: Sequence[EnforcingPort]
@@ -136,8 +137,8 @@ class EnforcementPlan(Plan):
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Replace the files, signal every OpenSM, and wait until the leaf ports enforce as wanted.
 
-        Raises NotStored if leaf ports do not within ``wait`` seconds; Refused (``stale``) if the master or its file has
-        changed; FileChanged, FileError, HostNotReached, StoreError.
+        Raises NotStored if leaf ports do not, although OpenSM was signalled again; Refused (``stale``) if the master or
+        its file has changed; FileChanged, FileError, HostNotReached, StoreError.
         """
         with Interrupts() as interrupts:
             interrupts.check()

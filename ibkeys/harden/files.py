@@ -66,8 +66,10 @@ class FileStep(HardeningStep):
         )
 
     def open_files(self, running: Running) -> Iterator[_OpenFile]:
-        """Yield the files and folders of an OpenSM to which other users have access, with the rollback of each. Raises
-        FileError for a file that cannot be examined, Refused (`REFUSAL`) for a folder that cannot be closed."""
+        """Yield the files and folders of an OpenSM to which other users have access, with the rollback of each. Left
+        out are those that the OpenSM could not use without that access, and an options file without a key. Raises
+        FileError for a file that cannot be examined, Refused (`REFUSAL`) for a folder that cannot be closed,
+        HostNotReached."""
         for role in self.roles:
             file = running.instance.files[role]
             if file.path is None or file.place is None:

@@ -82,7 +82,7 @@ def plan_hardening(
     finding.
 
     Nothing is written or locked. A step that is refused is in the plan with the reason; then no step is made. Raises
-    StoreError.
+    StoreError, HostNotReached, and the errors of a sweep if it cannot be determined whether a step is due.
     """
     plan = Hardening(COMMAND)
     rules = rules_by_step(failing_rules(report, severity))

@@ -49,7 +49,8 @@ class JournaledValue:
 def unfinished_changes(writer: ChangeWriter, files: Iterable[OpensmFile] | None = None) -> list[OperationRecord]:
     """Return the changes of part_enforce, hardenings and undos, that were interrupted or failed, the oldest first.
 
-    *files*: the options files of a subnet, to return only the changes on that subnet; None for all. Raises StoreError.
+    *files*: the options files of a subnet, to return only the changes on that subnet, and those that wrote no file;
+    None for all. Raises StoreError.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         return _unfinished_changes(journal, None if files is None else {file.key for file in files})
@@ -112,7 +113,8 @@ def is_hardening(record: OperationRecord) -> bool:
 
 
 def close_command(unfinished: Sequence[OperationRecord]) -> str:
-    """Return the command that ends the records of all *unfinished* changes. It names the last of them."""
+    """Return the command that ends the records of all *unfinished* changes. It has the number of the last of them; if
+    that is an undo, the number of the hardening that it undoes."""
     return f"ibkeys resume {unfinished[-1].undoes or unfinished[-1].id} {_OVERTAKEN_OPTION}"
 
 

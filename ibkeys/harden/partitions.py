@@ -43,7 +43,7 @@ class PartitionStep(HardeningStep):
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the changes to the P_Keys of the policy, or the rest of an interrupted apply; None if nothing has to
-        be changed. Raises the errors of `plan_apply` and `plan_resume`."""
+        be changed. Raises the errors of `plan_apply`, `plan_resume` and `find_site`."""
         interrupts = Interrupts()
         hooks = ApplyHooks(interrupts.check, asked.listener.progress)
         settings = CarrierSettings(asked.wait, asked.permissions.breaks)
