@@ -68,7 +68,8 @@ class Subject:
 
 @dataclass(frozen=True, slots=True)
 class RuleResult:
-    """The result of one rule for the whole fabric. ``note``: why the rule is unknown or does not apply; "" otherwise.
+    """The result of one rule for the whole fabric, or for the part of it that the report is about. ``note``: why the
+    rule is unknown or does not apply; "" otherwise.
 
     ``severity``: the worst severity of the subjects that fail; if none fails, the rule's severity. ``subjects``: the
     subjects that fail, are unknown or are waived. ``passed``: the number of subjects that pass; it is 0 in a report
@@ -94,7 +95,7 @@ class RuleResult:
         )
 
     def to_json(self, with_remedy: bool = True) -> dict[str, Any]:
-        """Return the result as the JSON document has it, the remedy null without it."""
+        """Return the result as the JSON document has it; without *with_remedy* its remedy is null."""
         return {
             "rule": self.rule,
             "title": self.title,
@@ -141,8 +142,9 @@ class Report:
     ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue that was
     selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name or None,
     full members, limited members). ``inbound_check``: which incoming packets switches are assumed to check. ``moved``:
-    cables, hosts, HCAs and names that changed since the baseline, None without one. ``looked_at``: the number of ports
-    that a report about a part of the fabric covers; its results hold for no other port.
+    cables, hosts, HCAs and names that changed since the baseline, None without one. ``looked_at``: how many of the
+    fabric's ports a report about a part of the fabric covers, and its results hold for no other port; None for the
+    whole fabric.
     """
 
     profile: Profile
@@ -158,7 +160,7 @@ class Report:
 
     @property
     def summary(self) -> dict[str, int]:
-        """Rules by result."""
+        """The number of rules with each result."""
         return {result: sum(each.result == result for each in self.results) for result in RESULTS}
 
     @property

@@ -41,8 +41,8 @@ class Thresholds:
     """The limits that rules compare with.
 
     ``max_share``: how many nodes may have the same M_Key. ``lease_limit``: the longest lease in seconds.
-    ``sweep_interval``: seconds between the SM's sweeps, None when not known. ``fill``: the used share of a P_Key table
-    at which the table counts as nearly full.
+    ``sweep_interval``: seconds between the SM's sweeps; None: those of an OpenSM that runs on this host, if any.
+    ``fill``: the used share of a P_Key table, 0 to 1, at which the table counts as nearly full.
     """
 
     max_share: int = 1
@@ -123,10 +123,10 @@ class PKeyTableFacts:
 class AuditInput:
     """All data that a rule may use.
 
-    ``policy`` is accepted by OpenSM; ``allow_both``: with allow_both_pkeys. ``registry``: partition → its owner.
-    ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that may run a subnet manager.
-    ``inbound_check``: which incoming packets switches are assumed to check. ``host`` is None when the fabric was not
-    read from this host. ``ufm``: UFM's keys for its SM; None: UFM was not queried.
+    ``policy``: a policy that OpenSM accepts; ``allow_both``: whether OpenSM applies it with allow_both_pkeys.
+    ``registry``: partition → its owner. ``inventory``: the GUIDs that belong here. ``sm_guids``: the port GUIDs that
+    may run a subnet manager. ``inbound_check``: which incoming packets switches are assumed to check. ``host``: None if
+    this host was not examined. ``ufm``: UFM's keys for its SM; None: UFM was not queried.
     """
 
     snapshot: Snapshot
@@ -151,7 +151,7 @@ class AuditInput:
 
     @cached_property
     def end_ports(self) -> list[Port]:
-        """The ports with a LID and an M_Key."""
+        """The end ports: those that have a LID and an M_Key of their own."""
         return list(self.fabric.end_ports())
 
     @cached_property
@@ -242,7 +242,7 @@ class AuditInput:
 
     @cached_property
     def wanted(self) -> dict[int, frozenset[int]]:
-        """Port GUID → the P_Keys that the policy gives it."""
+        """Port GUID → the P_Keys that the policy gives it. There must be a policy."""
         assert self.resolution is not None
         shared: dict[frozenset[int], frozenset[int]] = {}
         found = {}
@@ -253,8 +253,8 @@ class AuditInput:
 
     @cached_property
     def uncertain_bases(self) -> frozenset[int]:
-        """Partitions whose members are not known: the policy does not define them, or they depend on where the SM
-        is."""
+        """Partitions whose members are not known: the policy does not state them, or they depend on the SM's port, and
+        no master SM was found. There must be a policy."""
         assert self.policy is not None
         return uncertain_partitions(self.policy, knows_sm=self.master is not None)
 
@@ -273,7 +273,7 @@ class AuditInput:
 
 
 def number(port: Port, row: NumberRow) -> int:
-    """Return one field of a port's PortInfo, which was read."""
+    """Return one field of the PortInfo of *port*. The PortInfo must have been read."""
     assert port.info is not None
     return row.decode(port.info)
 
@@ -284,6 +284,8 @@ def protect_bits(port: Port) -> int:
 
 
 def key_number(port: Port) -> int:
-    """Return the number in place of the M_Key: the key or its fingerprint, 0 for none and for a hidden one."""
+    """Return the M_Key of *port*, whose PortInfo was read, as the snapshot has it: the key, or a number from its
+    fingerprint; 0 for none and for a hidden one.
+    """
     assert port.info is not None
     return PortInfo(port.info).m_key

@@ -88,7 +88,7 @@ class RuleVerdict:
 
     @classmethod
     def over_fabric(cls, data: AuditInput) -> RuleVerdict:
-        """Begin a verdict on every node: nodes that were not identified make it unknown."""
+        """Return a new verdict for a rule about the whole fabric: each node that was not identified is unknown."""
         verdict = cls(data)
         for trouble in data.hidden:
             verdict.unknown_of(trouble)
@@ -254,7 +254,8 @@ class rule(RuleFacts):
     """Declares the function below it as the check of a rule of the catalogue. The function's name then stands for the
     `Rule`.
 
-    ``needs``: the input that the rule needs. Without this input the rule is unknown, or on another host does not apply.
+    ``needs``: the input that the rule needs. Without it the rule is unknown; but a rule that needs ``host`` then does
+    not apply.
     ``over_fabric``: whether nodes that were not identified make the rule unknown. ``if_empty``: the note if no subject
     passes, fails or is unknown.
     """
@@ -293,8 +294,8 @@ def port_info(data: AuditInput, port: Port, *rows: NumberRow) -> dict[str, Mappi
 
 
 def m_key_text(data: AuditInput, port: Port) -> str:
-    """Return the fingerprint of an end port's M_Key for people and documents, or the reason why there is no
-    fingerprint.
+    """Return the fingerprint of an end port's M_Key for people and documents; zeros if it has no M_Key, or the state of
+    the M_Key (``hidden``) if there is no fingerprint.
     """
     state = port.m_key_state
     if state != "set":

@@ -88,8 +88,8 @@ class Waiver:
     _known: dict[tuple[Pattern, Port], bool] = field(default_factory=dict, repr=False)
 
     def covers(self, rule: str, finding: RuleFinding) -> bool:
-        """Return whether this waiver covers a finding of *rule*. It covers a finding about pairs if it names the port,
-        or every partner.
+        """Return whether this waiver covers a finding of *rule*: its ``ports`` name the finding's port or one of its
+        labels, or its ``pairs`` name the port together with every partner.
         """
         if rule not in self.rules:
             return False

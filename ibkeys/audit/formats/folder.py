@@ -1,4 +1,5 @@
-"""A folder of pages that is replaced atomically: readers see the earlier report or this one, never a part.
+"""A folder of pages that is replaced as a whole: readers see the earlier report or this one, never a part of one. On a
+file system that cannot exchange two folders atomically, there is no report for a moment.
 
 The pages name hosts, GUIDs and partitions, but hold no key. Their owner decides who may see them, so the folder has
 mode 0700 and its files 0600.
@@ -22,7 +23,8 @@ from ibkeys.host.replacing.renames import AT_FDCWD, EXCHANGE, renameat2
 
 FIRST: Final = "index.html"
 MARK: Final = '<meta name="generator" content="ibkeys report">'
-"""A tag in the first page of a report. A folder without it is not a report of ibkeys and is not replaced."""
+"""A tag in the first page of a report. A folder without it is not a report of ibkeys and is not replaced, unless it is
+empty."""
 NAMES: Final = frozenset(
     {
         FIRST,
@@ -35,7 +37,7 @@ _HEAD: Final = 4096
 
 def check_folder(place: Path) -> None:
     """Raise StoreError if no report can be written at *place*. That is so if *place* exists and is neither a report nor
-    an empty folder, or if its directory is not writable.
+    an empty folder, or if its directory does not exist or is not writable.
     """
     with _as_one_error(place):
         parent = place.absolute().parent
@@ -72,7 +74,7 @@ def _may_be_replaced(place: Path) -> bool:
 
 
 def _put_in_place(made: Path, place: Path) -> None:
-    """Exchange the folders *made* and *place*."""
+    """Exchange the folders *made* and *place*; if *place* does not exist, rename *made* to it."""
     if not place.exists():
         os.rename(made, place)
         return

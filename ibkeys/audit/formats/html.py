@@ -221,8 +221,8 @@ def _row(result: RuleResult, taken: str, same: FindingGroup, room: int) -> dict[
     """Return the texts of one row of equal findings.
 
     A row repeats its result or severity only where it differs from that of the whole rule, and its time only where it
-    differs from that of the report. *room*: how many ports may be listed one by one, of `MOST` in all rows of a rule;
-    folded, they name all.
+    differs from that of the report. *room*: how many ports this row may list one by one, so that all rows of a rule
+    list at most `MOST`. The short names (``ports``) always name all ports.
     """
     subject = same.first
     severity = words.severity_of(subject, result)
@@ -252,7 +252,7 @@ def _port_line(subject: Subject, own: bool) -> str:
 
 
 def _picture(report: Report) -> dict[str, Any] | None:
-    """Return the partitions as bars: the largest unfolded, the others folded."""
+    """Return the partitions as bars: the largest unfolded, the others folded; None if there are no partitions."""
     if not report.partitions:
         return None
     ordered: Sequence[tuple[int, str | None, int, int]] = sorted(

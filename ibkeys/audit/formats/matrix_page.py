@@ -20,7 +20,7 @@ from ibkeys.topology.names.folded import ranges
 from ibkeys.topology.nodes import Port
 
 MOST_LISTED: Final = 10_000
-"""Ports that the page lists one by one, with their GUIDs. The folded list names all."""
+"""The most ports that the page lists one by one, with their GUIDs. The short names of each column name all ports."""
 _COLOURED_BY: Final[dict[Colouring, str]] = {
     "partition": "partitions",
     "level": "M_Key and ProtectBits",

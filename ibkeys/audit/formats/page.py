@@ -50,9 +50,10 @@ def render_page(template: str, *, extra_style: str = "", script: str = "", **val
 
 
 def within(things: Iterable[T], most: int, shown: Callable[[T, int], dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return *things* rendered by *shown*, and list ports one by one until *most* ports are listed.
+    """Return the results of *shown* for *things*, which together list at most *most* ports one by one.
 
-    The ports that an entry lists one by one are its ``each``; an entry's room is *most* less the ports before it.
+    *shown*: called with a thing and with the number of ports that it may list. It returns the values of an entry for
+    the template; ``each`` among them has the ports that the entry lists one by one.
     """
     rows = []
     for thing in things:

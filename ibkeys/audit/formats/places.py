@@ -19,11 +19,11 @@ from ibkeys.audit.formats import words
 FABRIC: Final = "fabric"
 """The path below which ports are; also the path of findings about no single port."""
 HOST: Final = "host"
-"""Where files of the host are that are not below the directory that paths are relative to."""
+"""The path below which files of the host are shown that are outside the directory that paths are relative to."""
 
 
 def location_of(subject: Subject | None, root: str) -> dict[str, Any]:
-    """Return the location of a finding (SARIF 2.1.0, 3.28), None: of the whole fabric.
+    """Return the location of a finding (SARIF 2.1.0, 3.28). *subject* None: the finding is about the whole fabric.
 
     *root*: the absolute directory that paths of files are relative to, as a rule the checkout that the policy is in; ""
     if none is known.
@@ -53,7 +53,7 @@ def _path_of(identity: Mapping[str, Any]) -> str:
 
 
 def _relative(path: str, root: str) -> str:
-    """Return *path* below *root*, or below `HOST` where it is elsewhere: a view takes relative paths alone."""
+    """Return *path* relative to *root*, or below `HOST` if it is elsewhere: views accept only relative paths."""
     whole = posixpath.normpath(posixpath.join(root, path))
     below = posixpath.relpath(whole, root) if root else whole
     if below.startswith(("/", "../")):
@@ -62,7 +62,9 @@ def _relative(path: str, root: str) -> str:
 
 
 def logical_location(identity: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the logical location of a port, ``node_guid/port``, with its names; an empty object for other subjects."""
+    """Return the logical location of a port (``node_guid/port``) or of a node (``node_guid``), with its names; an empty
+    object for other subjects.
+    """
     name = words.qualified_name(identity)
     if name is None:
         return {}

@@ -16,7 +16,8 @@ from ibkeys.topology.names.folded import FoldedNames, in_order
 @dataclass(frozen=True, slots=True)
 class FindingGroup:
     """Findings that are equal except for their port. ``message``: the common message. ``own``: whether each finding
-    names another port and so has a message of its own (`PortText`). ``ports``: all ports of the group, in few words.
+    names another port and so has a message of its own (`PortText`). ``ports``: all ports of the group, in few words;
+    empty if the group has only one finding.
     """
 
     subjects: Sequence[Subject]
@@ -40,7 +41,8 @@ def names_in(report: Report) -> FoldedNames:
 def grouped(
     result: RuleResult, subjects: Iterable[Subject], names: FoldedNames, evidence: bool = True
 ) -> list[FindingGroup]:
-    """Return *subjects* of one rule in groups of equal result, message, evidence, severity, waiver and reading.
+    """Return *subjects* of one rule in groups of equal result, message, evidence, severity, waiver, time, and use of an
+    M_Key.
 
     Subjects that are no ports are never grouped. *evidence*: False to ignore the evidence, where it is not shown.
     """

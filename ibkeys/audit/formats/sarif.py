@@ -1,9 +1,10 @@
 """SARIF 2.1.0 (OASIS, 27 March 2020), as GitHub's code scanning takes it ("SARIF support for code scanning").
 
-One result for each subject that fails, the worst first. A code-scanning view makes an alert of every result, whatever
+One result for each subject that fails, and for each rule that fails as a whole, the worst first. A code-scanning view
+makes an alert of every result, whatever
 its ``kind`` and whether it is suppressed. So subjects that pass, do not apply or are waived are counted in the
 properties of their rule, and unknown ones, like data that could not be read, are notifications of the invocation. The
-invocation was successful when everything was read that should have been.
+invocation was successful if everything was read that should have been, and the exit status is 0 or 1.
 
 Every result has a place in a file, which views need: a line of the policy where that decides (`places.py`).
 """
@@ -175,7 +176,7 @@ def _notifications(report: Report, left_out: int) -> Iterator[dict[str, Any]]:
 
 @dataclass(frozen=True, slots=True)
 class _Failure:
-    """A subject that fails: its rule, the rule's ``index`` among all, and its fingerprint ``called`` between runs.
+    """A subject that fails: its rule, the rule's ``index`` among all, and the parts of its fingerprint (``called``).
 
     ``subject`` None: a rule that fails without naming any.
     """

@@ -17,7 +17,9 @@ FABRIC_OR_HOST: Final = "fabric or host"
 
 
 def place(identity: Mapping[str, Any]) -> str:
-    """Return a port in words, ``'node' 0x0002c90300a1b2c3 port 1``, or the words for a subject that is no port."""
+    """Return a port in words, ``'node' 0x0002c90300a1b2c3 port 1``, or a node, without the port number; for a subject
+    that is neither, return `FABRIC_OR_HOST`.
+    """
     guid = identity.get("node_guid")
     if guid is None:
         return FABRIC_OR_HOST
@@ -27,7 +29,7 @@ def place(identity: Mapping[str, Any]) -> str:
 
 
 def qualified_name(identity: Mapping[str, Any]) -> str | None:
-    """Return ``node_guid/port``, the lasting name of a port; None for a subject that is no port."""
+    """Return the lasting name of a port, ``node_guid/port``, or of a node, ``node_guid``; None for other subjects."""
     guid, port = identity.get("node_guid"), identity.get("port")
     if guid is None:
         return None
@@ -57,7 +59,7 @@ def _value(value: Any) -> str:
 
 
 def m_key_text(subject: Subject) -> str:
-    """Return whether an M_Key was sent to read the evidence; "" if none could be."""
+    """Return in words whether an M_Key was sent to read the evidence; "" for a subject that is not a port."""
     return "" if subject.m_key_used is None else "with M_Key" if subject.m_key_used else "without M_Key"
 
 
@@ -73,7 +75,9 @@ def subjects(result: RuleResult, *wanted: Result) -> list[Subject]:
 
 
 def summary(result: RuleResult) -> str:
-    """Return the result of a rule in a few words: ``3 fail, 1 unknown, 12 pass``, and its note."""
+    """Return the result of a rule in a few words: ``3 fail, 1 unknown, 12 pass``, and its note. Without a subject and a
+    note, return the result itself.
+    """
     counts = [
         f"{number:,} {word}"
         for word, number in (
@@ -98,7 +102,9 @@ def unknown_reasons(result: RuleResult, see: str, name: Callable[[Mapping[str, A
 
 
 def said_of(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str] = place) -> str:
-    """Return the message of one subject, with its port; *see* and *name* as for `unknown_reasons`."""
+    """Return the message of one unknown subject, after its port, if it is about a port or node. For data that was not
+    read, *see* is in place of the message. *see* and *name*: as for `unknown_reasons`.
+    """
     if subject.identity["node_guid"] is None:
         return subject.message
     return f"{name(subject.identity)}: " + (f"not read, {see}" if is_unread(subject) else subject.message)

@@ -18,7 +18,7 @@ T = TypeVar("T")
 
 _KINDS: Final = {FULL: "full", LIMITED: "limited", FULL | LIMITED: "both"}
 MOST: Final = 400
-"""Rows and columns that a picture shows; each still has the size of a letter."""
+"""The most rows, and the most columns, that a picture shows; each still has the size of a letter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,9 +68,9 @@ class Matrix:
 
 def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collection[int] = ()) -> Matrix:
     """Return the contents of a picture of *reach*. If there are very many kinds of ports, the picture has only the
-    kinds with the most ports, and the partitions of these kinds.
+    kinds with the most ports, and of the partitions of these kinds only those with the most members.
 
-    *names*: partition → its name. *chosen*: the only partitions to show.
+    *names*: partition → its name. *chosen*: the only partitions to show; empty: all.
     """
     called = FoldedNames(port.identity() for port in (*reach.ports, *reach.unread))
     every_row = [

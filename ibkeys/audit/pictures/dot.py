@@ -26,7 +26,7 @@ _NO_KEY: Final = "no P_Key", 'style="filled", fillcolor="#ffffff"'
 _LISTED: Final = 6
 _MOST_NAME: Final = 40
 _MOST_SETS: Final = 60
-"""Sets of P_Keys that the legend explains."""
+"""The most sets of P_Keys that the legend explains."""
 
 
 def fabric_dot(fabric: Topology, names: Mapping[int, str] | None = None) -> str:

@@ -27,7 +27,7 @@ UNREAD: Final = "?"
 NO_KEY: Final = "none"
 CLEAN: Final = "-"
 _FEW: Final = 8
-"""A switch with fewer than one host for so many links to switches is not a leaf: a manager's port is often on a spine.
+"""A switch with at most one host for so many links to switches is not a leaf: a manager's port is often on a spine.
 """
 
 
@@ -50,7 +50,8 @@ class BoxColours:
 
 
 LooksOf = Callable[[Port, Iterable[Port]], BoxColours]
-"""A function that returns the looks of a port; its findings are those of all ports that it stands for."""
+"""A function that returns the looks of a port, its first argument. The finding is the worst one of the second argument:
+all ports that this port stands for."""
 
 
 @dataclass(slots=True)
@@ -67,10 +68,10 @@ class Box:
 class FabricMap:
     """The contents of a map.
 
-    ``boxes``: switches by level, the leaves first, then hosts in the order of the leaves; ``links``: how many cables
-    are between two switches, or a switch and ports behind it, as places in ``boxes``; ``legend``: for each colouring
-    the meaning of its words; ``partitions``: those of each letter; ``left_out``: the parts for which the map has no
-    room.
+    ``boxes``: switches by level, the leaves first, then ports that did not answer, then hosts in the order of the
+    leaves; ``links``: pair of boxes, as indexes of ``boxes`` → the number of cables between these two switches, or
+    between a switch and ports behind it; ``legend``: for each colouring the meaning of its words; ``partitions``: those
+    of each letter; ``left_out``: the parts for which the map has no room.
     """
 
     boxes: list[Box] = field(default_factory=list)
@@ -158,8 +159,10 @@ def _silent(node: Node) -> list[Port]:
 
 
 def _levels(fabric: Topology) -> dict[Node, int]:
-    """Return the level of each switch: 0 for a switch with hosts, and for others the distance to the nearest such
-    switch.
+    """Return the level of each switch: 0 for a leaf, and for others the distance to the nearest leaf.
+
+    A leaf is a switch with more hosts than `_FEW` admits; if there is none, any switch with hosts; if there is none
+    either, every switch. A switch without a path to a leaf has level 0.
     """
     near: dict[Node, list[Node]] = {}
     leaves = []

@@ -17,7 +17,9 @@ def key_text(key: int, names: Mapping[int, str]) -> str:
 
 
 def by_use(sets: Iterable[KeySet | None]) -> dict[KeySet, int]:
-    """Return how often each set of P_Keys is there, the most frequent first: they get the clearest colours."""
+    """Return how often each set of P_Keys occurs, the most frequent first, because these get the clearest colours.
+    Empty sets and None are left out.
+    """
     usage = Counter(keys for keys in sets if keys)
     return dict(sorted(usage.items(), key=lambda each: (-each[1], each[0])))
 

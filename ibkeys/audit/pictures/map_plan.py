@@ -31,7 +31,7 @@ _HOSTS: Final = (160, 420)
 _LINES: Final = 6
 """So many lines between some switches can be followed by eye."""
 _RAILS: Final = 24
-"""Rails below one level; each takes some room beside the others."""
+"""The most rails below one level; each takes some room beside the others."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ class MapLine:
 
 
 def rails_and_lines(made: FabricMap) -> tuple[list[Rail], list[MapLine]]:
-    """Return all links of *made*, each once; a box is its place in ``made.boxes``."""
+    """Return all links of *made*, each once, as rails and lines. They name a box by its index in ``made.boxes``."""
     above: dict[tuple[int, bool], set[int]] = defaultdict(set)
     lines = []
     for (one, other), cables in made.links.items():

@@ -19,7 +19,7 @@ _WIDTHS: Final = {
 """Widths of letters in DejaVu Sans of 12 pixels, the widest of the fonts in the style, rounded up."""
 _ASCII: Final = 8.6
 _OTHER: Final = 17.0
-"""Width of any other letter: of ASCII, of all that is written anywhere."""
+"""The widths of all other characters: `_ASCII` for ASCII, `_OTHER` for the rest of Unicode."""
 
 
 def element(name: str, *inside: str, **attributes: object) -> str:
@@ -98,6 +98,6 @@ def broken(words: str, most: int) -> list[str]:
 
 
 def listed(things: Sequence[str], most: int) -> str:
-    """Return the first of *things*, and how many more there are."""
+    """Return the first *most* of *things*, and how many more there are."""
     more = len(things) - most
     return ", ".join(things[:most]) + (f" and {more:,} more" if more > 0 else "")

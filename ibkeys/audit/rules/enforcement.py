@@ -37,7 +37,7 @@ def enforces(port: Port) -> bool:
     if_empty="no leaf port of a switch that can enforce",
 )
 def off(data: AuditInput, verdict: RuleVerdict) -> None:
-    """Fail leaf ports that enforce in one direction only, or in none (SE001)."""
+    """Fail leaf ports that do not enforce in each direction in which their switch can (SE001)."""
     for leaf, port in data.leaf_links:
         info = leaf.node.switch_info
         if info is None:
