@@ -156,7 +156,9 @@ def open(
     journal. *timing*: timeout and retries of queries. *limits*: the limits of a sweep, of the queries to a node, and of
     an answer of the SA. *node_names*: node GUID → name, or a file in the form of infiniband-diags' node name map.
 
-    Nothing is sent yet. Raises TransportError (with advice), UsageError, AddressError, FileFormatError, StoreError.
+    Nothing is sent yet, unless *keys* has ``from_sa``: then the SA is queried, which also raises NoReply,
+    MadStatusError, SendRefused, TransferFailed, MalformedMad and Unreachable. Raises TransportError (with advice),
+    UsageError, AddressError, FileFormatError, StoreError.
     """
     from ibkeys.opening import open_fabric
 

@@ -74,7 +74,7 @@ class Interrupt:
 
 
 def _importer(frame: FrameType | None) -> FrameType | None:
-    """Return the frame of the outermost import in progress; None if there is none."""
+    """Return the frame whose import statement began the outermost import in progress; None if there is none."""
     importing = None
     while frame is not None:
         if frame.f_code.co_filename.startswith(_IMPORTING):

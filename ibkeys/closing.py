@@ -1,4 +1,4 @@
-"""Closing objects by ``close`` or at the end of a ``with`` statement; also file descriptors, and ending timers."""
+"""Objects and file descriptors that are closed at the end of a ``with`` statement, and a time limit for a block."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ IbkeysError
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
  +-- Refused                            a safety interlock refused the change; .interlock
- +-- FileError                          a file could not be replaced or restored; .is_replaced
+ +-- FileError                          a file could not be read, replaced or restored; .is_replaced
  |    +-- FileChanged                   another program changed it in the meantime; .difference
  +-- StoreError                         journal, key store or state file: damaged, locked, or not writable
  |    +-- StoreLocked                   another changing command holds the lock

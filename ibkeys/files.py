@@ -2,8 +2,9 @@
 
 A name may lead to a device, to a pipe without a writer, or to a link that another user made; and a command is often run
 by root. So a regular file is read, up to a limit. Any other file is read only if this process inherited it, such as
-``/dev/stdin``, or the ``/dev/fd/63`` of a shell's ``<(...)``. Writing never follows a link. Every failure is an OSError
-whose ``strerror`` has the reason in words.
+``/dev/stdin``, or the ``/dev/fd/63`` of a shell's ``<(...)``. Writing follows no link, except one that `check_output`
+was allowed to follow. Every failure is an OSError whose ``strerror`` has the reason in words, except that text in
+another encoding than UTF-8 is a UnicodeDecodeError.
 """
 
 from __future__ import annotations
@@ -87,7 +88,7 @@ def read_text(path: str | os.PathLike[str], limit: int, errors: str = "strict") 
 
 
 def read_with_mode(path: str | os.PathLike[str], limit: int) -> tuple[bytes, int | None]:
-    """Return all bytes of a file, and its permission bits; None in their place if it is a pipe.
+    """Return all bytes of a file, and its permission bits; None in their place if it is not a regular file (a pipe).
 
     *limit*: the most bytes it may have. Raises the errors of `read_bytes`.
     """
@@ -113,7 +114,7 @@ def read_to_replace(path: Path, limit: int) -> tuple[bytes, os.stat_result]:
 
 
 def read_head(path: str | os.PathLike[str], size: int) -> bytes:
-    """Return the first *size* bytes of a regular file. Raises OSError."""
+    """Return the first *size* bytes of a regular file, or all of a smaller one. Raises OSError."""
     refuse_what_is_no_file(path)
     with closing_descriptor(os.open(path, os.O_RDONLY | _FLAGS)) as descriptor:
         return os.pread(descriptor, size, 0)

@@ -38,7 +38,9 @@ def loads(data: bytes, name: str = "") -> Any:
 
 
 def dumps(document: Mapping[str, Any]) -> str:
-    """Return a document as JSON. Each item of a list of objects has a line of its own, so that grep finds it."""
+    """Return a document as JSON. If one of its values is a list of objects, each object has a line of its own, so that
+    grep finds it.
+    """
     encode = json.JSONEncoder().encode  # faster than json.dumps, which examines its options for each item
 
     def text(value: Any) -> str:

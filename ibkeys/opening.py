@@ -36,7 +36,8 @@ NodeNames = Mapping[int, str] | str | Path
 @dataclass(frozen=True, slots=True)
 class Local:
     """The local port. ``ca`` and ``port``: by default the first active port of this host, else the first with a
-    link. ``at``: the node of a simulated subnet, by NodeDescription or GUID; by default its first one."""
+    link. ``at``: the node of a simulated subnet, by NodeDescription or GUID; by default the one that the environment
+    variable ``SIM_HOST`` names, else its first one."""
 
     ca: str | None = None
     port: int | None = None
@@ -47,11 +48,10 @@ class Local:
 class Stores:
     """The files of key store and journal.
 
-    ``keystore``: the file with the keys. By default it is the user's own if it exists; with a simulated subnet the one
-    beside the subnet's state file, or one in memory if there is no state file. ``journal``: the file in which changes
-    save the values that they overwrite; by default beside the user's own key store. ``passphrase``: a function that
-    returns the passphrase; it is called once, if the key store is encrypted. Scripts read no site file: pass the files
-    that ``ibkeys.toml`` names here.
+    ``keystore``: the file with the keys. ``journal``: the file in which changes save the values that they overwrite. By
+    default both are the user's own; with a simulated subnet they are beside the subnet's state file, or in memory if
+    there is no state file. ``passphrase``: a function that returns the passphrase; it is called once, if the key store
+    is encrypted. Scripts read no site file: pass the files that ``ibkeys.toml`` names here.
     """
 
     keystore: str | Path | None = None
@@ -130,8 +130,9 @@ def _as_options(
 ) -> list[str] | None:
     """Return the options for a command that opens the same fabric at the same port.
 
-    None if no command can do so, because an argument, such as an M_Key for all nodes, is in this process only. A script
-    reads no ibdiag.conf, so the options keep the command from taking a CA or an m_key from there.
+    None if no command can do so: an argument, such as an M_Key for all nodes, or the key store is in this process only,
+    or the key store is encrypted. A script reads no ibdiag.conf, so the options keep the command from taking a CA or an
+    m_key from there.
     """
     from ibkeys.store.keystore.keystore import is_encrypted
 

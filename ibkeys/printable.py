@@ -11,7 +11,7 @@ _LONGEST: Final = 60
 
 
 def clean(text: str) -> str:
-    """Return *text* on one line, with control characters escaped.
+    """Return *text* on one line: each newline becomes a blank, other control characters are escaped.
 
     Characters that change the direction of text (U+202E), and other invisible characters, count as control characters.
     """

@@ -91,7 +91,8 @@ class Fabric(OpenFabric):
         *policy*: the file, or the result of `ibkeys.partitions.read_policy` or ``parse_policy``. *enforce*: the
         enforcement of leaf switch ports. *allow_index_moves*: P_Keys of partitions that may move to another index. The
         other arguments have the meaning of the options of `ibkeys plan`. Raises FileFormatError for a policy that
-        OpenSM would refuse, UsageError, and the errors of `sweep`.
+        cannot be read or that OpenSM would refuse, EncodeError for a P_Key outside 0 to 0xffff, UsageError, and the
+        errors of `sweep`.
 
         Unlike a plan of `ibkeys plan`, the plan names no ``method``, because planning examines no host. `apply` only
         uses a method that the script names as ``via``, or that its ``consent`` function learned before it agreed.
@@ -122,8 +123,9 @@ class Fabric(OpenFabric):
         connectivity. *first*: how many leaf switches to change now (None: all); `Operation.resume` continues.
 
         Ports that could not be written are in the result: check ``proven``. Raises Refused for an interlock, for a
-        missing permission, and if consent is not given; MKeyNeeded, StoreError, HostNotReached, UfmNotReached,
-        UfmRefused. An error after the change began has its ``operation``.
+        missing permission, and if consent is not given; UsageError, and FileFormatError for the file of a plan;
+        MKeyNeeded, StoreError, HostNotReached, UfmNotReached, UfmRefused. An error after the change began has its
+        ``operation``.
         """
         from ibkeys.apply.apply import Permissions
         from ibkeys.automation.making import Asked
@@ -168,13 +170,14 @@ class Fabric(OpenFabric):
 class ChangeRun:
     """Changes to the ports of one fabric, by one script. `Fabric.change` makes it. It is a context manager.
 
-    Inside the ``with`` block it holds the lock of journal and key store, so that no other command changes anything in
-    the meantime. Entering raises StoreLocked if another command holds the lock, and StoreError. Each method ``plan_…``
-    reads the port and returns a `Plan`; nothing is changed before `apply`. A plan is valid for the ports as they were
-    read: make it, check it, apply it. Not thread-safe.
+    Inside the ``with`` block it holds the lock of journal and key store (not in a dry run), so that no other command
+    changes anything in the meantime. Entering raises StoreLocked if another command holds the lock, and StoreError.
+    Each method ``plan_…`` reads the port and returns a `Plan`; nothing is changed before `apply`. A plan is valid for
+    the ports as they were read: make it, check it, apply it. Not thread-safe.
 
     The reads raise NoReply, MadStatusError, SendRefused and Unreachable; a plan raises UsageError for values that
-    the port cannot have, and MKeyNeeded where the port hides a key that is not known.
+    the port cannot have, EncodeError for a P_Key outside 0 to 0xffff, and MKeyNeeded where the port hides a key that
+    is not known.
     """
 
     def __init__(self, writer: ChangeWriter) -> None:
