@@ -44,8 +44,8 @@ class SweepCost:
 def cost_of(fabric: Topology, p_keys: bool, before: Mapping[int, int], after: Mapping[int, int]) -> SweepCost:
     """Return the cost of the sweep that found *fabric*.
 
-    *before*, *after*: `Statistics.by_attribute` of the client before and after the sweep. *p_keys*: it read P_Key
-    tables. The fewest SMPs are: NodeInfo of the own node and once for each link, NodeDescription for each node,
+    *before*, *after*: `Statistics.by_attribute` of the client before and after the sweep. *p_keys*: whether it read
+    P_Key tables. The fewest SMPs are: NodeInfo of the own node and once for each link, NodeDescription for each node,
     SwitchInfo for each switch, PortInfo for each port, and with *p_keys* ``ceil(capacity / 32)`` blocks for each port.
     """
     sent: dict[str, int] = {}

@@ -28,8 +28,8 @@ def discover(
 
     It sends NodeInfo once for each link, NodeDescription for each node, SwitchInfo for each switch, PortInfo for each
     port, and, if P_Keys are wanted, ``ceil(capacity / 32)`` P_KeyTable blocks for each port. Raises TransportError;
-    NoReply, SendRefused or MKeyNeeded for the local port. Every other failure is in ``Topology.troubles``; each limit
-    of the client that was reached is also in ``Topology.notes``.
+    NoReply, SendRefused, MadStatusError or MKeyNeeded for the local port. Every other failure is in
+    ``Topology.troubles``; each limit of the client that was reached is also in ``Topology.notes``.
     """
     return run_sweep(Sweep(client, ring, wanted or Wanted(), progress, node_names or {}))
 

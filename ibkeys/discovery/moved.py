@@ -32,7 +32,9 @@ class _Place:
 
 
 def describe_moves(topology: Topology, ring: KeyRing) -> list[str]:
-    """Return a line for each link whose far end is another port than by the known links of *ring*."""
+    """Return a line for each link whose far end is another port than by the known links of *ring*. More than
+    `_MOST_TOLD` of them are counted in one line, unless all names are wanted (`names_all`).
+    """
     moved = list(_moved_links(topology, ring))
     lines = []
     shown = moved if names_all() else moved[:_MOST_TOLD]
@@ -69,8 +71,8 @@ def describe_swaps(topology: Topology, ring: KeyRing) -> list[str]:
     """Return a line for each pair of known ports that may have been swapped. Neither port was found anywhere.
 
     Two ports are a pair if the SA or a forwarding table has one of them at the other's place, and does not contradict
-    the reverse. Without such evidence they are a pair only if no other port is missing. Returns [] if more than
-    `_MOST_PLACES` ports are missing.
+    the reverse. The last two missing ports without a partner are a pair even without such evidence, if the SM names no
+    port at their places. Returns [] if more than `_MOST_PLACES` ports are missing.
     """
     places = _places(topology, ring)
     if len(places) > _MOST_PLACES:

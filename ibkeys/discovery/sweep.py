@@ -86,8 +86,8 @@ class Sweep:
         """Task: query the local port, and continue from there.
 
         If the ring has no key for it, it is queried only once: a protected port counts each query as a violation.
-        Raises NoReply or SendRefused if it does not answer; MKeyNeeded if it answers and shows that the subnet is
-        protected (`check_own_port`).
+        Raises NoReply or SendRefused if it does not answer, and MadStatusError if it answers with an error; MKeyNeeded
+        if it answers and shows that the subnet is protected (`check_own_port`).
         """
         local = self.client.port.attributes()
         key = self.ring.key_of(local.port_guid)
@@ -382,8 +382,8 @@ class Sweep:
         return ports
 
     def read_port(self, port: Port) -> Task:
-        """Task: read PortInfo and the wanted attributes of *port*, and continue behind it. A failed read may be
-        repeated so."""
+        """Task: read PortInfo and the wanted attributes of *port*, and continue behind it. To repeat a failed read,
+        run the task again."""
         return self._reader.read_port(port)
 
     def _go_on_behind(self, port: Port) -> None:

@@ -22,9 +22,9 @@ class Wanted:
 
 
 EVERYTHING = Wanted(p_keys=True, guid_info=True, sm_info=True)
-"""What a snapshot reads: all of them but LinkDownedCounter."""
+"""The attributes that a snapshot reads: all but LinkDownedCounter."""
 LINKS = Wanted(link_downed=True)
-"""What is read for the links in the key store, which are stored with their LinkDownedCounter."""
+"""The attribute that is read for the links in the key store, which are stored with their LinkDownedCounter."""
 
 
 OnFound = Callable[[int, int], None]

@@ -26,7 +26,8 @@ class LinkGmps:
         self._ends: dict[int, LinkEnd | None] = {}
 
     def start(self, local_port: Port) -> None:
-        """Prepare the GMP queries if *local_port* can send GMPs: if it is Active and in the default partition.
+        """Prepare the GMP queries if *local_port* can send GMPs: if it is Active (port 0 of a switch always counts as
+        Active) and in the default partition, and no other program has the classes.
 
         Otherwise the queries return None without sending anything.
         """

@@ -9,7 +9,8 @@ link before it makes it Active.
 2. The SA of the master SM has a LinkRecord, read after the port was found Active, with the two ports that the link
 joins. If there is one, it decides.
 
-3. If no SA answers, LinkDownedCounter of the near port must have the value that was recorded when the link was proven
+3. If no SA answers, or the SA has no such record, LinkDownedCounter of the near port must have the value that was
+recorded when the link was proven
 (0 if none was recorded), and the forwarding table of the near switch must not send the expected LID out of another
 port. 255 is the counter's highest value, at which it stops, so it proves nothing.
 
