@@ -29,7 +29,7 @@ class MetricChoice:
 def fabric_families(data: AuditInput, report: Report, choice: MetricChoice) -> list[Family]:
     """Return the metrics of one reading of a fabric, from *data* and from *report*, the audit of *data*.
 
-    No metric contains an M_Key, nor a fingerprint of one.
+    A metric without a series is left out. No metric contains an M_Key, nor a fingerprint of one.
     """
     found = [
         *coverage(data, report),
