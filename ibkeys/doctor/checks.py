@@ -48,7 +48,9 @@ def check_devices(examined: Examined) -> Iterator[ProbeResult]:
 
 
 def check_subnet(examined: Examined) -> Iterator[ProbeResult]:
-    """Yield the checks of key files, this host's OpenSMs, the local port, its subnet manager and the stores."""
+    """Yield the checks of key files, this host's OpenSMs, the local port, its subnet manager and the stores. With a
+    simulated subnet this host is not examined, and its stores only if the subnet could be opened.
+    """
     folders = [examined.security_keys] if examined.security_keys is not None else []
     for folder in folders:
         yield from check_security_keys(folder)

@@ -19,8 +19,9 @@ from ibkeys.umad.probe import ProbeResult
 
 
 def check_host(facts: HostFacts) -> Iterator[ProbeResult]:
-    """Yield a check for each file that holds keys, each configuration of OpenSM, and each user who may use the
-    devices."""
+    """Yield a check for each OpenSM that runs, each file that holds keys, and each configuration of OpenSM; and one for
+    each of these problems: every user may open the devices, or may use privileged Q_Keys.
+    """
     for process in facts.opensm_processes:
         where = f"its key files are in {process.cache}" + (
             "" if process.cache_known else " unless OSM_CACHE_DIR says so"
@@ -152,8 +153,8 @@ def check_run(journal: Journal) -> Iterator[ProbeResult]:
     """Yield a check for each run of mkey-deploy, mkey-rotate or mkey-remove that is not finished.
 
     ``ok`` is None for a run that waits after its first ports, and for one of which only failed ports are left. It is
-    False for all others, also if a port may or may not have its new key. Of the runs of which only failed ports are
-    left, only the last one has a check.
+    False for all others, and for every run with a port that may or may not have its new key. Of the runs of which only
+    failed ports are left, only the last one has a check.
     """
     runs = Runs(journal)
     for run in filter(None, map(runs.find, sorted(runs.operations()))):

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def check_local_port(fabric: LiveFabric, host_knows: Callable[[], Sequence[str]]) -> Iterator[ProbeResult]:
-    """Yield the checks of the local port of *fabric*.
+    """Yield the checks of the local port of *fabric* and, if it answers, of its subnet manager.
 
     *host_knows*: returns the sources of keys on this host that may give access to a port which does not answer.
     """

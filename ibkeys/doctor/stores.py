@@ -26,8 +26,8 @@ _MISSING: Final = "does not exist yet: a changing command creates it"
 
 
 def check_stores(paths: StorePaths, folders: Sequence[Path]) -> Iterator[ProbeResult]:
-    """Yield the checks of the stores that *paths* names. *folders*: folders with key files of OpenSM, which are
-    compared with the steps of a run of M_Keys.
+    """Yield the checks of the stores that *paths* names. *folders*: folders with key files of OpenSM, whose keys are
+    compared with those in the key store.
     """
     yield from _store("key store", paths.keystore, partial(_key_store, paths.passphrase, folders))
     yield from _store("journal", paths.journal, _journal)
@@ -82,8 +82,8 @@ def _operations_in(journal: Journal) -> str:
 
 
 def open_operations(path: Path) -> Iterator[ProbeResult]:
-    """Yield a check for each operation that was interrupted, except those of M_Keys, and for each that waits for
-    confirmation."""
+    """Yield a check for each operation that was interrupted, except those of M_Keys and of reports, and for each that
+    waits for confirmation or is being rolled back."""
     with Journal.read(path) as journal:
         records = journal.list_operations()
     for record in records:
