@@ -46,7 +46,7 @@ class Mask:
         return value
 
     def text(self, text: str) -> str:
-        """Return one line of text for people, masked."""
+        """Return one line of text for people, masked. If it contains a key, `KEY` replaces all of it."""
         if self.keys.in_text(text):
             return KEY
         if not self.hashed:

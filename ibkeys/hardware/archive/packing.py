@@ -27,8 +27,8 @@ _HEAD_SIZE: Final = 1024
 def check_place(path: Path) -> None:
     """Check that the archive can be written to *path*, before anything is sent to the fabric. Raises FileError.
 
-    An existing file is replaced only if it is an earlier report: a mistyped name must not destroy a policy or a key
-    store.
+    An existing file is replaced only if it is empty or an earlier report: a mistyped name must not destroy a policy or
+    a key store.
     """
     with _as_one_error(path):
         files.check_output(path)

@@ -29,8 +29,8 @@ NOT_OWN: Final = "own-ports"
 def named_ports(text: str, cas: Sequence[LocalCa]) -> tuple[LocalPort, LocalPort]:
     """Return the two ports of this host that ``CA/PORT,CA/PORT`` names. Sends nothing.
 
-    Raises UsageError if the text does not name two different ports of this host; Refused for ports that carry no SMPs,
-    have no link, or share a GUID with another port of this host.
+    Raises UsageError if the text does not name two different ports of this host; Refused for ports that are no
+    InfiniBand ports, may not send SMPs, are not Active, have no port GUID of their own, or are in different subnets.
     """
     names = names_in(text)
     if len(names) != 2:
@@ -78,8 +78,9 @@ def prove_far_port(
 ) -> PortHandle:
     """Prove that the fabric, opened at *near*, shows the port *far* of this host, and return a handle on it.
 
-    *open_far*: opens the device of *far*. Raises Refused if the fabric shows another port, or several with its GUID or
-    LID; the errors of a sweep, of queries and of *open_far*.
+    *open_far*: opens the device of *far*. Raises Refused if the proof fails: the fabric was not opened at *near*, it
+    shows another port in place of *far* or several with its GUID or LID, or the route to it does not leave this host;
+    the errors of a sweep, of queries and of *open_far*.
     """
     if (reading.local.ca_name, reading.local.port) != (near.ca_name, near.port):
         raise Refused(
