@@ -30,7 +30,10 @@ class Addresses:
                     _enter(self._by_guid, guid, port)
 
     def find(self, lid: int | None, guid: int | None, num: int) -> Port | None:
-        """Return port *num* of the node with that LID or GUID. For a CA, 0 means the port that has the address."""
+        """Return port *num* of the node with that LID or, if *lid* is None, with that GUID; None if there is none.
+
+        A port of a CA is found only by its own address; *num* may be 0 for it.
+        """
         port = self._by_lid.get(lid) if lid is not None else self._by_guid.get(guid or 0)
         if port is None or num > port.node.num_ports:
             return None

@@ -182,8 +182,8 @@ class _Reader:
 
 
 def split_row(line: TextLine, count: int) -> list[str]:
-    """Return the values of a row. A name may hold quotes and commas: then all between the first quote and the last one
-    is the name."""
+    """Return the *count* values of a row. A name may hold quotes and commas: then all between the first quote and the
+    last one is the name. Raises FileFormatError if the row has another number of values."""
     found = _SIMPLE.findall(line.text)
     if len(found) == count and ",".join(found) == line.text:
         return [part.strip() for part in found]

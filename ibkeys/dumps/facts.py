@@ -113,7 +113,7 @@ class DumpFacts:
 
     @property
     def m_keys(self) -> int:
-        """The number of ports whose M_Key the file has."""
+        """The number of ports for which the file has an M_Key other than 0."""
         return sum(port.info is not None and port.says_m_key and any(port.info[:8]) for port in self.ports)
 
 

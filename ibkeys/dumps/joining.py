@@ -68,7 +68,7 @@ def join(files: Sequence[FileFacts]) -> Joined:
     """Return the fabric that *files* describe together; nothing in it has a route yet.
 
     Raises FileFormatError if no file names a node, if two files contradict each other about a node, or if there are
-    more nodes than any fabric has.
+    more nodes or switch ports than any fabric has.
     """
     joiner = _Joiner(files)
     joiner.nodes()
@@ -88,7 +88,7 @@ class _Joiner:
         self.joined = Joined(lists_links=any(each.facts.links is not None for each in files))
         self.by_guid: dict[int, Node] = {}
         self.blocks: dict[Port, tuple[int, dict[int, bytes]]] = {}
-        """Blocks of P_Key tables, which several files may have, and the first of these."""
+        """Port → the place of the first file with blocks of its P_Key table, and the blocks of all files by number."""
 
     # --- nodes -------------------------------------------------------------------------------------------------------
 
