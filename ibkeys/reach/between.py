@@ -67,7 +67,7 @@ class SwitchLinks:
         self.numbered: dict[Edge, list[range]] = {}
         """By pair of switches, if any link between them checks: the numbers of the checks of each of its links."""
         self._holding: dict[int, list[tuple[int, int]]] = {}
-        """By partition: the checks whose tables hold its P_Keys, by number, and which forms."""
+        """Partition → the numbers of the checks whose tables have its P_Keys, each with the forms in that table."""
         self._read_checks = b""
         """For each check 1 if its table was read, else 0."""
         ports = [port for node in self._switches for port in node.ports.values()]
@@ -144,7 +144,7 @@ class SwitchLinks:
         return list(dict.fromkeys(found))
 
     def is_between(self, check: int) -> bool:
-        """Return whether both ends of the link that one of ``checks`` is on are known."""
+        """Return whether both ends of the link of a check are known. *check*: its index in ``checks``."""
         return self.checks[check].port.peer is not None
 
     def is_known(self, edge: Edge) -> bool:

@@ -186,8 +186,10 @@ class Reach:
         return sorted(partition for partition, standing in profile if self._found(partition, standing).of(name) & ports)
 
     def count(self, within: Collection[int] = (), having: Collection[Port] | None = None) -> PairCounts:
-        """Return how many pairs of different end ports there are. *within*: count by these partitions only. *having*:
-        count only pairs with at least one of these ports.
+        """Return how many pairs of different end ports can talk, are one-way, or depend on the route.
+
+        *within*: count by these partitions only; empty: by all. *having*: count only pairs with at least one of these
+        ports.
         """
         found = self._count_among(within, ())
         if having is None:
