@@ -54,6 +54,7 @@ class EventCommand:
 
     The caller has to call `tend` repeatedly: it starts waiting commands, and ends commands that take too long.
     ``waiting``: the documents of events whose command was not started yet. ``running``: the commands that run now.
+    ``left_out``: the number of events without a command, because too many were waiting.
     """
 
     def __init__(

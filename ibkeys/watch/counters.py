@@ -68,7 +68,8 @@ class CounterReadings:
                 self._from_traps[counter] = self._from_traps.get(counter, 0) + event.count
 
     def compare(self, found: Topology, errors: Mapping[Port, ConstraintErrors], time: str) -> list[Event]:
-        """Return an event for each counter that rose by more than the reported traps since it was last read.
+        """Return an event for each counter that rose by more than the reported traps since it was last read, or that
+        rose to its largest value.
 
         At the first reading of a port only counters at their largest value are reported. A counter that is lower than
         before was cleared in between, so its whole value is new. A counter that could not be read keeps its last value.

@@ -36,7 +36,7 @@ class _Folded:
 class Folder:
     """Reports new events at once, and repeats within `FORGOTTEN_AFTER` as a count every *again* seconds.
 
-    Times are seconds of a monotonic clock.
+    Times are seconds of a monotonic clock. ``folded``: the number of repeats that were only counted.
     """
 
     def __init__(self, again: float) -> None:
@@ -49,7 +49,11 @@ class Folder:
         return len(self._folded)
 
     def take(self, event: Event, now: float) -> Event | None:
-        """Return the event to report now: *event* if it is new, None if it was only counted."""
+        """Return the event to report now, None if *event* was only counted.
+
+        A new event is returned as it is. If too many are kept apart already, an event without its key or without its
+        ends is returned in its place, once for all that are folded into it.
+        """
         key = _what(event)
         folded = self._folded.get(key)
         if folded is None:
@@ -86,7 +90,10 @@ class Folder:
         return event, key
 
     def _made_room(self, now: float) -> bool:
-        """Drop the event with the longest time without a repeat, unless it is too new or has an unreported count."""
+        """Drop the event with the longest time without a repeat, unless it is too new or has an unreported count.
+
+        Return whether it was dropped.
+        """
         key, oldest = next(iter(self._folded.items()))
         if oldest.untold or now - oldest.last < self._again:
             return False

@@ -107,7 +107,7 @@ class FollowedFile(Closing):
         return lines
 
     def close(self) -> None:
-        """Close the file. The next read opens it again."""
+        """Close the file. The next read opens it again and reads it from its start."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -68,8 +68,9 @@ _REPORTING_ANY: Final = re.compile(
 class LogNotice:
     """The contents of the log's lines about one trap. ``lid``, ``gid``: the reporter's; 0 for an unknown value.
 
-    ``when``: the log's time, local and without a year, as ``Nov 22 15:34:00``. ``port``: of trap 259. ``lid1`` sent the
-    packet to ``lid2``. ``key``: P_Key or Q_Key. ``doubts``: uncertain parts.
+    ``when``: the log's time, local and without a year, as ``Nov 22 15:34:00``. ``thread``: the ID of the thread that
+    wrote the line. ``port``: of trap 259. ``lid1`` sent the packet to ``lid2``. ``key``: P_Key or Q_Key. ``is_whole``:
+    whether a further line would add nothing. ``doubts``: uncertain parts.
     """
 
     when: str

@@ -48,7 +48,10 @@ class PartitionNames:
         return self._problem
 
     def named(self, event: Event) -> Event:
-        """Return *event* with the name and the line of its P_Key's partition."""
+        """Return *event* with the name and the line of its P_Key's partition, or with ``not_in_policy`` if no partition
+        of the policy has the P_Key. An event without a P_Key is returned unchanged, and so is one whose partition the
+        policy leaves open.
+        """
         if event.p_key is None:
             return event
         known = self._known.get(event.p_key & PARTITION_MASK)
