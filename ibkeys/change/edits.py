@@ -167,8 +167,8 @@ class PortInfoEdit(_ReadBackEdit):
         self.target, self._shown, self._takes_over = target, shown, takes_over
 
     def build(self, now: bytes) -> bytes:
-        """Return *now* with the fields changed and nothing else; *now* itself if each field has its wanted value
-        already.
+        """Return the PortInfo to send, made from *now*, which changes these fields and nothing else; *now* itself if
+        each field has its wanted value already.
 
         The Set writes back the M_Key that the port has now, which may differ from its M_Key at the time of planning. An
         external port of a switch has no M_Key: its own zero is written back. The target gets the M_Key for the Set, and
@@ -191,11 +191,11 @@ class PortInfoEdit(_ReadBackEdit):
         return set_image(info, MKey(info.m_key) if target.port.is_external else target.m_key, **self.changes).raw
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Return whether fields other than states, speeds and counters changed."""
+        """Return whether fields changed that do not change by themselves (`without_volatile_fields`)."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def without_secrets(self, raw: bytes) -> bytes:
-        """Return PortInfo without its M_Key."""
+        """Return the PortInfo *raw* with its M_Key zeroed."""
         return without_key(PortInfo(raw))
 
     def describe_wrong(self, before: bytes, sent: bytes, stored: bytes) -> str:

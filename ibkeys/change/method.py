@@ -207,7 +207,8 @@ class MethodChoice:
         return self.method
 
     def untyped_refusal(self) -> Refused:
-        """Return the refusal for a command that cannot ask the user whether to use this method."""
+        """Return the refusal for a command that cannot ask the user whether to use this method. Raises Refused
+        (`METHOD`) if none was chosen."""
         text = (
             "where no question can be asked the method has to be typed, or fixed as via in the site file: now it "
             f"would be {given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.reason}"
@@ -216,7 +217,8 @@ class MethodChoice:
 
 
 def fixed_by_site(via: str) -> MethodChoice | None:
-    """Return the choice that a site file fixes; None if it fixes UFM. *via*: the value of ``via`` in the site file."""
+    """Return the choice that a site file fixes. *via*: the value of ``via`` in the site file; None is returned if that
+    is no `MethodName`, as for UFM."""
     method = next((each for each in get_args(MethodName) if each == via), None)
     return None if method is None else MethodChoice(method, f"{via} (site file)")
 

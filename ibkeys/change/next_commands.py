@@ -80,7 +80,8 @@ def next_commands(command: str, operation: int, undoes: int | None) -> NextComma
 
 def commands_of_open(record: OperationRecord) -> NextCommands:
     """Return the commands that finish an open operation of the journal or roll it back. An operation that is being
-    undone is only finished by its undo. An undo of M_Keys or of part_enforce cannot be undone."""
+    undone is only finished by its undo. An undo of a run of M_Keys, or of one of `OPENSM_COMMANDS`, cannot be
+    undone."""
     commands = next_commands(record.command, record.id, record.undoes)
     if record.undoes is not None and (record.is_of_keys or record.began in OPENSM_COMMANDS):
         commands = replace(commands, roll_back=None)
@@ -88,8 +89,8 @@ def commands_of_open(record: OperationRecord) -> NextCommands:
 
 
 def next_commands_of(record: OperationRecord) -> NextCommands | None:
-    """Return the commands that confirm an operation of the journal, finish it, or roll it back; None if it has ended,
-    awaits no confirmation, and is not to be rolled back."""
+    """Return the commands that confirm an operation of the journal, finish it, or roll it back; None if it is done or
+    undone, awaits no confirmation, and is not being rolled back."""
     commands = commands_of_open(record)
     if record.awaits_confirmation:
         return NextCommands(f"ibkeys confirm {record.id}", commands.roll_back)

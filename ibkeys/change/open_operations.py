@@ -143,8 +143,9 @@ def find_target(
 
 
 def is_finished_by_undo(target: OperationTarget) -> bool:
-    """Return whether an operation is finished by rolling it back. Raises StoreError for an operation that is not open,
-    UsageError for one that another command finishes, and as `refuse_earlier_run`."""
+    """Return whether an operation is finished by rolling it back. Raises UsageError for an operation that another
+    command finishes, and as `refuse_earlier_run`; StoreError for one of M_Keys, SM keys or enforcement that is done or
+    undone."""
     record = target.record
     refuse_earlier_run(target)
     if target.goes_back:
@@ -200,7 +201,7 @@ def not_open(record: OperationRecord) -> StoreError:
 
 def already_undone(record: OperationRecord) -> StoreError:
     """Return the error for an operation that was undone, or whose record was ended: the journal has one state for both.
-    To undo the undo repeats a change of partitions."""
+    Undoing the undo makes the change again, unless it was one of M_Keys, SM keys or enforcement."""
     by = record.undone_by
     repeats = f"; `ibkeys undo {by}` repeats it" if _kind(record) in ("partitions", "other") else ""
     how = f", or `{CLOSE}` ended its record" if by is None else f" by operation {by}{repeats}"
@@ -226,7 +227,7 @@ class _Operations:
         return self.records[operation]
 
     def list_unfinished(self, goes_back: bool = False) -> list[OperationTarget]:
-        """Return the operations that are unfinished: cut off, held, or waiting for ports; also the last run of M_Keys
+        """Return the operations that are unfinished: cut off, paused, or waiting for ports; also the last run of M_Keys
         on a subnet if it had failures. *goes_back*: return them as operations to be undone."""
         found = [
             self.as_resumed(each)
@@ -246,8 +247,8 @@ class _Operations:
         ]
 
     def as_resumed(self, record: OperationRecord) -> OperationTarget:
-        """Return the operation to resume for *record*: itself, or, if it or its undo was cut off in the undo, the
-        operation to be undone."""
+        """Return the operation to resume for *record*. If *record* is an unfinished undo, or has an unfinished undo,
+        that is the operation to be undone; else *record* itself."""
         if record.is_half_undone:
             return self.as_undone(record)
         if record.undoes is not None and record.state in ("open", "failed"):

@@ -147,7 +147,8 @@ class TablePlan(Plan):
     after: Table = ()
 
     def prove(self) -> None:
-        """Prove by a fresh read of the whole table that every entry changed is as planned. Raises NotStored."""
+        """Prove by a fresh read of the whole table that every changed entry is as planned. Raises NotStored, and the
+        errors of the read."""
         handle = self.stages[0][0].target.handle
         wrong = [
             f"index {index} is {have} instead of {want}"

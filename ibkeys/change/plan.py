@@ -112,15 +112,16 @@ class Plan:
         `perform`."""
 
     def close_if_complete(self, writer: ChangeWriter) -> None:
-        """If nothing is to be changed, close the earlier operations that are complete. Raises StoreError."""
+        """If nothing is to be changed, and this is no dry run, close the earlier operations that are complete. Raises
+        StoreError."""
         path = writer.fabric.stores.journal
         if not (self.pending or writer.dry_run) and is_any_cut_off(path, [self.command]):
             with Journal(path) as journal:
                 self.close_cut_off(writer, journal)
 
     def close_cut_off(self, writer: ChangeWriter, journal: Journal, except_operation: int | None = None) -> list[int]:
-        """Close the earlier operations that the plan completes, and return them. *except_operation*: the plan's own
-        operation."""
+        """Close the earlier operations that the plan completes, and return their numbers. *except_operation*: the
+        plan's own operation. Raises StoreError."""
         failed = {trouble.port for trouble in self.troubles}
         ports = {(port.node.guid, port.num) for port in self.completes if port not in failed}
         return close_cut_off(

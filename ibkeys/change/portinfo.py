@@ -69,6 +69,6 @@ def without_key(info: PortInfo) -> bytes:
 
 
 def without_volatile_fields(info: PortInfo) -> bytes:
-    """Return the 64 bytes with 0 in the fields that may change by themselves between two reads (states, speeds,
-    counters)."""
+    """Return the 64 bytes with 0 in the fields that may change by themselves between two reads, such as states, link
+    widths and speeds, counters and CapabilityMask, and in the fields that a Set leaves alone."""
     return info.replace(**dict.fromkeys(_VOLATILE, 0)).raw

@@ -45,7 +45,8 @@ class StagedFiles(OpensmFiles):
         self.check_stop()
 
     def write(self, contents: NewFiles, operation: RunningOperation) -> list[FileEntry]:
-        """Replace the files. Raises Incomplete if that takes too long, FileError, FileChanged, HostNotReached."""
+        """Replace the files. Raises Incomplete if that takes too long, FileError, FileChanged, HostNotReached,
+        StoreError, and the errors of `check` and `verify`."""
         self.prepare()
         with ExitStack() as stack:
             ready = [self._stage(stack, file, new, operation) for file, new in contents]

@@ -157,7 +157,7 @@ def find_opensms(
     otherwise: str,
     several_masters: bool = False,
 ) -> OpensmManagers:
-    """Return the OpenSMs of *managers*, the SMs that a sweep found, with the locks on their hosts. *read_options*:
+    """Take the locks on the hosts of *managers*, the SMs that a sweep found, and return their OpenSMs. *read_options*:
     reads the options of each OpenSM; *otherwise*: the effect, in words, of an SM that was not reached;
     *several_masters*: there may be more than one master, as after an interrupted change.
 
@@ -171,7 +171,7 @@ def find_opensms(
     refuse_unreached_sms(found_sms.sms, found_sms.report.hosts, otherwise)
     opensms, notes = [], list[str]()
     for sm, running in found_sms.sms:
-        assert running is not None  # `refuse_strangers` has refused the others
+        assert running is not None  # `refuse_unreached_sms` has refused the others
         file, doubts = options_file(running, REFUSAL)
         options, uncertain = read_options(running, file)
         opensms.append(ManagedOpensm(running, sm, file, options))

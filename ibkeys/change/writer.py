@@ -190,8 +190,9 @@ class ChangeWriter:
         return [objection for objection in plan.objections if not self.consent.covers(objection.interlock)]
 
     def apply(self, plan: Planned) -> None:
-        """Make the change, as an operation of the journal: journal, Set, verify. Raises Refused, NotStored, NoReply,
-        MadStatusError, StoreError, and ExplainedInterrupt.
+        """Make the change, as an operation of the journal: journal, Set, verify. Raises Refused if an interlock is
+        triggered or a link changed, NoReply if a link cannot be examined, StoreError, ExplainedInterrupt, and the
+        errors of ``plan.perform``.
 
         The bytes that a Set overwrites are in the journal before it is sent, whatever happens afterwards.
         """

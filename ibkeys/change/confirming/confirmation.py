@@ -52,8 +52,8 @@ def await_confirmation(
     journal: Journal, operation: int, seconds: float, now: Callable[[], float], wait: Callable[[float], bool]
 ) -> Literal["", "here", "elsewhere"]:
     """Wait until *operation*, whose stage is ``unconfirmed``, is confirmed. Return where it was confirmed: "here"
-    (*wait*) or "elsewhere" (another process, through the journal); "" when *seconds* are over: then it can no longer be
-    confirmed.
+    (*wait*) or "elsewhere" (another process, through the journal); "" when *seconds* are over, or when another process
+    rolls it back: then it can no longer be confirmed.
 
     *now* returns the seconds of a clock that only goes forward, also while this process is stopped. *wait* lets the
     given number of seconds pass, and returns whether the user confirmed in the meantime; a confirmation after the end

@@ -176,7 +176,7 @@ class GuardianWatch:
 
     def listen(self, lines: Iterable[str], seconds: float) -> GuardedStart | None:
         """Read *lines* to the end, wait for the time limit, and return the start that must be rolled back; None if
-        nothing began or the change was confirmed."""
+        nothing began, if the parent sent ``over``, or if no rollback is needed any more."""
         guarded: GuardedStart | None = None
         began_waiting: float | None = None
         for line in lines:

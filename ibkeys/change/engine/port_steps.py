@@ -32,7 +32,7 @@ class PortSteps:
     def read(self, group: Sequence[PendingSet]) -> Task:
         """Task: read the attributes of one port that are to be set, and build the bytes to send.
 
-        Raises the errors of `check_links`, of the requests and of the edits.
+        Raises the errors of `check_links`, of the requests and of the edits, and Unreachable if another node answers.
         """
         target = group[0].target
         yield from self.check_links(target)
@@ -47,8 +47,8 @@ class PortSteps:
             each.after = each.edit.build(each.before)
 
     def check_links(self, target: PortTarget) -> Task:
-        """Task: verify the links of the route to a port again if that was more than a second ago: M_Keys go over them.
-        Without known M_Keys nothing is sent.
+        """Task: verify the links of the route to a port again, because M_Keys go over them, unless they were verified
+        within the last second. If no M_Key is known or is to be set, nothing is sent.
 
         Raises Unreachable if a link changed, NoReply if a link could not be examined.
         """

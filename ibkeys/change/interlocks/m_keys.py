@@ -142,8 +142,8 @@ def known_guids(fabric: LiveFabric) -> set[int]:
 
 def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | None, generated: bool) -> list[Objection]:
     """Return the objections of ``sm-wipes-keys``: an opensm.conf, *named* by the user or found on this host, lacks the
-    new key. *key*: None if each port gets a key of its own. *generated*: ibkeys made the key, so no administrator knows
-    it yet.
+    new key. On a simulated fabric only the *named* file counts. *key*: None if each port gets a key of its own.
+    *generated*: ibkeys made the key, so no administrator knows it yet.
 
     A file that was found but cannot be read gets an objection too. Raises FileFormatError, StoreError if the *named*
     file cannot be read.
@@ -179,8 +179,9 @@ def _advice(key: MKey | None, generated: bool) -> tuple[str, str]:
 
 
 def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], own_port_guid: int) -> list[Objection]:
-    """Return the objection of ``links-initialize`` to levels 2 and 3 for ports that had no such level and that no
-    Active link leads to. *changes*: each port as a sweep found it, its old setting and the wanted one.
+    """Return the objection of ``links-initialize`` to levels 2 and 3, as a list of none or one. It is about ports that
+    had no such level, and to which a link in the state Initialize leads, but no Active one; the local port is left out.
+    *changes*: each port as a sweep found it, its old setting and the wanted one.
     """
     levels = [
         wanted.protect
@@ -196,8 +197,8 @@ def objections_to_links(changes: Iterable[tuple[Port, KeySetting, KeySetting]], 
 
 
 def objections_to_link_of(port: PortHandle, old: KeySetting, wanted: KeySetting) -> list[Objection]:
-    """Return the objection of ``links-initialize`` for one port. If it belongs to a switch, the switch's links are
-    read."""
+    """Return the objection of ``links-initialize`` for one port, as a list of none or one; it has none for the local
+    port. If the port belongs to a switch, PortInfo of the switch's ports is read. Raises the errors of these Gets."""
     if not _newly_closes(old, wanted) or port.port.port_guid == port.fabric.own_guid:
         return []
     if not _is_unprovable(_ports_of_node(port)):
@@ -250,8 +251,8 @@ def _about_links(change: str) -> Objection:
 
 
 def first_keys_at_level_0(who: str) -> Question:
-    """Return the question about a first key for a port at level 0, if the user did not choose the level. *who*: the
-    port in words."""
+    """Return the question about a first key at level 0, for a user who did not choose the level. *who*: the ports that
+    get it, in words."""
     return Question(
         f"{who} at level 0: everyone who reads the port sees the new M_Key, and anyone who has the key "
         f"may change the port ({given('--protect 2 --lease 60')} closes it)",

@@ -43,8 +43,9 @@ def overtaken(what: str, changed_values: Sequence[str], close_command: str | Non
 
 
 def why_overtaken(*plans: Callable[[], object]) -> str | None:
-    """Return the reason for which the first of *plans* is refused because another program or administrator has changed
-    a value that an operation set; None if no plan is refused for that. Raises every other error of a plan."""
+    """Call *plans* one after the other until one is refused because another program or administrator has changed a
+    value that an operation set, and return the reason; None if none is refused for that. Raises every other error of a
+    plan."""
     for plan in plans:
         try:
             plan()

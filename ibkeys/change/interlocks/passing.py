@@ -90,6 +90,7 @@ def far_end_by_sweep(writer: ChangeWriter, port: Port) -> FarEnd:
 
 
 def port_in_sweep(writer: ChangeWriter, port: Port) -> Port | None:
-    """Return *port* as a sweep finds it, with its peer; None if no node, or more than one, has its GUID."""
+    """Return *port* as a sweep finds it, with its peer; None if no node, or more than one, has its GUID, or if the node
+    has no such port. Raises the errors of `Fabric.sweep`."""
     same = [node for node in writer.fabric.sweep().nodes if node.guid == port.node.guid]
     return same[0].ports.get(port.num) if len(same) == 1 else None

@@ -40,7 +40,8 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 def objections_to_table(writer: ChangeWriter, port: Port, before: Entries, after: Entries) -> list[Objection]:
-    """Return the objections to a change of one P_Key table."""
+    """Return the objections to a change of one P_Key table. For a switch port that enforces partitions the fabric may
+    be swept. Raises the errors of a sweep."""
     found = []
     if 0 in before and before[0] != after.get(0):
         found.append(
