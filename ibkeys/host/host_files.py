@@ -22,8 +22,8 @@ USER_HZ: Final = 100
 
 
 class HostTime(NamedTuple):
-    """The time of a host. ``now``: seconds since 1970; ``uptime``: seconds since the host booted; ``precision``: that
-    of ``now``, in seconds."""
+    """The time of a host. ``now``: seconds since 1970; ``uptime``: seconds since the host booted; ``precision``: the
+    most seconds by which a time that is computed from both may be wrong."""
 
     now: float
     uptime: float
@@ -70,9 +70,10 @@ class HostFiles(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalFiles:
-    """The files of this host. Their paths come from other processes, so a path such as /dev/stdin is refused: it would
-    mean a descriptor of this process. A path below /proc/PID/root is looked up with that directory as the root.
-    ``proc``: the proc file system."""
+    """The files of this host. ``proc``: the proc file system.
+
+    The paths for `read` and `stat` come from other processes, so a path such as /dev/stdin is refused there: it would
+    mean a descriptor of this process. A path below /proc/PID/root is looked up with that directory as the root."""
 
     name: str = ""
     proc: Path = Path("/proc")
@@ -107,7 +108,8 @@ class LocalFiles:
         return sorted(os.listdir(path))
 
     def processes(self, proc: Path, program: str) -> list[int]:
-        """Return the IDs of the processes whose command line begins with *program*."""
+        """Return the sorted IDs of the processes whose command line begins with *program*, with or without a folder
+        before it; [] if *proc* cannot be read."""
         numbers = (int(name) for name in files.or_none(os.listdir, proc) or () if name.isdecimal())
         return [pid for pid in sorted(numbers) if _is_called(proc / str(pid), program)]
 
@@ -139,8 +141,8 @@ def _text(host: HostFiles, path: Path, limit: int) -> str:
 
 
 def _is_called(process: Path, program: str) -> bool:
-    """Return whether the command line of a process begins with *program*. Only its beginning is read, because a host
-    has thousands of processes."""
+    """Return whether the first word of a process's command line is *program*, or a path to it. Only its beginning is
+    read, because a host has thousands of processes."""
     head = files.or_none(files.read_head, process / "cmdline", _LONGEST_PATH) or b""
     return os.path.basename(os.fsdecode(head.partition(b"\0")[0])) == program
 

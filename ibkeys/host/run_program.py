@@ -18,7 +18,8 @@ RunProgram = Callable[[Sequence[str]], str | None]
 @dataclass(frozen=True, slots=True)
 class ProgramResult:
     """The result of running a program. ``output``: its standard output, None if the program does not exist or failed.
-    ``reason``: why it failed, from its standard error; "" if it did not."""
+    ``reason``: why it failed: the first lines of its standard error, its exit status, the time limit, or why it could
+    not be started; "" if it did not fail."""
 
     output: str | None
     reason: str = ""

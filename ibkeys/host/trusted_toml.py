@@ -21,8 +21,8 @@ _MOST_PARTS: Final = 8
 
 def parse_trusted(path: Path, data: bytes, status: os.stat_result) -> dict[str, Any]:
     """Return the TOML document *data*, which is all of the file *path*, as a dictionary. *status*: the status of the
-    file when it was read. Raises FileFormatError if another user can write the file or replace it, or if it is no TOML.
-    A message never repeats a value from the file.
+    file when it was read. Raises FileFormatError if another user can write the file or replace it, if that cannot be
+    determined, or if it is no TOML in UTF-8. A message never repeats a value from the file.
     """
     try:
         refuse_writable_by_others(path, status)

@@ -29,8 +29,8 @@ class VirtualFunction:
 @dataclass(frozen=True, slots=True)
 class MappedEntry:
     """An entry of the P_Key table that a function of an mlx4 device has. ``index``: its index in that table.
-    ``physical``: the index of the same entry in the device's physical table, ``p_key``: the P_Key there; None if the
-    entry is not mapped to one, or it could not be read."""
+    ``physical``: the index of the same entry in the device's physical table, ``p_key``: the P_Key there; each is None
+    if the entry is not mapped, or if it could not be read."""
 
     index: int
     physical: int | None
@@ -48,8 +48,8 @@ class MappedFunction:
 
 def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> VirtualFunction:
     """Return whether a device is a virtual function. *node*: the device's directory in sysfs. *capability_mask*: that
-    of its InfiniBand port; None for other ports. In a virtual machine the link to the physical function is missing, so
-    there only the CapabilityMask shows a virtual function.
+    of its InfiniBand port; None for other ports, and if it could not be read. In a virtual machine the link to the
+    physical function is missing, so there only the CapabilityMask shows a virtual function.
     """
     physical = sysfs.link(f"{node}/device/physfn")
     if physical is not None:
@@ -62,9 +62,10 @@ def find_virtual(sysfs: Sysfs, node: str, capability_mask: int | None) -> Virtua
 
 
 def read_mapped(sysfs: Sysfs, node: str, port: int, p_keys: Table | None) -> tuple[MappedFunction, ...]:
-    """Return, for each function of an mlx4 device, its entries of the *port*'s P_Key table; () for all other devices.
-    *node*: the device's directory in sysfs, in which ``iov/ports/N/pkeys`` is the physical table. *p_keys*: the table
-    that the port itself shows, used in place of the physical table if that cannot be read.
+    """Return, for each function of an mlx4 device, its entries of the *port*'s P_Key table; () for all other devices. A
+    function without entries there is left out. *node*: the device's directory in sysfs, in which ``iov/ports/N/pkeys``
+    is the physical table. *p_keys*: the table that the port itself shows, used in place of the physical table if that
+    is empty or cannot be read.
     """
     slots = [pci for pci in sysfs.names(f"{node}/iov") or () if pci != _PORTS]
     if not slots:

@@ -37,7 +37,8 @@ class Interface:
     another network namespace. ``port``: its port, None if no port has the GUID of its address. ``index``: the index of
     its partition in that port's table, None if the table does not have it or was not read. ``mode``: "datagram" or
     "connected"; ``umcast``: whether user programs join multicast groups themselves; None for a child without these
-    files. ``is_up``: whether IFF_UP is set; ``is_running``: whether it has a carrier; None if not known."""
+    files. ``is_up``: whether IFF_UP is set, None if not known; ``is_running``: whether the kernel shows a carrier, None
+    unless the interface is up."""
 
     name: str
     p_key: PKey | None

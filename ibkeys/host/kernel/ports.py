@@ -33,10 +33,10 @@ _WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
 @dataclass(frozen=True, slots=True)
 class KernelPort:
     """One port of an RDMA device. ``device``: the kernel's name of the device. ``id``: the port's identity; a node GUID
-    that was not read is 0, and an Ethernet port has no port GUID. ``state`` and ``state_name``: 4 and "ACTIVE" for
-    example. ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None for a
-    counter that the kernel does not show. ``violations``: read by verbs, not from sysfs. ``mapped``: the entries that
-    each function of an mlx4 device has.
+    that was not read is 0, and a port GUID that was not read is None, as is that of an Ethernet port. ``state`` and
+    ``state_name``: 4 and "ACTIVE" for example. ``p_keys``: None for a table that could not be read. ``counters``: by
+    the names of `COUNTERS`, None for a counter that the kernel does not show. ``violations``: read by verbs, not from
+    sysfs. ``mapped``: the entries that each function of an mlx4 device has.
     """
 
     device: str
@@ -63,7 +63,7 @@ class KernelPort:
 
     @property
     def is_active(self) -> bool:
-        """Whether a subnet manager has brought the port up."""
+        """Whether the port's state is ACTIVE: with InfiniBand, a subnet manager has brought it up."""
         return self.state == ACTIVE
 
     @property
@@ -80,7 +80,7 @@ class KernelPort:
 
     @property
     def unread(self) -> list[int]:
-        """The indexes of entries that could not be read."""
+        """The indexes of entries that could not be read; [] if the whole table could not be read."""
         return [index for index, key in enumerate(self.p_keys or ()) if key is None]
 
     def __str__(self) -> str:

@@ -27,8 +27,8 @@ class Program:
     versions, in words, that lack the variable and take index 0.
 
     ``prefers_full``: whether the program takes the first full entry, else the first limited one: of any partition by
-    default, of the named partition if the variable is set. All other programs take index 0 by default, and the first
-    entry of the named partition if the variable is set.
+    default, of the named partition if the variable is set. All other programs take index 0 by default; if the variable
+    is set, they take the index in it, or the first entry of the partition in it.
     """
 
     name: str
@@ -138,7 +138,8 @@ class JobScriptLine:
 
     @property
     def older_versions(self) -> str | None:
-        """The behaviour of older versions of the program, in words; None if they behave the same."""
+        """The behaviour of older versions of the program, in words; None if they behave the same, or there is no
+        ``value``."""
         if self.program.index_0_in is None or self.value in (None, "0"):
             return None
         return f"{self.program.index_0_in} take index 0, whatever is set"

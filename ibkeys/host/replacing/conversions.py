@@ -58,7 +58,8 @@ def difference(
     titles: tuple[str, str] = ("as ibkeys wrote it", "as it is now"),
 ) -> str:
     """Return a unified diff from the bytes that ibkeys wrote to the present bytes of a file, without keys and with
-    bounded length; "" if they are the same. None for either: no file. *titles*: the names of both in the diff."""
+    bounded length; "" if they are the same; a sentence if they differ only in masked values or line ends. None for
+    either: no file. *titles*: the names of both in the diff."""
     left, right = (_masked_lines(data, conversions) for data in (written, present))
     start = _count_equal(left, right)
     end = _count_equal(left[start:][::-1], right[start:][::-1])

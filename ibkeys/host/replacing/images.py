@@ -13,7 +13,7 @@ from ibkeys.store.journal import FileImage
 def image_of(seen: SeenFile, data: bytes | None, conversions: FileConversions, host: str = "") -> FileImage:
     """Return the journal's image of a file that will be replaced by *data* (None: removed). *seen*: the file as it was
     read. *host*: the name of the file's host, "" for this one. Raises FileError if *conversions* could not restore the
-    same bytes from the image.
+    same bytes from the image, and the errors of *conversions*.
     """
     before, after = (_recorded(each, seen.path, conversions, host) for each in (seen.data, data))
     if seen.found is None:
@@ -25,7 +25,7 @@ def image_of(seen: SeenFile, data: bytes | None, conversions: FileConversions, h
 
 def known_bytes(image: FileImage, conversions: FileConversions) -> set[bytes]:
     """Return the contents of the file before and after the change. A content is left out if the journal does not have
-    its bytes, or the key store no longer has a key of it."""
+    its bytes, or the key store no longer has a key of it. Raises the other errors of *conversions*."""
     # The text `NO_BYTES` must never be written into the file, whatever *conversions* the caller passes.
     if not conversions.keeps_bytes or NO_BYTES in (image.before, image.after):
         return set()

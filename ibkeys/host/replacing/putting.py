@@ -30,8 +30,8 @@ from ibkeys.host.replacing.names import new_name, unfinished_name
 
 
 def put(seen: SeenFile, data: bytes | None, metadata: Metadata, limit: int = files.LIST) -> None:
-    """Replace a file by a new one with *data* and *metadata*; *data* None removes the file. *seen*: the file as it was
-    read; *limit*: the most bytes that are read to compare it again.
+    """Replace a file by a new one with *data* and *metadata*; *data* None removes the file, if it existed. *seen*: the
+    file as it was read; *limit*: the most bytes that are read to compare it again.
 
     Raises FileChanged if the file is not as it was read: then the version of another user or program is in place.
     Raises FileError for other failures; its ``is_replaced`` says which version is in place.
@@ -103,7 +103,7 @@ class Replacement:
                     os.unlink(name, dir_fd=self.folder_fd)
 
     def remove(self) -> None:
-        """Remove the old file. Raises FileChanged and FileError as `put`."""
+        """Remove the old file, if it existed when it was read. Raises FileChanged and FileError as `put`."""
         with self._as_file_error("removed"):
             self._remove()
 

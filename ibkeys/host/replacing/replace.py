@@ -110,8 +110,9 @@ def record(
 def clean_up(entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
     """Remove the temporary files that interrupted runs left beside the files of *entries*, and return all of them. Pass
     all entries of the journal for a file, so that each of its former contents is known. A temporary file is removed if
-    it is incomplete, or if the journal has its bytes. The temporary files of a running process are not touched. Raises
-    FileError if a folder cannot be read, a file cannot be removed, or an entry is for a file of another host.
+    it is incomplete, or if the journal has its bytes. The temporary files of a running process are not touched, and a
+    folder that does not exist is left out. Raises FileError if a folder cannot be read, a file cannot be removed, or an
+    entry is for a file of another host; and the errors of *conversions*, except KeyGone.
     """
     known: dict[Path, set[bytes]] = {}
     for entry in entries:

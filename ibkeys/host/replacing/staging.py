@@ -47,7 +47,7 @@ def stage(
     conversions: FileConversions = WITHOUT_KEYS,
     rights: int | None = None,
 ) -> Iterator[StagedFile]:
-    """Prepare a replacement as `ibkeys.host.replacing.replace.replace` makes it, with the same arguments and errors.
+    """Prepare a replacement as `ibkeys.host.replacing.replace.replace` makes it; the arguments and errors are as there.
     Yield the new file, whose `put` puts it in place. If that has not happened at the end of the block, the new file is
     removed, and its entry is ``failed``."""
     refuse_hindered(seen, rights)
