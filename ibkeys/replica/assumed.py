@@ -34,7 +34,7 @@ NET_FILE: Final = (
 def assumptions(snapshot: Snapshot, unmatched_ports: int) -> Sequence[Assumption]:
     """Return the assumptions for simulating *snapshot*.
 
-    *unmatched_ports*: the number of ports whose neighbour names another port, or none, as its own neighbour.
+    *unmatched_ports*: the number of ports that have a neighbour in the snapshot and no link in the simulated subnet.
     """
     return [
         *_missing_values(snapshot, unmatched_ports),

@@ -72,8 +72,9 @@ def _check(node: Node, name: str) -> None:
 
 
 def _links(nodes: Sequence[Node]) -> tuple[list[tuple[End, End]], int]:
-    """Return the links as (index in *nodes*, port number) of both ends, and the number of ports in no link although
-    they have a neighbour: the neighbour names another port or none as its own, or one of the two is port 0 of a switch.
+    """Return the links as (index in *nodes*, port number) of both ends, and the number of ports that have a neighbour
+    and are in no link: the neighbour is the port itself or not a port of *nodes*, it names another port or none as its
+    own neighbour, or one of the two is port 0 of a switch.
     """
     indexes = {node: index for index, node in enumerate(nodes)}
     links, left_out = [], 0
@@ -188,7 +189,8 @@ def _switch_info(node: Node) -> bytes | None:
 
 
 def _guids(raw: bytes) -> Iterator[tuple[int, int]]:
-    """Yield (index, GUID) of each GUID in the bytes of GUIDInfo, without index 0, the port GUID, and empty entries."""
+    """Yield (index, GUID) of each GUID in the bytes of GUIDInfo. Empty entries are left out, and index 0, the port
+    GUID."""
     for index, (guid,) in enumerate(struct.iter_unpack(">Q", raw)):
         if index and guid:
             yield index, guid
