@@ -30,9 +30,10 @@ What = Literal["pkey", "enforcement", "m_key_protection"]
 class AgreementValue:
     """One value of a port in the four sources.
 
-    ``partition``: the partition of a P_Key; None for other values, and for a table that no source has. The values in
-    the sources are `ibkeys.agreement.source_values.MemberGuids` for a P_Key, `ibkeys.topology.enforcement.Enforcement`
-    for enforcement, and `ibkeys.agreement.source_values.Protection` for the protection by an M_Key.
+    ``partition``: the partition of a P_Key; None for other values, and for an end port if no source names a partition
+    of it. The values in the sources are `ibkeys.agreement.source_values.MemberGuids` for a P_Key,
+    `ibkeys.topology.enforcement.Enforcement` for enforcement, and `ibkeys.agreement.source_values.Protection` for the
+    protection by an M_Key.
     """
 
     port: Port

@@ -3,7 +3,7 @@
 The sources are the policy, the SM's own policy file, the SA, and the node. A working OpenSM writes the values of its
 file to the node and stores the node's reply, which the SA shows. So file, SA and node can differ only in a few
 combinations, each with its own cause. Source: opensm osm_pkey_mgr.c sends a Set, osm_pkey_rcv.c stores the answer in
-the memory that osm_sa_pkey_record.c shows; it is not read again while nothing of the port changes.
+the memory that osm_sa_pkey_record.c shows; the table is not read again while nothing about the port changes.
 """
 
 from __future__ import annotations

@@ -21,16 +21,17 @@ _GUARDING: Final = ("m_key_protection_level", "m_key_lease_period", "sweep_inter
 
 _HIGHEST_LEVEL: Final = 3
 _INSTEAD: Final = 2
-"""The level that OpenSM uses in place of one that does not exist."""
+"""The level that OpenSM uses in place of one above 3."""
 
 
 @dataclass(frozen=True, slots=True)
 class SmFile:
     """The policy file of the master.
 
-    ``policy``: None if there is no file, so that every port is a full member. ``enforce``, ``protection``: None if they
-    are not known. ``policy_read``, ``options_read``: whether the master has read the current files. ``notes``:
-    uncertain facts.
+    ``sm_port_guid``: the GUID of its port. ``policy``: None if there is no file, so that every port is a full member.
+    ``allow_both``: the option allow_both_pkeys, False too if the options are not known. ``enforce``, ``protection``:
+    None if they are not known. ``policy_read``, ``options_read``: whether the master has read the current files, and
+    swept since. ``notes``: the name of the file, and uncertain facts about it and the options.
     """
 
     instance: Instance
@@ -52,8 +53,8 @@ class SmFile:
 def sm_file_of(report: SmReport) -> SmFile:
     """Return the file of the one master in a report.
 
-    Raises UsageError if there is not exactly one master, if it was not found, or if its policy cannot be read. Raises
-    HostNotReached if a host on which the master may run did not answer.
+    Raises UsageError if there is not exactly one master, if its OpenSM was not found or cannot be verified to be an
+    OpenSM, or if its policy cannot be read. Raises HostNotReached if a host on which the master may run did not answer.
     """
     try:
         manager, instance = master_in(report)
@@ -85,7 +86,8 @@ def sm_file_of(report: SmReport) -> SmFile:
 
 
 def _protection(instance: Instance) -> Protection | None:
-    """Return the ProtectBits and lease that an OpenSM sets on every end port, whether or not it has an M_Key.
+    """Return the ProtectBits and lease that an OpenSM sets on every end port, whether or not it has an M_Key; None if
+    one of the options is not known.
 
     Source: opensm osm_subnet.c (osm_subn_verify_config): a level above 3 is 2, and a lease that ends before the next
     sweep is made longer.

@@ -29,9 +29,10 @@ def wanted(
     enforce: Enforce | None,
     protection: Protection | None = None,
 ) -> Mapping[Port, PortView]:
-    """Return the values that *policy* gives every end port and the switch port before it.
+    """Return the values that *policy* gives each end port with a port GUID, and its leaf port.
 
-    None: there is no file, so every port is a full member; this is also the case with a file that OpenSM refuses.
+    If *enforce* is known, ports between switches are returned too, with enforcement off. *policy* None: there is no
+    file, so every port is a full member; so it is with a file that OpenSM refuses.
 
     The other arguments are the settings with which an SM turns a policy into tables. *sm_port_guid*: the port of the
     SM, None if it is not known. *allow_both*: the SM's allow_both_pkeys. *enforce*: the enforcement of leaf ports, None
@@ -71,7 +72,8 @@ def _of_leaf(leaf: Port, keys: Sequence[PKey], enforce: Enforce | None) -> PortV
 
 
 def _bits(leaf: Port, enforce: Enforce, fits: bool) -> Enforcement | None:
-    """Return the enforcement wanted at a leaf port; a bit that its switch does not support may be set or not."""
+    """Return the enforcement wanted at a leaf port; None if its PortInfo or SwitchInfo is not known. A bit that the
+    switch does not support stays as it is."""
     info, switch = leaf.port_info, leaf.node.switch_info
     if info is None or switch is None:
         return None
