@@ -104,8 +104,8 @@ class Comparison:
         yield "removed", [ends for ends in self.links_removed if not self.moves.explains(ends)]
 
     def only(self, wanted: Collection[MatchKey]) -> Comparison:
-        """Return only the changes of the ports *wanted*. A link or a move is included if at least one of its ports is
-        wanted.
+        """Return only the changes of the ports *wanted*. A node, link or move is included if at least one of its ports
+        is wanted.
         """
 
         def is_wanted(ports: Iterable[Port]) -> bool:
@@ -147,8 +147,8 @@ def _only_in(
 ) -> tuple[list[Node], list[tuple[Port, Port]]]:
     """Return the nodes and links of *fabric* that *other*, the snapshot *which*, does not have and would have found.
 
-    Nodes behind a port whose far end *other* could not read are unknown, except for a link whose other end is linked
-    elsewhere there.
+    Nodes that *other* may have failed to reach are added to ``result.unknown``, and their links are left out. A link is
+    added to it too if *other* could not read the far end of one of its ports and has no link at either of them.
     """
     theirs, links, unseen = nodes_of(other), _links(other), unseen_in(other, fabric)
     linked = {match_key(port) for port in other.ports() if port.peer is not None}
@@ -232,12 +232,13 @@ def _row_changes(
 
 
 Numbers = tuple[Callable[[bytes], int], Callable[[bytes], int]]
-"""The functions that make a fingerprint of an M_Key field, for the earlier and for the later snapshot."""
+"""The functions that return a number for the M_Key in a PortInfo of the earlier and of the later snapshot. Equal keys
+have equal numbers."""
 
 
 def key_numbers(a: Snapshot, b: Snapshot) -> Numbers | None:
-    """Return the functions that make a fingerprint of an M_Key field of each snapshot; None when they cannot be
-    compared."""
+    """Return the functions that number the M_Keys of each snapshot: the keys themselves if both snapshots hold keys,
+    else their fingerprints. None if the fingerprints are of different secrets, or a secret is not available."""
     for mine, other in ((a, b), (b, a)):
         if not mine.about.has_keys and not other.about.has_keys and mine.about.fingerprints != other.about.fingerprints:
             return None
@@ -275,8 +276,8 @@ def m_key_changes(old: Port, new: Port, numbers: Numbers | None) -> Iterator[Dif
 def table_changes(port: Port, before: list[TableEntry], after: list[TableEntry]) -> Iterator[Difference]:
     """Yield the changes of a P_Key table, given its valid entries before and after.
 
-    If an entry keeps its index and partition, its membership changed. If a P_Key is at another index, it moved. If both
-    differ, both changes are yielded. All other P_Keys were removed or added.
+    If an entry keeps its index and partition, its membership changed. If a P_Key is at another index, it moved. If a
+    P_Key has another index and another membership, both changes are yielded. All other P_Keys were removed or added.
     """
     old, new = _without_equals(before, after)
     for index, key in list(old):

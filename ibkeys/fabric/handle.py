@@ -24,7 +24,8 @@ class PortHandle(ReadablePort):
     """One port of one node, and the route to its agent. Every read sends SMPs; properties send none.
 
     ``port`` collects the values that were read, in the form of a sweep; ``route`` leads to the port's agent. A read
-    that fails raises NoReply, MadStatusError or SendRefused, unless its name ends in ``_or_none``.
+    that fails raises NoReply, MadStatusError or SendRefused, unless its name ends in ``_or_none``. `read_p_keys` raises
+    further errors.
     """
 
     fabric: OpenPort
@@ -108,9 +109,11 @@ class PortHandle(ReadablePort):
         return PKeyTable(self.get(PKeyTable, p_key_modifier(self.port, block)))
 
     def read_p_keys(self) -> tuple[PKey, ...]:
-        """Get the whole P_Key table: ceil(capacity / 32) Gets. Entries past the capacity are left out.
+        """Get the whole P_Key table: ceil(capacity / 32) Gets, after those of `check_arrival` and `read_capacity`.
 
-        Raises ImpossibleValue for PartitionCap 0; an external port of a switch may have no table.
+        Entries past the capacity are left out; () for an external port of a switch without tables. Raises NoReply,
+        MadStatusError, SendRefused; Unreachable as `check_arrival` does; ImpossibleValue for an end port with
+        PartitionCap 0.
         """
         self.check_arrival()
         capacity = self.read_capacity()
@@ -130,9 +133,11 @@ class PortHandle(ReadablePort):
         return self.port.p_keys or ()
 
     def check_arrival(self) -> None:
-        """Raise Unreachable if the route leads to another port than this one, or to another node than before.
+        """Get NodeInfo of a CA or router; raise Unreachable if the route leads to another port than this one, or to
+        another node than before.
 
-        An agent of a CA or router answers P_KeyTable only for the port at which the SMP arrives.
+        An agent of a CA or router answers P_KeyTable only for the port at which the SMP arrives. For a switch, nothing
+        is sent. Raises also NoReply, MadStatusError, SendRefused.
         """
         if not self.port.node.is_switch:
             self.judge_arrival(NodeInfo(self.get(NodeInfo)))

@@ -69,8 +69,9 @@ class PortHistory:
     """The events of the ports for which *wanted* returns true. Add the snapshots in order of time.
 
     *partition*: only changes that concern P_Keys of this partition; None: all. ``found_any``: whether some snapshot had
-    such a port. ``unread``: attributes that could not be read in the snapshot added last, by port. ``keys_comparable``:
-    false once two M_Keys that are set could not be distinguished, for lack of one secret.
+    such a port, with a P_Key of *partition* if that is given. ``unread``: each port with an attribute that could not be
+    read in the snapshot added last. ``keys_comparable``: false once two M_Keys that are set could not be compared,
+    because their fingerprints are of different secrets.
     """
 
     def __init__(self, wanted: Callable[[Port], bool], partition: int | None = None) -> None:

@@ -80,8 +80,9 @@ class LiveFabric(OpenPort):
     def sweep(self, p_keys: bool = False, progress: OnFound | None = None, wanted: Wanted | None = None) -> Topology:
         """Sweep the whole fabric: nodes, links, PortInfo of every port, and every P_Key table when *p_keys* is true.
 
-        *wanted* names all attributes to read, in place of *p_keys*. Raises TransportError, and NoReply or SendRefused
-        when the local port cannot be read. Every other failure is in ``Topology.troubles``.
+        *wanted* names all attributes to read, in place of *p_keys*. Raises TransportError; NoReply or SendRefused when
+        the local port cannot be read; MKeyNeeded when it shows that the subnet is protected by keys that are not known.
+        Every other failure is in ``Topology.troubles``.
         """
         from ibkeys.discovery.discover import discover
         from ibkeys.discovery.wanted import Wanted
@@ -167,12 +168,12 @@ class LiveFabric(OpenPort):
     def class_key_questions(
         self, ports: Iterable[Port], classes: Iterable[KeyClass], *, ask_unkeyed: bool = False
     ) -> list[PortQuestion]:
-        """Return the queries for keys of classes that `ask_class_keys` would send to the end ports among *ports*, one
-        for each class.
+        """Return the queries for keys of classes to the end ports among *ports*, one for each class, for
+        `ask_class_keys`. A query with a ``why_not`` will not be sent.
 
         If a key is known for one of the ports, the subnet is swept unless it was, the links to these ports are checked
         again, and it is proven that each is at its known place. *ask_unkeyed*: query without a key too where that may
-        count a violation.
+        count a violation. Raises the errors of `sweep`.
         """
         from ibkeys.classkeys.asking import questions_for
         from ibkeys.classkeys.places import doubts
@@ -202,15 +203,16 @@ class LiveFabric(OpenPort):
     def find_port(
         self, address: AddressLike = None, portnum: int | None = None, retries: int | None = None
     ) -> PortHandle:
-        """Find one port and return a handle on it. This reads NodeInfo of the port, and may sweep the subnet.
+        """Find one port and return a handle on it. This reads NodeInfo of the port, or sweeps the subnet, or both.
 
         *address*: see `as_address`. *portnum*: port of the addressed node; by default 0 on a switch, else the port
         reached. A port of a CA or router other than the port reached is looked for by discovery, because only its own
         route leads to its P_Key table.
 
         Raises AddressError (exit 2: no such address, or several nodes match), UsageError (port number past the node's
-        ports), ImpossibleValue (the node's own port numbers make no sense), NoReply, Unreachable (no port of the fabric
-        has the address).
+        ports), ImpossibleValue (the node's own port numbers make no sense), Unreachable (no port of the fabric has the
+        address), NoReply, MadStatusError, SendRefused, and MKeyNeeded (the local port shows that the subnet is
+        protected by keys that are not known).
         """
         wanted = as_address(address)
         if isinstance(wanted, GuidAddress | NameAddress):
@@ -233,8 +235,8 @@ class LiveFabric(OpenPort):
         with the reason.
 
         A link counts as changed if it differs from the last sweep of this run, or cannot be checked. A check is valid
-        for *max_age* seconds. A port that this sweep did not find, and every port when the topology is trusted, is not
-        checked.
+        for *max_age* seconds. A port that this sweep did not find is not checked. Without a sweep, or when the topology
+        is trusted, no port is checked. Raises TransportError.
         """
         links = self._link_check
         return links.at_links_to(ports, max_age) if links is not None and not self.ring.trust_topology else {}
@@ -293,10 +295,10 @@ class LiveFabric(OpenPort):
             raise explain_own_error(error, self.ring, self.own_guid) from error
 
     def _ask_own_port_first(self) -> None:
-        """Query the local port, once in a run and before any other, if no key is known for it: it shows whether this
-        subnet is protected.
+        """Query the local port, once in a run and before any other, if no key is known for it: its PortInfo shows
+        whether this subnet is protected.
 
-        Raises MKeyNeeded if it is, NoReply or SendRefused where it does not answer.
+        Raises MKeyNeeded if it is, NoReply or SendRefused where the local port does not answer.
         """
         ring = self.ring
         if self._own_was_asked or ring.for_all is not None or ring.ask_unproven:

@@ -51,7 +51,7 @@ def probe_sa(
 ) -> dict[str, SaProbe]:
     """Send the SA four queries that any host may send, and return its reaction to each. Nothing is raised.
 
-    One query has SM_Key 1, the well-known default. An SA with another key does not answer it, as OpenSM, and logs it;
+    One query has SM_Key 1, the well-known default. OpenSM with another sa_key does not answer it, and logs it;
     *with_default_key* false leaves this query out. Another query is a subscription, which is ended as soon as it is
     accepted.
     """
@@ -96,7 +96,8 @@ def _subscribe_and_end(client: SaClient) -> str:
 
 
 def _probe(ask: Callable[[], str]) -> SaProbe:
-    """Call *ask* and return the outcome; a status of refusal is ``refused``, any other status is an answer too."""
+    """Call *ask* and return the outcome. A status of `REFUSALS`, or with one of the bits 0 to 4 set (busy, redirect,
+    invalid field), is ``refused``; with any other status the SA ``answered``."""
     try:
         return SaProbe("answered", ask())
     except MadStatusError as error:

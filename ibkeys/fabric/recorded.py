@@ -84,7 +84,8 @@ class RecordedFabric(Closing):
     def read_constraint_errors(
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> dict[Port, ConstraintErrors]:
-        """Return the recorded constraint errors of the switch ports that enforced partitions."""
+        """Return the recorded constraint errors of each port; for a port that did not enforce partitions, the reason
+        why there are none."""
         known, taken = self.snapshot.constraint_errors, self.snapshot.about.started
         why = f"a snapshot has them only for ports that enforced partitions (taken {taken})"
         return {port: known.get(port) or ConstraintErrors(None, None, why) for port in ports}

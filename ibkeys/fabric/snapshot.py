@@ -32,9 +32,10 @@ from ibkeys.version import __version__
 class SnapshotOrigin:
     """The time, place and tool of a snapshot.
 
-    ``started`` and ``finished`` are UTC, ISO 8601. ``host`` is this computer's name, the local port that of the tool,
-    ``sm_lid`` its MasterSMLID. ``simulated``: no real fabric. ``has_keys``: the M_Keys themselves are in it, else their
-    fingerprints of the secret ``fingerprints``.
+    ``started`` and ``finished`` are UTC, ISO 8601. ``host``: the name of the computer. ``ca_name``, ``port``,
+    ``port_guid``, ``lid`` and ``sm_lid`` (MasterSMLID): of the local port of the tool. ``simulated``: no real fabric.
+    ``has_keys``: whether the snapshot has the M_Keys themselves; if not, it has their fingerprints. ``fingerprints``:
+    the ID of the secret of the fingerprints.
     """
 
     tool_version: str
@@ -102,7 +103,8 @@ class Snapshot:
         return self.fingerprints.of(key) if self.fingerprints is not None else None
 
     def fingerprint_of(self, port: Port) -> str | None:
-        """Return the fingerprint of the M_Key in a port's PortInfo, for people; None if none was read."""
+        """Return the fingerprint of the M_Key in a port's PortInfo, for people; None if no M_Key was read, if it is 0,
+        or if the snapshot has the key but not its ``fingerprints``."""
         info = port.end_port.info
         if info is None or not PortInfo(info).m_key or (self.about.has_keys and self.fingerprints is None):
             return None

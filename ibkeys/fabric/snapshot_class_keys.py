@@ -52,8 +52,8 @@ def class_key_rows(
 def readings_of(rows: Sequence[SqlRow], ports: Mapping[int, Port], has_keys: bool) -> list[ClassKeyReading] | None:
     """Return the readings of rows that `class_key_rows` made, None if no port was queried.
 
-    The key in KeyInfo is a fingerprint unless the file *has_keys*. Raises KeyError or ValueError for rows that
-    `class_key_rows` cannot have made.
+    The key in KeyInfo is a fingerprint unless the file *has_keys*. Raises KeyError, TypeError or ValueError for rows
+    that `class_key_rows` cannot have made.
     """
     found = []
     for port, of, state, key, fingerprint, _, _, _, with_key, known, detail, info, not_asked in rows:

@@ -37,7 +37,7 @@ _M_KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.m_key_lease_period,
     PortInfo.m_key_violations,
 )
-"""Those of port 0 on an external port of a switch, as its M_Key is."""
+"""The row of an external port of a switch has these fields of port 0, which has the M_Key of the switch."""
 _KEY_COLUMNS: Final[tuple[NumberRow, ...]] = (
     PortInfo.p_key_violations,
     PortInfo.q_key_violations,
@@ -57,7 +57,8 @@ _READ: Final[dict[bool, Reading]] = {True: "with-key", False: "without-key"}
 
 
 def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> None:
-    """Write *snapshot* to *path* atomically, with the M_Keys themselves if *with_keys* is true. Raises StoreError."""
+    """Write *snapshot* to *path* atomically, with the M_Keys themselves if *with_keys* is true. Raises StoreError, also
+    for a snapshot that was loaded from a file."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
         raise StoreError(f"{path}: this snapshot was read from a file and cannot be written again: copy that file")
     fabric = snapshot.fabric
@@ -202,9 +203,9 @@ def _route_text(path: tuple[int, ...]) -> str:
 def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda: None, keys: bool = True) -> Snapshot:
     """Read the snapshot in *path*.
 
-    *secret*: returns the user's own fingerprints; called where keys are not in the file. *keys*: false to get
-    fingerprints even from a snapshot that was taken with its keys. Raises StoreError: no such file, no snapshot, a
-    damaged one, a newer schema.
+    *secret*: returns the user's own fingerprints, which the snapshot gets if its fingerprints are of the same secret.
+    *keys*: false to get fingerprints even from a snapshot that was taken with its keys. Raises StoreError: no such
+    file, no snapshot, a damaged one, a newer schema.
     """
     tables = read_snapshot(path)
     if not tables["nodes"]:

@@ -51,7 +51,8 @@ class SnapshotFolder:
         self.path = path
 
     def check(self) -> None:
-        """Raise StoreError when no snapshot can be put here, or ``latest`` is no link of this folder."""
+        """Raise StoreError when no snapshot can be put here, or when ``latest`` exists and is not a link to a snapshot
+        of this folder."""
         if self.path.exists() and not self.path.is_dir():
             raise StoreError(f"{self.path}: is not a directory, so it cannot hold snapshots")
         check_place(self.path / "ibkeys-19700101T000000Z.db")
@@ -74,7 +75,8 @@ class SnapshotFolder:
         return [place.path for place in self._places()]
 
     def last(self, number: int) -> list[Path]:
-        """Return the last *number* snapshots, the oldest first. Raises StoreError if there are fewer."""
+        """Return the last *number* snapshots, the oldest first. Raises StoreError if there are fewer, and as
+        `snapshots` does."""
         found = self.snapshots()
         if len(found) < number:
             raise StoreError(
