@@ -55,12 +55,13 @@ class Directory:
         """Return the end ports that *word* names: hosts before switches, names in natural order.
 
         The form of *word* decides. ``0x`` with more than four digits, or groups of four digits as in sysfs, is a port
-        or node GUID, or a set of GUIDs in the form that ibkeys prints. A decimal number is a LID. ``NAME:3`` is the
-        port linked to port 3 of the switch with that name or GUID. Anything else is a name
-        (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. If *word* is a set, every name
-        or GUID of the set must be found.
+        or node GUID, or a set of GUIDs in the form that ibkeys prints. A decimal number is a LID. ``NAME:3`` is the end
+        port linked to port 3 of the switch with that name or GUID, or port 0 of a switch that is linked there. Anything
+        else is a name (`ibkeys.topology.names.patterns`). A whole node description is taken as it is. If *word* is a
+        set, every name or GUID of the set must be found.
 
-        Raises NotFound, with similar names, and AddressError for a word that is neither an address nor a pattern.
+        Raises NotFound, with similar names; AddressError for an invalid GUID, LID or pattern, and for a name of several
+        switches before ``:3``.
         """
         if word in self.by_description:
             return list(self.by_description[word])
@@ -129,7 +130,7 @@ class Directory:
         return [port for host, ports in self.by_host.items() if expression.fullmatch(host) for port in ports]
 
     def _behind_switch_port(self, word: str) -> list[Port] | None:
-        """Return the end ports linked to the switch port that *word* names; None if it names none."""
+        """Return the end ports linked to the switch port that *word* names; None if it does not name a switch."""
         match = _SWITCH_PORT.fullmatch(word)
         if match is None:
             return None

@@ -69,7 +69,8 @@ class Enforcement:
 
 
 def leaf_of(port: Port) -> Port | None:
-    """Return the switch port that faces an end port; None if there is none (port 0 of a switch, back to back)."""
+    """Return the switch port that faces an end port; None if there is none, as with port 0 of a switch, or two CAs
+    linked without a switch."""
     peer = port.peer
     return peer if port.num and not port.node.is_switch and peer is not None and peer.is_external else None
 
@@ -84,7 +85,8 @@ def inactive_end(port: Port) -> Port | None:
 
 
 def enforced(port: Port) -> int:
-    """Return the enforcement bits of a switch port that its switch supports, 0 where PortInfo was not read.
+    """Return the enforcement bits of a switch port that its switch supports; all set bits if SwitchInfo was not read, 0
+    if PortInfo was not read.
 
     OpenSM sets the bits without a look at InboundEnforcementCap and OutboundEnforcementCap: on a switch that cannot
     check, or has no tables, the bits stop nothing, so they must not count as enforcement.

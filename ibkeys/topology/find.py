@@ -55,8 +55,9 @@ def find_port(fabric: SearchableFabric, address: Address, portnum: int | None) -
     """Return the port that *address* and *portnum* mean; without *portnum* port 0 of a switch, else the port with the
     address.
 
-    Raises AddressError (several nodes match: SeveralNodes where they are those of one host), UsageError (no such port
-    number), Unreachable (no port has the address).
+    Raises AddressError (several nodes match: SeveralNodes where they are those of one host; or a name that no node has
+    is a pattern), UsageError (no such port number), Unreachable (no port has the address, or no link of this subnet
+    reaches the port), ImpossibleValue (the node's own port numbers make no sense).
     """
     ports = find_ports(fabric, address)
     near: Sequence[str] = ()
@@ -68,7 +69,8 @@ def find_port(fabric: SearchableFabric, address: Address, portnum: int | None) -
 
 
 def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
-    """Return the end ports of the one node that *address* names; an empty list if there is no such node.
+    """Return the end ports that *address* means: one port for a LID or route, all end ports of one node for a name or
+    node GUID. An empty list if there is none.
 
     A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
     SeveralNodes where they are those of one host.
@@ -102,8 +104,8 @@ def pick(
 ) -> Port:
     """Return port *portnum* of the node that has the end ports *ports*.
 
-    *what* names the node in the errors; *near* are similar names, for the message that nothing was found. Raises the
-    errors of `find_port`, and ImpossibleValue if the node's own port numbers make no sense.
+    *what* names the node in the errors; *near* are similar names, for the message that nothing was found. Raises
+    UsageError, Unreachable and ImpossibleValue as `find_port` does.
     """
     if not ports:
         error = Unreachable(f"{what}: {_not_found(fabric)}{did_you_mean_one_of(near)}")

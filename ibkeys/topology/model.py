@@ -59,8 +59,8 @@ class Topology:
         self.troubles.sort(key=lambda trouble: (place.get(trouble.port.node, len(place)), trouble.port.num))
 
     def ports(self) -> Iterator[Port]:
-        """Yield every port that ``--all`` reads: port 0 and all external ports of a switch, each CA or router port with
-        a link.
+        """Yield every port that ``--all`` reads: port 0 and all external ports of a switch, each CA or router port that
+        a link of this subnet reaches.
 
         The order is that of ``nodes``, and within a node by port number.
         """
@@ -94,12 +94,16 @@ class Topology:
         *portnum*: port of the node; by default 0 of a switch, else the port with that address.
 
         Raises AddressError (several nodes match) and Unreachable (no node does); their ``candidates`` are arguments for
-        this method, one for each node that may be meant. UsageError for a port number that the node does not have.
+        this method, one for each node that may be meant. UsageError for a port number that the node does not have,
+        ImpossibleValue if the node's own port numbers make no sense.
         """
         return find_port(self, as_address(address), portnum)
 
     def find_lid(self, lid: int) -> Port | None:
-        """Return the end port that has *lid* among its LIDs (base LID and LMC), or None."""
+        """Return the end port that has *lid* among its LIDs (base LID and LMC), or None.
+
+        A port whose GUID is not trusted is returned only if no other port has the LID.
+        """
         believed = [port for port in self.end_ports() if port not in self.doubtful] if self.doubtful else []
         for port in chain(believed, self.end_ports()):
             info = port.info

@@ -48,7 +48,8 @@ class Move:
 
     @property
     def ports(self) -> Iterator[Port]:
-        """The ports of the change, before and after, with the switch ports that face them."""
+        """The ports of the change, before and after, with the switch ports that face them; of a renamed node without
+        these."""
         for pair in self.pairs:
             yield from pair
             if self.kind != "renamed":
@@ -140,7 +141,7 @@ def name_of(node: Node) -> str | None:
 
 
 def place_of(port: Port) -> Port:
-    """Return the switch port that faces a port that has one."""
+    """Return the switch port that faces *port*, which must have one."""
     leaf = leaf_of(port)
     assert leaf is not None, "a port that moved has a place before and after"
     return leaf

@@ -29,10 +29,10 @@ MKeyState = Literal["zero", "set", "hidden", "unreadable"]
 Reading = Literal["with-key", "without-key", "refused", "silent", "not-asked", "imported", "sm-word", "not-in-file"]
 """How a value was read, or why it was not.
 
-``with-key``, ``without-key``: read with the node's M_Key or without a key. ``refused``: the answer had an error status.
-``silent``: no answer, which is also how a port treats a wrong M_Key: a client cannot distinguish the two. For files of
-other tools (`ibkeys.dumps`): ``imported``: the file has the port's answer; ``sm-word``: the file has the SM's data;
-``not-in-file``: no file has it.
+``with-key``, ``without-key``: read with the node's M_Key or without a key. ``not-asked``: not queried. ``refused``: the
+answer had an error status. ``silent``: no answer, which is also how a port treats a wrong M_Key: a client cannot
+distinguish the two. For files of other tools (`ibkeys.dumps`): ``imported``: the file has the port's answer;
+``sm-word``: the file has the SM's data; ``not-in-file``: no file has it.
 """
 
 VirtualPorts = Literal["none", "off", "on", "unknown"]
@@ -118,7 +118,7 @@ class Node:
 
     @property
     def type_name(self) -> str:
-        """``ca``, ``switch`` or ``router``; a number for anything else."""
+        """``ca``, ``switch`` or ``router``; ``type N`` for any other number N."""
         return NODE_TYPE_NAMES.get(self.type) or f"type {self.type}"
 
     @property
@@ -234,7 +234,7 @@ class Port:
 
     @property
     def state_name(self) -> str:
-        """The name of PortState as it was read."""
+        """The name of PortState as it was read; that of state 0 if it was not read."""
         state = self.info[_STATE] & _STATE_BITS if self.info is not None else 0
         return PORT_STATE_NAMES.get(state, f"in state {state}")
 

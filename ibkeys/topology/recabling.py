@@ -19,7 +19,7 @@ from ibkeys.topology.moves import Move, Moves, Pair, Unknown, place_of
 from ibkeys.topology.nodes import Node, Port
 
 WHETHER_MOVED: Final = "whether its cable moved"
-"""The question that is unknown of a port."""
+"""The value of `Unknown.what` for a port that may have moved."""
 _REPLACED: Final = "whether it was replaced"
 
 
@@ -178,8 +178,8 @@ class _Classifier:
                 self._unknown(port, WHETHER_MOVED, why)
 
     def _places_of_doubled(self, side: _Side) -> dict[int, dict[tuple[int, MatchKey], Port]]:
-        """Return for each node GUID of several nodes, by port number and place, the CA and router ports with it and
-        those behind a switch with it."""
+        """Return CA and router ports, by port number and place, for each node GUID that several nodes have: the ports
+        of nodes with this GUID, and those linked to switches with it."""
         found: dict[int, dict[tuple[int, MatchKey], Port]] = {}
         for place, port in side.behind.items():
             for guid in {port.node.guid, place[0]} & self.doubled:

@@ -20,10 +20,10 @@ class SearchableFabric(Protocol):
         """Yield the ports that own an M_Key and a LID."""
 
     def find_lid(self, lid: int) -> Port | None:
-        """Return the end port with *lid*."""
+        """Return the end port with *lid*, or None."""
 
     def find_guid(self, guid: int) -> list[Port]:
-        """Return the end ports with *guid*."""
+        """Return the end ports with the port GUID *guid*, else those of nodes with this node GUID."""
 
     def find_name(self, name: str) -> list[Node]:
         """Return the nodes with that NodeDescription."""

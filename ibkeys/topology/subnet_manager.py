@@ -89,7 +89,7 @@ def _state(port: Port) -> int | None:
 
 
 def sm_state_name(state: int) -> str:
-    """Return the name of an SMState; a number for one that the standard does not name."""
+    """Return the name of an SMState; ``state N`` for a number N that the standard does not name."""
     return SM_STATE_NAMES.get(state, f"state {state}")
 
 

@@ -18,23 +18,23 @@ if TYPE_CHECKING:
 Row = Mapping[str, Any]
 Place = tuple[str, int]
 Listed = Callable[[Iterable[Row]], list[str]]
-"""Returns the words for rows that name each node."""
+"""A function that returns words for rows, with the name of each node."""
 
 ALL: Final = "all "
 """The beginning of each of these words; no other name begins so."""
 LONG: Final = 40
 """Names of at most so many characters, half a line of a terminal, are not shortened."""
 _LEAST: Final = 3
-"""Fewer nodes than this are named."""
+"""Fewer nodes than this are named one by one."""
 _EXCEPT: Final = 4
-"""One exception is allowed for so many nodes."""
+"""At most one node in so many may be an exception."""
 
 
 class Everyone:
     """All hosts and all switches of a fabric.
 
-    *sheet*: the ports that can be named; if it lacks a port of the fabric, no word means all. *is_name*: whether the
-    name of a node identifies it.
+    *sheet*: the ports that can be named; if it lacks a host's port, there is no word for all hosts. *is_name*: whether
+    the name of a node identifies it.
     """
 
     def __init__(self, sheet: Mapping[Place, Row], fabric: SearchableFabric, is_name: Callable[[Row], bool]) -> None:
@@ -43,10 +43,11 @@ class Everyone:
         self._is_name = is_name
 
     def hosts(self, rows: Sequence[Row], listed: Listed, exceptions: bool) -> str | None:
-        """Return the word for the ports of all hosts in *rows*. None if *rows* lack a host, or if the names themselves
-        are short.
+        """Return the word for the ports of all hosts in *rows*. None if *rows* lack a port of a host, if the names
+        themselves are short, if there are few hosts, or if two nodes have one GUID.
 
-        *exceptions*: a few hosts may be left out, and are named after the word.
+        *exceptions*: a few whole hosts may be left out, and are named after the word, if the result is shorter than the
+        names.
         """
         own = {place_of(row) for row in rows if row["node_type"] == "ca"}
         hosts, missing = self._hosts, self._hosts - own
@@ -68,7 +69,8 @@ class Everyone:
     def switches(self, rows: Sequence[Row], listed: Listed) -> str | None:
         """Return the word for the ports of switches in *rows*, without their numbers.
 
-        None if the port numbers differ, if a switch has no port in *rows*, or if the names themselves are short.
+        None if the port numbers differ, if a switch has no port in *rows*, if the names themselves are short, if there
+        are few switches, or if two nodes have one GUID.
         """
         own = [row for row in rows if row["node_type"] == "switch"]
         numbers: dict[str, set[int]] = {}
@@ -81,8 +83,8 @@ class Everyone:
 
     @cached_property
     def _hosts(self) -> set[Place]:
-        """The ports of all hosts in the sheet. Empty if a host's port is missing from the sheet, or if there are few
-        hosts.
+        """The ports of all hosts in the sheet. Empty if a host's port is missing from the sheet, if there are few
+        hosts, or if two nodes have one GUID.
         """
         found = {place for place, row in self._sheet.items() if row["node_type"] == "ca"}
         reached = {(_guid(port.node), port.num) for port in self._fabric.end_ports() if port.node.type_name == "ca"}

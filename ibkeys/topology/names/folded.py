@@ -171,7 +171,7 @@ class FoldedNames:
         ]
 
     def _numbers(self, row: Row, ports: set[int]) -> Iterator[str]:
-        """Yield the numbers of *ports* of a node, or nothing where the node has just this port."""
+        """Yield the numbers of *ports* of a node as text; "" if the node is no switch and has just this port."""
         is_one = not _is_switch(row) and self._ports[row["node_guid"]] == ports and len(ports) == 1
         yield "" if is_one else f" port {ranges(sorted(ports))}"
 
@@ -281,8 +281,8 @@ def _one_set(guids: Sequence[str]) -> str:
 
 
 def _named(sets: Mapping[tuple[bool, str, str], Sequence[str]]) -> list[str]:
-    """Return words for hosts by (whether they are switches, device, port numbers): devices that the same hosts have,
-    all of them with the same numbers, are one word."""
+    """Return the words for *sets*, which has names of hosts by (whether they are switches, device, port numbers).
+    Devices with the same hosts and the same port numbers are joined to one word."""
     devices: dict[tuple[bool, str, tuple[str, ...], str], list[str]] = {}
     for (is_switch, device, numbers), hosts in sets.items():
         apart = "" if _TAME_DEVICE.fullmatch(device) else device

@@ -36,7 +36,8 @@ def split_description(description: str) -> tuple[str, str | None]:
 
 
 def parse_pattern(text: str) -> NamePattern:
-    """Read a pattern. Raises AddressError for an invalid folded set, or one of more than `MOST_NAMES` names."""
+    """Read a pattern. Raises AddressError for an invalid folded set, one with a number of more than six digits, and one
+    of no name or more than `MOST_NAMES` names."""
     host, device = split_description(text)
     return NamePattern(_unfolded(host, text), _unfolded(device, text) if device is not None else None)
 

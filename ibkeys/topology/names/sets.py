@@ -1,7 +1,7 @@
 """Folded sets of names, as ClusterShell's ``nodeset`` writes them: ``stage[1-48],tank[01-04,07]``.
 
-A number in brackets is that number; a range of numbers that begins with a zero keeps its width. ``,`` joins two sets,
-``!`` removes names, ``&`` keeps the names in both, ``^`` those in exactly one; from left to right.
+Brackets have numbers and ranges, ``1-9/2`` with a step; numbers that begin with a zero keep their width. ``,`` joins
+two sets, ``!`` removes names, ``&`` keeps the names in both, ``^`` those in exactly one; from left to right.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ _RANGE: Final = re.compile(r"([0-9]+)(?:-([0-9]+)(?:/([0-9]+))?)?", re.ASCII)
 _DIGITS: Final = re.compile("([0-9]+)")
 
 _Axes = tuple[tuple[str, ...], ...]
-"""For each number in some names its values: the names are all combinations."""
+"""The values of each number in a group of names. The names are all combinations of these values."""
 
 
 def unfold(text: str, most: int) -> tuple[str, ...]:
     """Return the names of a folded set, each once.
 
-    Raises ValueError for an invalid set, and OverflowError, with the number of names, if a part of it has more than
-    *most*.
+    Raises ValueError for an invalid set, and OverflowError, with the number of names, if the set or a part of it has
+    more than *most*.
     """
     if not _SET.fullmatch(text):
         raise ValueError("a name or a bracket is missing")
@@ -113,7 +113,8 @@ def _pattern(texts: tuple[str, ...], axes: _Axes) -> str:
 
 
 def ranges(numbers: Collection[str]) -> str:
-    """Return decimal *numbers* as ``1-3,07``: in order, consecutive numbers with equally many digits as a range."""
+    """Return decimal *numbers* as ``1-3,07``: in order, consecutive numbers as a range. A number that is padded with
+    zeros is in a range only with others of its width."""
     runs: list[list[str]] = []
     for number in _sorted(numbers):
         if runs and number == _after(runs[-1][0], runs[-1][-1]):
@@ -124,7 +125,8 @@ def ranges(numbers: Collection[str]) -> str:
 
 
 def _after(first: str, last: str) -> str | None:
-    """Return the number that comes after the *last* of a range; None after the last one of its width."""
+    """Return the number that follows *last*, the end of a range from *first*; None if *first* is padded and the number
+    is wider."""
     width = _width(first)
     following = f"{int(last) + 1:0{width}}"
     return following if not width or len(following) == width else None
