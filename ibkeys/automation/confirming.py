@@ -25,10 +25,11 @@ class Confirmed:
 
 
 def confirm_operation(path: Path, operation: int | None, *, is_simulated: bool = False) -> Confirmed:
-    """Confirm *operation*, or the only one that waits, and remove the locks that its command left on the hosts of
-    OpenSMs.
+    """Confirm *operation*, and remove the locks that its command left on the hosts of OpenSMs.
 
-    Neither fabric nor key store is needed. Raises the errors of `confirmation.confirm`.
+    *operation* None: the only one that waits for its confirmation. *is_simulated*: the subnet is simulated, so no host
+    is reached. Neither fabric nor key store is needed. Raises the errors of `confirmation.confirm` and
+    `confirmation.find_unconfirmed`.
     """
     with Journal(path, create=False, upgrade=not holder_of(path)) as journal:
         operation = operation or confirmation.find_unconfirmed(journal)

@@ -68,7 +68,8 @@ class _Files(Prepared):
 
 
 def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
-    """Finish a change of files that was begun. Raises the errors of its planning."""
+    """Finish a change of files that was begun. Raises UsageError for a method other than OpenSM and for a simulated
+    subnet, and the errors of planning."""
     if target.kind == "sm-keys":
         return make_change(_SM_KEYS, asked, lambda writer: _sm_keys(writer, asked, target))
 
@@ -80,8 +81,8 @@ def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
 
 
 def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
-    """Restore the files as a change found them, or give up its keys if no file has them. Raises the errors of
-    planning."""
+    """Restore the files as a change found them, or give up its keys if no file has them. Raises UsageError as
+    `finish_files`, and the errors of planning."""
     if target.kind == "sm-keys":
         refuse_ended(target.record)
         return make_change(_SM_KEYS, asked, lambda writer: _keys_given_up(writer, asked, target))
@@ -126,8 +127,8 @@ def _opensm(asked: Asked) -> ThroughOpenSM:
 
 
 def _hosts(asked: Asked, target: OperationTarget) -> list[SmHost]:
-    """Return the hosts that the script gives or, if it gives none, the hosts on which the change was begun. Raises
-    UsageError for a simulated subnet.
+    """Return this host, and the hosts that the script gives or, if it gives none, those on which the change was begun.
+    Raises UsageError for a simulated subnet, and as `_opensm`.
     """
     if asked.fabric.is_simulated:
         raise UsageError("a simulated subnet has no OpenSM on any host")

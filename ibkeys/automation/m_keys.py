@@ -56,7 +56,7 @@ class _Run(Prepared):
         return self.run.choice
 
     def make(self, writer: ChangeWriter) -> None:
-        """Make the run, and wait for its confirmation."""
+        """Make the run, and wait for its confirmation if it needs one."""
         whole = len(self.run.jobs) + len(self.run.already_set) + len(self.run.skipped)
 
         def report(result: PortResult) -> None:
@@ -97,7 +97,9 @@ class _Run(Prepared):
 
 
 def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
-    """Give ports their first M_Keys, or new ones. Raises the errors of `plan_run` and `plan_keys`."""
+    """Give ports their first M_Keys, or new ones. Raises UsageError if ``same`` and ``per_port`` are both given, or
+    neither of them without ``via=ThroughOpenSM()``, and for an argument that the method does not have; and the errors
+    of `plan_run` and `plan_keys`."""
     per_port, key = keys.get("per_port", False), keys.get("new_key")
     if per_port is (keys.get("same", False) or isinstance(asked.via, ThroughOpenSM)):
         raise UsageError("give either same=True, which OpenSM needs, or per_port=True, which stock OpenSM cannot keep")
@@ -112,7 +114,8 @@ def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
 
 
 def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> ChangeResult:
-    """Remove the M_Key of every port. Raises the errors of `plan_removal`, by either method."""
+    """Remove the M_Key of every port. Raises UsageError for *first* through OpenSM, and the errors of `plan_removal` of
+    either method."""
     return _change(
         REMOVAL,
         asked,
@@ -123,15 +126,16 @@ def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> Change
 
 
 def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
-    """Finish the last run. If it changed only its first ports so far, finish these and change *first* more ports.
-    Raises the errors of `plan_rest`.
+    """Finish the last run. If it changed only its first ports so far, finish these and change *first* more ports (None:
+    all others). Raises UsageError for *first* through OpenSM, and the errors of `plan_rest` of either method.
     """
     direct = partial(plan_rest, first=first)
     return _change(command, asked, {"first=": first}, direct, planned.plan_rest)
 
 
 def undo_keys(command: str, asked: Asked, *, leaves_open: bool = False) -> ChangeResult:
-    """Restore the keys and levels that the last run found at its ports. Raises the errors of `plan_return`."""
+    """Restore the keys and levels that the last run found at its ports. Raises the errors of `plan_return` of either
+    method."""
     direct, through = (partial(plan, leaves_open=leaves_open) for plan in (plan_return, planned.plan_return))
     return _change(command, asked, {}, direct, through)
 
@@ -181,7 +185,8 @@ def _through(
 
 @contextmanager
 def _awaiting(asked: Asked, seconds: float) -> Iterator[AwaitedRun]:
-    """Start the process that lowers the level when this one dies. Raises UsageError for the direct method."""
+    """Start the process that lowers the level when this one dies. Raises UsageError for the direct method, a journal in
+    memory, and a simulated subnet."""
     journal, through = asked.fabric.stores.journal, _through(asked, asked.via, None, {})
     if through is None or journal is None or asked.fabric.is_simulated:
         raise UsageError("confirm_within= of M_Keys needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM")

@@ -129,9 +129,10 @@ def carrier_via(
 ) -> carriers.CarrierChoice:
     """Return the method of a change of partitions for the planning functions.
 
-    None: the method of the operation that is resumed or undone; a new operation gets a method by
+    *method* None: that of the operation that is resumed or undone; a new operation gets a method by
     `ibkeys.change.method`. *warn*: see `open_ufm`; *is_real_subnet*: the subnet is not simulated; *breaks*: pairs may
-    temporarily lose connectivity; *at_once*: an undo is done in one step.
+    temporarily lose connectivity; *at_once*: an undo is done in one step. Raises the errors of
+    `ThroughOpenSM.sm_hosts`.
     """
     opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
     settings = CarrierSettings(wait_of(method), breaks, opensm.rewrite, at_once)
@@ -145,8 +146,8 @@ def carrier_via(
 
 
 def key_method(method: ChangeMethod | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:
-    """Return the method of a run of M_Keys through OpenSM; None where ibkeys sends the Sets. Raises UsageError for
-    UFM."""
+    """Return the method of a run of M_Keys through OpenSM; None where ibkeys sends the Sets. Raises UsageError for UFM,
+    and the errors of `ThroughOpenSM.sm_hosts`."""
     if isinstance(method, ThroughUFM):
         raise UsageError("UFM gives no M_Keys: use ThroughOpenSM() or Direct()")
     if not isinstance(method, ThroughOpenSM):
@@ -156,7 +157,8 @@ def key_method(method: ChangeMethod | None, listener: RunListener, is_awaited: b
 
 
 def as_options(method: ChangeMethod | None) -> list[str]:
-    """Return the options of a command that reaches the same hosts or UFM, with names of files and no secret."""
+    """Return the options of a command that reaches the same hosts or UFM, with names of files and no secret; none for
+    `Direct` and None."""
     if isinstance(method, ThroughOpenSM):
         given = {"ssh-config": method.ssh_config, "sm-config": method.sm_config}
         words = [f"--sm-host={name}" for name in method.hosts] + (["--sudo"] if method.sudo else [])

@@ -79,8 +79,8 @@ class Operation:
         """Finish the operation as `ibkeys resume` does.
 
         *first*: how many further ports to change after the first ports; for partitions, how many leaf switches. The
-        other arguments are those of `Fabric.apply`. Raises StoreError if the operation is not open, UsageError,
-        Refused, and the errors of planning.
+        other arguments are those of `Fabric.apply`. Raises StoreError if the operation is not open, TypeError for an
+        unknown argument, UsageError, Refused, and the errors of planning.
         """
         asked = Asked.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
         target, run = self._find(asked, find_to_resume)
@@ -104,7 +104,8 @@ class Operation:
         """Restore the values that the operation overwrote, as `ibkeys undo` does.
 
         *at_once*: through a subnet manager, in one step, even if that briefly disconnects pairs; *leave_open*: ports
-        may be without M_Key afterwards. Raises the errors of `resume`.
+        may be without M_Key afterwards. Raises StoreError if there is nothing to undo, UsageError also for
+        ``confirm_within``, and the other errors of `resume`.
         """
         asked = Asked.of(fabric, how, allow_break=allow_break, at_once=at_once, leave_open=leave_open)
         target, run = self._find(asked, find_to_undo)

@@ -80,13 +80,13 @@ class PortOutcome:
 class ChangeResult:
     """The result of a change: the outcome at each port, and whether fresh reads have proven all of it.
 
-    ``operation``: the number of the operation in the journal; None if nothing had to be written. ``changed``: whether
-    anything was, or may have been, written. ``proven``: whether everything has its wanted value, by a fresh read of
-    every port; also true if nothing had to be changed. ``done``: ports that were changed and proven. ``failed``: ports
-    that were not written or proven. ``left``: ports that were not begun, or left alone. ``gone_back``: whether the
-    change was rolled back because it was not confirmed in time; a change of M_Keys has only the level rolled back.
-    ``objections``: after a dry run, the interlocks that would refuse the change. ``problem``: why the change stopped;
-    after a dry run, any other reason for which it would be refused.
+    ``operation``: the number of the operation in the journal; None if nothing had to be written, and for a change of
+    sm_key, sa_key or part_enforce. ``changed``: whether anything was, or may have been, written. ``proven``: whether
+    everything has its wanted value, by a fresh read of every port; also true if nothing had to be changed. ``done``:
+    ports that were changed and proven. ``failed``: ports that were not written or proven. ``left``: ports that were not
+    begun, or left alone. ``gone_back``: whether the change was rolled back because it was not confirmed in time; a
+    change of M_Keys has only the level rolled back. ``objections``: after a dry run, the interlocks that would refuse
+    the change. ``problem``: why the change stopped; after a dry run, any other reason for which it would be refused.
     """
 
     command: str
