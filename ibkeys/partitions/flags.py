@@ -93,7 +93,7 @@ def read_group_flag(remarks: Remarks, flags: GroupFlags, pair: NameValue) -> Gro
 
 
 def membership_of(text: str) -> MemberWord | None:
-    """Return the membership that OpenSM reads *text* as, None if it reads it as none."""
+    """Return the membership that OpenSM reads *text* as, None if it knows no such membership."""
     return next((word for word in _MEMBERSHIPS if abbreviates(text, word)), None)
 
 

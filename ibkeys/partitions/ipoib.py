@@ -160,7 +160,8 @@ def compare_groups(
 
 def populated_partitions(policy: Policy, fabric: Topology) -> frozenset[int] | None:
     """Return the numbers of the partitions that have a member on *fabric* by *policy*. None if a part of the fabric
-    could not be read, or if the policy depends on the subnet manager's port and that is not known."""
+    could not be read, or if the policy depends on the subnet manager's port and that is not known. Raises
+    FileFormatError for a policy that OpenSM would refuse."""
     manager = find_sm_port(fabric)
     if fabric.troubles or (manager is None and policy.names_the_sm):
         return None

@@ -44,9 +44,9 @@ class Joins:
 
     ``base`` and ``name``: the number and name of the partition. ``ipoib``: whether the policy marks it ipoib.
     ``group``: its broadcast group in the SA, None if the SA shows none. ``is_visible``: whether the SA would show the
-    group to the port that queried. ``members``: the ports of channel adapters with a P_Key of the partition.
-    ``refused``: the members that cannot join. ``unread``: the number of attributes of the fabric that could not be
-    read, so that there may be more members.
+    group to the port that queried. ``members``: the ports of channel adapters that have a link and a P_Key of the
+    partition. ``refused``: the members that cannot join. ``unread``: the number of attributes of the fabric that could
+    not be read, so that there may be more members.
     """
 
     base: int
@@ -60,7 +60,8 @@ class Joins:
 
     @property
     def keeps_out(self) -> bool | None:
-        """Whether no member can join, nor have the SA make the group; None if that is not known."""
+        """Whether no member can join the group, nor have the SA make it; None if that is not known, or if there is a
+        group but no member."""
         if self.group is None:
             return False if self.is_visible else None
         if not self.members and not self.unread:
@@ -128,7 +129,7 @@ class Joins:
 def find_joins(
     policy: Policy, findings: Iterable[GroupFinding], fabric: Topology, own_p_keys: Collection[int]
 ) -> list[Joins]:
-    """Return the joins of each partition of *policy*, in the order of the policy.
+    """Return a `Joins` for each partition of *policy*, in the order of the policy.
 
     *findings*: the result of `compare_groups` with groups of the SA. *fabric*: swept with its P_Key tables.
     *own_p_keys*: the P_Keys of the port that queried the SA.

@@ -103,13 +103,14 @@ def resolve(
 ) -> Resolution:
     """Return the members of each partition if OpenSM reads *policy* for the end ports *ports*.
 
-    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full``, and then applies the items of the file. Later items
-    override earlier ones, also of other definitions. Partitions without a member are left out. *policy* None: there is
-    no file, so every port is a full member of the default partition. *sm_port_guid*: the port GUID of the subnet
-    manager; with None, ``SELF`` names no port. *allow_both*: OpenSM's allow_both_pkeys; without it ``both`` means full.
+    OpenSM begins with ``Default=0x7fff : ALL=limited, SELF=full`` (left out if the policy does not state the members of
+    the default partition, see `Policy.leaves_open`), and then applies the items of the file. Later items override
+    earlier ones, also of other definitions. Partitions without a member are left out. *policy* None: there is no file,
+    so every port is a full member of the default partition. *sm_port_guid*: the port GUID of the subnet manager; with
+    None, ``SELF`` names no port. *allow_both*: OpenSM's allow_both_pkeys; without it ``both`` means full.
 
-    Raises FileFormatError for a policy that OpenSM would refuse. With *emulate_fallback* the result is then that of
-    OpenSM: every port is a full member of the default partition.
+    Raises FileFormatError for a policy that OpenSM would refuse. With *emulate_fallback* nothing is raised, and the
+    result is that of OpenSM: every port is a full member of the default partition.
     """
     memberships = _Memberships({port.guid: port.kind for port in ports}, sm_port_guid, allow_both)
     if policy is not None and not emulate_fallback:

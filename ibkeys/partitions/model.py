@@ -201,7 +201,7 @@ class Policy:
 
     @property
     def verdict(self) -> str:
-        """What OpenSM would do with a file that has errors, as the end of a message in capitals."""
+        """The reaction of OpenSM to a file that has errors, as the end of a message in capitals."""
         uncertain = all(error.code in UNPREDICTABLE_ERRORS for error in self.errors)
         return f"OPENSM {'MAY' if uncertain else 'WOULD'} {_WIDE_OPEN}"
 

@@ -76,8 +76,8 @@ def _indent(text: PolicyText, lines: Sequence[BodyLine]) -> str:
 
 
 def _separator(text: PolicyText, line: BodyLine, end: int) -> TextEdit:
-    """Return the edit of the text from the last item of *line* to *end* after which another item can follow on the next
-    line: there is a comma, if the last item needs one."""
+    """Return the edit that replaces the text between the last item of *line* and *end*, so that another item can follow
+    on the next line: with a comma, if the last item needs one."""
     start = line.items[-1].end if line.items else line.start
     between = text.text[start:end]
     if not line.items or line.items[-1].is_group or "," in between:

@@ -74,7 +74,7 @@ class PolicyText:
         return newline + 1 if newline >= 0 else len(self.text)
 
     def code_end(self, line: BodyLine) -> int:
-        """Return the offset after the last item of *line*, and after the comma that follows that item."""
+        """Return the offset after the last item of *line* and its comma, if it has one."""
         return line.start + len(self.text[line.start : line.end].rstrip(BLANKS))
 
     def rest(self, line: BodyLine) -> str:
