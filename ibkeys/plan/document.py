@@ -81,7 +81,7 @@ def check_place(path: Path) -> Path:
     *path*.
 
     Raises UsageError if the file is neither a plan nor empty, because a mistyped name must not destroy a policy or a
-    device; OSError if the file cannot be read.
+    device; OSError if the file cannot be read, or *path* is a symbolic link of another user or to no file.
     """
     try:
         place = files.check_output(path, follow=True)

@@ -68,7 +68,7 @@ class FabricState:
     """The state of the fabric for which a plan was made.
 
     ``digest``: see `state_digest`. ``sm_guid``: the port GUID of the master SM, None if not known. ``sm_evidence``: the
-    evidence that there is a master SM, in words; None if there is none.
+    readings that show whether there is a master SM, in words; None if there are none.
     """
 
     digest: str
@@ -78,7 +78,8 @@ class FabricState:
 
 @dataclass(frozen=True, slots=True)
 class PolicySource:
-    """The path of a policy file, the SHA-256 of its bytes, and the bytes; None in a plan of an earlier version."""
+    """The path of a policy file, the SHA-256 of its bytes, and the bytes; None for a policy without a text, and in a
+    plan of an earlier version."""
 
     file: str
     digest: str

@@ -46,7 +46,7 @@ class Chain:
 
     @classmethod
     def of(cls, *tables: TableChange) -> Chain:
-        """Return the chain of *tables* if all of them count, before and after the change."""
+        """Return the chain of *tables*, all of which count before and after the change."""
         return cls(tables, least([table.before for table in tables]), least([table.after for table in tables]))
 
     @property

@@ -4,12 +4,15 @@ Running QPs use an index. So a P_Key that stays in a table keeps its index, unle
 that may move. For that reason there are differences from OpenSM (`ibkeys.partitions.opensm_tables`):
 
 - A P_Key that belongs to index 0, but stands elsewhere, stays there if it or the P_Key at index 0 would have to move.
-This is reported. - A membership changes in place, also with allow_both_pkeys, where OpenSM takes a new index. So index
-0 is not left empty when the default P_Key becomes limited. - If a table has both P_Keys of a partition and should have
-one, the wanted one stays at its index. OpenSM may instead clear the full bit of the other. - If a table has the same
-P_Key twice, both stay while there is room. - An index that becomes free is not used again while there is room behind
-the highest index in use. An OpenSM that remembers its placements does the same, but one that was just started uses the
-index at once. - If there is no room for all new P_Keys, the default P_Key comes first.
+  This is reported.
+- A membership changes in place, also with allow_both_pkeys, where OpenSM takes a new index. So index 0 is not left
+  empty when the default P_Key becomes limited.
+- If a table has both P_Keys of a partition and should have one, the wanted one stays at its index. OpenSM may instead
+  clear the full bit of the other.
+- If a table has the same P_Key twice, both stay while there is room.
+- An index that becomes free is not used again while there is room behind the highest index in use. An OpenSM that
+  remembers its placements does the same, but one that was just started uses the index at once.
+- If there is no room for all new P_Keys, the default P_Key comes first.
 """
 
 from __future__ import annotations

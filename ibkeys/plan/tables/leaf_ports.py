@@ -39,6 +39,10 @@ class LeafPorts:
     def plan(self, leaf: Port, end: Port, end_table: Table) -> None:
         """Plan the table and the enforcement of *leaf*, the switch port that *end* is linked to. *end_table*: the
         planned table of *end*.
+
+        Nothing is planned if another node has the same NodeGUID. If no enforcement is wanted, the table stays as it is.
+        If it is wanted, nothing is planned for a switch without tables for its external ports, nor for a table that
+        could not be read.
         """
         if key_of(leaf) in self._builder.twins or (leaf.node.guid, 0) in self._builder.twins:
             return
