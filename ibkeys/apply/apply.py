@@ -104,8 +104,8 @@ def _permit(
     permissions: Permissions,
     own: Collection[tuple[PortKey, PKey]] = (),
 ) -> None:
-    """Refuse what the user has not permitted, and limit the plan to the permitted number of leaf switches. *own*:
-    P_Keys that the operation itself added: to remove these needs no permission."""
+    """Refuse removals and breaks that the user has not permitted, and limit the plan to the permitted number of leaf
+    switches. *own*: P_Keys that the operation itself added: to remove these needs no permission."""
     lost = [(port, key) for port, key in removals(apply_plan.remaining.tables) if (port.key, key) not in own]
     apply_plan.removed = len(lost)
     if lost and not permissions.removals:
@@ -187,8 +187,9 @@ def plan_resume(
     default the one with which it began, with the settings of *via*. *as_chosen* False: do not check whether its method
     would be chosen again.
 
-    Raises StoreError if there is nothing to resume; Refused (``stale``) if ibkeys chose its method and would choose
-    another one now, (``overtaken``) if it belongs to another subnet; and the errors of `plan_apply`.
+    Raises StoreError if there is nothing to resume; FileFormatError if the plan in the journal is damaged; Refused
+    (``stale``) if ibkeys chose its method and would choose another one now, (``overtaken``) if it belongs to another
+    subnet; and the errors of `carrier_of` and `plan_apply`.
     """
     record = find_last_unfinished(writer, operation=operation)
     operation = record.id

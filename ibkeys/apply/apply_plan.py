@@ -119,7 +119,8 @@ class ApplyPlan(Plan):
         """Let the carrier make the change, and prove it. The operation is done if nothing is left, else open.
 
         Raises Incomplete if a port could not be written, GoneBack if the carrier rolled back by itself, and the errors
-        of the carrier and the hooks. The operation is open after all of these but GoneBack.
+        of the carrier and the hooks. The operation is open after all of these but GoneBack. If ``on_end`` rolled the
+        change back, no error is raised.
         """
         self.operation_id = operation.id
         self.hooks.on_begin(operation)
@@ -212,7 +213,8 @@ def apply_plan_of(
     can_be_closed: bool = False,
 ) -> ApplyPlan:
     """Return the plan of the *remaining* changes, with the interlocks that they trigger. *advice*: advice to the user
-    for ``stale``; *can_be_closed*: the record of the operation can be ended. Raises MKeyNeeded."""
+    for ``stale``; *can_be_closed*: the record of the operation can be ended. Raises MKeyNeeded, and the errors of the
+    carrier."""
     phases = carrier.phases(remaining, survey)
     plan = ApplyPlan(writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases)
     plan.notes, plan.hooks = list(survey.notes), hooks or ApplyHooks()

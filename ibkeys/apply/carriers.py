@@ -93,7 +93,7 @@ def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | No
     new operation.
 
     Raises StoreError for a carrier that this version does not know, UsageError if the user names another carrier than
-    the operation's or gives no access to its UFM, and HostNotReached.
+    the operation's or another UFM, or gives no access to its UFM; HostNotReached, and the errors of ``open_ufm``.
     """
     kept = record.kept if record is not None else {}
     began = None if record is None else str(kept.get("carrier", DirectCarrier.name))

@@ -168,7 +168,8 @@ def former_in(journal: Journal, record: OperationRecord) -> FormerValues:
 
 
 def first_operation_of(journal: Journal, record: OperationRecord) -> OperationRecord:
-    """Return the operation that *record* undoes, or repeats; itself if it is no undo."""
+    """Return the operation that *record* undoes; if that is an undo too, the one that it undoes, and so on. *record*
+    itself if it is no undo."""
     while record.undoes is not None:
         record = journal.find(record.undoes)
     return record

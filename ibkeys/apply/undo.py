@@ -38,9 +38,10 @@ def plan_undo(
     way; the permissions of the operation do not count. *unconfirmed*: the operation is rolled back because it was not
     confirmed in time, so no user has agreed to overwrite a port that another program or administrator has changed.
 
-    Raises StoreError if there is no such operation or it is undone already; UsageError for an operation that changed
-    M_Keys or files with keys, or only cleared counters; Refused for breaks that are not permitted, and (``stale``,
-    ``overtaken``) if another program or administrator has changed its values.
+    Raises StoreError if there is no such operation, it is undone already, or it is not to be rolled back
+    (*unconfirmed*); UsageError for an operation that changed M_Keys or files with keys, or only cleared counters;
+    Refused for breaks that are not permitted (a dry run only notes these), and (``stale``, ``overtaken``) if another
+    program or administrator has changed its values; and the errors of `carrier_of` and `undo_plan_of`.
     """
     with Journal.read(writer.fabric.stores.journal) as journal:
         records = journal.list_operations()

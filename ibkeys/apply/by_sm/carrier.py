@@ -47,8 +47,8 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         return phases_of(self._course, survey)
 
     def breaks(self, wanted: PartitionPlan | FormerValues, remaining: RemainingChanges) -> tuple[Break, ...]:
-        """Return the ports that are disconnected because ports wait for each other in a cycle; for a rollback only a
-        note that it may disconnect ports."""
+        """Return the pairs that the steps disconnect, because tables are full or ports wait for each other in a cycle.
+        A rollback through OpenSM has at most one break, without ports, which says that pairs may be disconnected."""
         return self._course.breaks
 
     def _remaining(self) -> RemainingChanges:

@@ -36,8 +36,8 @@ class CarrierSettings:
 
 @dataclass(frozen=True, slots=True)
 class TablesStep(Generic[Contents]):
-    """One step: the contents that the subnet manager gets, and the tables of all ports that were read, once the step is
-    in force. ``contents``: the contents of each file, or of each partition of UFM."""
+    """One step. ``contents``: the contents that the subnet manager gets, of each file, or of each partition of UFM.
+    ``tables``: the tables of all ports that were read, as they are once the step is in force."""
 
     name: PhaseName
     contents: Contents

@@ -66,8 +66,8 @@ def has_only_default(table: Entries) -> bool:
 @dataclass(slots=True)
 class TablesLook(PortsLook[PortKey]):
     """The result of one look at ports. ``fell_back``: most end ports have become full members of the default partition
-    and of no other, against the policy: OpenSM found no policy that it accepts. Most and not all: a port that refuses
-    Sets, or that OpenSM has not reached yet, must not keep the others in one partition."""
+    and of no other, against the policy: OpenSM found no policy that it accepts. Most and not all, because some ports
+    may refuse Sets, or OpenSM may not have reached them yet."""
 
     fell_back: bool = False
 

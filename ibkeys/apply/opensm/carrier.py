@@ -129,7 +129,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     # --- making it ---------------------------------------------------------------------------------------------------
 
     def arm(self, operation: RunningOperation, seconds: float) -> None:
-        """Start a guard on each other host, and note in the journal how it is reached."""
+        """Start a guard on each other host, and note in the journal how it is reached. Raises HostRefused,
+        HostNotReached, StoreError."""
         self._end_earlier_guards(operation)
         try:
             self._guards.begin(self._course.files, seconds)

@@ -240,7 +240,8 @@ class OpensmPlanning:
         course.steps = steps
 
     def rollback_course(self, former: FormerValues) -> PolicyCourse:
-        """Return the rollback: the same policies in reverse, and at the end each file's own former bytes.
+        """Return the rollback: the same policies in reverse, and at the end each file's own former bytes; with
+        ``at_once`` only these.
 
         Raises Refused (``stale``) if a file has bytes that the operation did not write, UsageError if a file is on a
         host that is not reached, FileError.

@@ -107,8 +107,9 @@ def objections_to_standbys(
 
 
 def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) -> Iterator[Objection]:
-    """Yield ``self-takeover`` if the policy newly uses SELF, which is the port of the present master. *present*: the
-    policy before the change began; intermediate policies name every port by its GUID."""
+    """Yield ``self-takeover`` if the policy newly uses SELF, which is the port of the present master, and another SM
+    may take over. If it used SELF already, this is only noted. *present*: the policy before the change began;
+    intermediate policies name every port by its GUID."""
     wanted, there = _named_self(new), _named_self(present)
     if not site.other_sm_count or not wanted:
         return
@@ -234,7 +235,8 @@ def end_of(target: PortTarget, prediction: Prediction) -> PortTarget | None:
 
 
 def _compare_keys(target: PortTarget, policy_keys: frozenset[PKey]) -> tuple[frozenset[PKey], frozenset[PKey]]:
-    """Return the P_Keys that a port shows and those that OpenSM gave it. *policy_keys*: what it gave the end port."""
+    """Return the P_Keys that a port shows and those that OpenSM gave it. *policy_keys*: the P_Keys that it gave the end
+    port."""
     capacity = target.port.capacity or 0
     if target.port.is_external:
         policy_keys = frozenset(packed(dict(enumerate(sorted(policy_keys)))))

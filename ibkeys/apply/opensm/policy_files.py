@@ -128,8 +128,8 @@ def current_step(file: OpensmFile, contents: StepContents) -> int:
 def rollback_contents(
     files: Sequence[OpensmFile], step_contents: Mapping[FileKey, StepContents], at_once: bool
 ) -> list[dict[FileKey, bytes | None]]:
-    """Return the contents of each file after each step of the rollback; *at_once*: there is one step. Raises
-    FileChanged."""
+    """Return the contents of each file after each step of the rollback; no step if all files have their former
+    contents. *at_once*: there is one step at most. Raises FileChanged."""
     levels = {file.key: current_step(file, step_contents[file.key]) for file in files}
     highest = max(levels.values(), default=0)
     numbers = [0] if at_once and highest else range(highest - 1, -1, -1)

@@ -91,7 +91,7 @@ def find_site(writer: ChangeWriter, reached: Sequence[ReachedHost], topology: To
     """Return the site of the one master in *topology*, the result of a sweep, whose OpenSM has to run on one of the
     hosts *reached*. Raises Refused if there is not exactly one master, its OpenSM is not found, or (``unknown-sm``) it
     is of an unknown kind; UsageError if its policy or one of `OPTIONS` is not known; FileError if its policy file
-    cannot be reached, HostNotReached if a host on which it may run did not answer.
+    cannot be reached, HostNotReached if a host on which it may run did not answer, StoreError.
     """
     return site_of(writer, reached, find_and_lock_sms(writer, managers_of(topology), reached))
 
@@ -156,7 +156,7 @@ def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
 
 def policy_for(plan: PartitionPlan, site: OpensmSite) -> Policy:
     """Return the policy of a plan. Raises UsageError if the plan disconnects ports or was made for other options than
-    those of *site*, FileFormatError for a policy that OpenSM would refuse."""
+    those of *site*, FileFormatError for a policy that OpenSM would refuse, and if the plan does not have its text."""
     if plan.options.disconnect_unconfigured:
         raise UsageError(
             "the plan disconnects ports that no partition names, which OpenSM cannot do: plan again without "

@@ -62,7 +62,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         self, wanted: PartitionPlan | FormerValues, survey: Survey, former: FormerValues | None = None
     ) -> RemainingChanges:
         """Return the remaining changes, by the prediction of the tables that UFM's SM will write. Reads all partitions
-        from UFM. Raises UsageError if this change cannot be made through UFM, UfmNotReached, UfmRefused.
+        from UFM. Raises UsageError if this change cannot be made through UFM, UfmNotReached, UfmRefused, StoreError.
         """
         enforce = enforcement_as_is(survey.topology) or (
             wanted.options.enforce if isinstance(wanted, PartitionPlan) else "both"

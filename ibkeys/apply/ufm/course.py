@@ -90,7 +90,7 @@ class UfmPlanning:
 
     def plan_course(self, plan: PartitionPlan, former: FormerValues | None) -> UfmCourse:
         """Return the course of a plan. *former*: the values that an earlier run of the plan found and wrote. Raises
-        UsageError."""
+        UsageError, StoreError."""
         if plan.options.disconnect_unconfigured:
             raise UsageError(
                 "the plan disconnects ports that no partition names, and UFM gives each port its default P_Key: plan "
@@ -237,7 +237,7 @@ class UfmPlanning:
 
     def _find_drift(self, wanted_keys: TableState, changed_partitions: Mapping[int, Collection[int]]) -> None:
         """Add objections or notes for ports that differ from UFM's members. Such ports outside the change are set
-        aside: UFM's SM may write them at any time."""
+        aside, because UFM's SM may write them at any time; with ``may_drift``, those of the change too."""
         foreign, drifted = [], dict[int, list[str]]()
         for base, entry in self.partitions.items():
             if entry.members is None:
