@@ -32,10 +32,10 @@ def lower_unconfirmed(writer: ChangeWriter, through: ViaOpensm, operation: int) 
     """Lower the level of a run that was not confirmed in time, and return the change that did it; None if no port and
     no options file is above the target level. *operation*: the number of the run in the journal.
 
-    Raises StoreError if the run does not wait for a confirmation; UsageError if the operation is no run of M_Keys;
-    Refused (``overtaken``) if another program or administrator has changed values that the run set: the run then no
-    longer waits for a confirmation. After any other error of `plan_lowering`, or of the change itself, the level still
-    has to be lowered.
+    Raises StoreError if the run did not have to be confirmed, or was confirmed or rolled back already; UsageError if
+    the operation is no run of M_Keys; Refused (``overtaken``) if another program or administrator has changed values
+    that the run set: the run then no longer waits for a confirmation. After any other error of `plan_lowering`, or of
+    the change itself, the level still has to be lowered.
     """
     writer.continued = operation
     awaited = last_run(writer)[0].operation

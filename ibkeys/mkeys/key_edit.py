@@ -107,11 +107,11 @@ class KeyEdit:
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
     def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
-        """Return whether fields of PortInfo other than states, speeds and counters differ between two reads."""
+        """Return whether fields of PortInfo that do not change by themselves differ between two reads."""
         return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
 
     def without_secrets(self, raw: bytes) -> bytes:
-        """Return PortInfo without its M_Key, for the journal."""
+        """Return the PortInfo *raw* with its M_Key zeroed, for the journal."""
         return without_key(PortInfo(raw))
 
     def fallback(self, sent: bytes) -> bytes | None:

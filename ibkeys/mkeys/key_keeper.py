@@ -36,11 +36,12 @@ class KeyKeeper(EngineHooks):
             self._ring.learn(edit.port.port_guid, edit.wanted.key)
 
     def keep_keys(self, edit: KeyEdit) -> None:
-        """Store the key that is about to be set, and the port's present key."""
+        """Store the key that is about to be set, and the port's present key. Raises StoreError."""
         store_keys(self._store, edit)
 
     def note(self, each: PendingSet, edit: KeyEdit) -> None:
-        """Note in the store the key that a port was proven to have."""
+        """Make the key that was set the current one if the port was proven to have it, or give it up if the port still
+        has its old key. Raises StoreError."""
         ref = edit.ref
         if ref is None:
             return

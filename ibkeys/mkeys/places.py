@@ -68,8 +68,9 @@ class KeySurvey:
 
 
 def survey(writer: ChangeWriter) -> KeySurvey:
-    """Sweep the fabric, and return the ports that are not at their known place. Raises the errors of `Fabric.sweep`.
-    Ports that vanished are listed only if no switch has moved: the ports behind such a switch are not known yet.
+    """Sweep the fabric, and return the ports that are not at their known place. Raises the errors of `Fabric.sweep`,
+    and StoreError. Ports that vanished are listed only if no switch has moved: the ports behind such a switch are not
+    known yet.
     """
     ring = writer.fabric.ring
     found = writer.fabric.sweep(wanted=LINKS)

@@ -92,7 +92,8 @@ class KeyPlan(Plan):
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Store the links to the port, because a later command sends the key only over a known link; then make the Set.
 
-        Raises the error of the Set: Refused (``stale``), NotStored, NoReply, Unreachable, MKeyNeeded, StoreError.
+        Raises the error of the Set: Refused (``stale``), NotStored, NoReply, MadStatusError, SendRefused, Unreachable,
+        MKeyNeeded, StoreError; and the errors of `Fabric.sweep` if the links have to be found first.
         """
         [[single]] = self.stages
         edit, store = single.edit, writer.keystore

@@ -14,8 +14,9 @@ from ibkeys.topology.nodes import LinkEnd, Port
 
 
 def remember_topology(fabric: LiveFabric, store: KeyStore, found: Topology) -> None:
-    """Store the links and LIDs of *found* in the key store, each with the time, and LinkDownedCounter of both ends of
-    each link. Reads these counters by GMPs. Raises StoreError.
+    """Store the links and LIDs of *found* in the key store, each with the time. For each link at one of whose ends the
+    sweep read LinkDownedCounter, read the counters of both ends by GMPs, and store them unless the link went down in
+    the meantime. Commands wait for the stored ports again (`TopologyStore.unsettle`). Raises StoreError.
 
     Ports that are doubtful, or whose node GUID or port GUID is not unique, are left out: their links and LIDs could
     belong to another port. Links that were known before stay known unless one of their ends was found elsewhere.

@@ -51,8 +51,8 @@ def setting_in_options(manager: ManagedOpensm) -> KeySetting:
 
 
 def advice_if_dead(manager: ManagedOpensm) -> str:
-    """Return the advice for the case that this OpenSM has died: its key files may then have other keys than the
-    ports."""
+    """Return the advice for the case that this OpenSM has died: its key files may then have other keys than the ports.
+    Raises the errors of `ManagedOpensm.cache`."""
     repair = f"ibkeys sm-repair --cache-dir {quote(str(manager.cache))} --opensm-conf {quote(str(manager.file.path))}"
     where = f" on {manager.machine.name}" if manager.machine.name else ""
     return f"if it died, type{where}: {repair}; {AFTER_REPAIR}"

@@ -304,8 +304,8 @@ class KeySteps:
         return running
 
     def _stopping(self, part: Part, standby: Standby) -> Step[None, ProcessState] | None:
-        """Return the step that stops a standby; None if the standby does not run. Note a standby that was running when
-        the run began as stopped in the record, so that it is started again later."""
+        """Return the step that stops a standby; None if the standby does not run. If the standby was running when the
+        run began, note it in the record as stopped, so that it is started again later."""
         for manager in self._running:
             process = manager.running.instance
             if process.port_guid == standby.guid:

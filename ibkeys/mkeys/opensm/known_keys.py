@@ -61,11 +61,12 @@ class Guid2MKeyFile:
 
 
 def read_key_files(reached: Sequence[ReachedHost], own_guid: int) -> list[Guid2MKeyFile]:
-    """Return the guid2mkey of each OpenSM of these hosts that has one. *own_guid*: the GUID of the local port.
+    """Return the guid2mkey of each OpenSM of these hosts that has one that can be read. *own_guid*: the GUID of the
+    local port.
 
-    Errors of an OpenSM that may belong to another subnet than the local port are ignored: if the sweep finds that
-    OpenSM on this subnet, its files are read again. Raises the errors of `Running.place_of`, FileFormatError,
-    HostNotReached.
+    If an OpenSM may belong to another subnet than the local port, and its file cannot be found or is invalid, it is
+    left out: if the sweep finds that OpenSM on this subnet, its files are read again. Raises the errors of
+    `Running.place_of`, FileFormatError, HostNotReached.
     """
     found: list[Guid2MKeyFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
@@ -109,7 +110,7 @@ def _may_be_of_another_subnet(host: HostReport, instance: Instance, own_guid: in
 
 
 def _key_file(reached: ReachedHost, instance: Instance) -> Iterator[Guid2MKeyFile]:
-    """Yield the guid2mkey of an OpenSM, if there is one. Raises as `read_key_files`."""
+    """Yield the guid2mkey of an OpenSM, if there is one that can be read. Raises as `read_key_files`."""
     _, cache = Running(instance, reached.machine, None).place_of("cache")
     path = cache / MKEY_FILE
     try:
@@ -120,8 +121,8 @@ def _key_file(reached: ReachedHost, instance: Instance) -> Iterator[Guid2MKeyFil
 
 
 def take_keys_that_opensm_gave(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]) -> None:
-    """Put the key of the last run into the key ring for each port for which guid2mkey has it, so that the next sweep
-    reads the port with it.
+    """Put the key of the last run into the key ring for each port of the ring for which guid2mkey has it, so that the
+    next sweep reads the port with it.
 
     Only the key of that run is taken from guid2mkey: OpenSM notes it there when it has set it on a port. Another key in
     that file may be older than the one of the key store. If two OpenSMs have different keys for a port, one of the
@@ -139,7 +140,8 @@ def take_keys_that_opensm_gave(writer: ChangeWriter, key_files: Sequence[Guid2MK
 
 def refuse_without_keys(writer: ChangeWriter, key_files: Sequence[Guid2MKeyFile]) -> None:
     """Raise Refused (`UNKNOWN_KEYS_INTERLOCK`) if OpenSM has M_Keys of this subnet and the key ring has none: a sweep
-    would only count violations. A guid2mkey without the local port is of another subnet, and is ignored.
+    would only count violations. A guid2mkey without the local port is of another subnet, and is ignored. So is that of
+    an OpenSM whose level is 0, where every port answers.
     """
     ring = writer.fabric.ring
     if ring.for_all is not None or not ring.fallback.is_zero or ring.has_keys:

@@ -80,7 +80,7 @@ class Lowering:
 
 def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:
     """Plan to lower the level of the last run, which goes through OpenSM. Return None if neither a port nor an options
-    file is above the target level.
+    file is above the target level, or if the run has not raised the level.
 
     Raises the errors of `ibkeys.mkeys.opensm.planned.plan_return` except Refused (`MIXED`), among them Refused
     (``overtaken``) if another program or administrator has changed files or ports since.

@@ -95,7 +95,7 @@ def plan_keys(
     Raises Refused if ports have different settings (`MIXED`), if OpenSM with its present options would lose ports
     (`REFUSAL`), if a key is not known (``unknown-keys``), and while another run is not finished (``open-run``);
     UsageError for a simulated subnet, or if a confirmation is wanted for a run that raises no level; FileError,
-    HostNotReached, StoreError.
+    HostNotReached, StoreError; and the errors of `find_key_managers` and `Fabric.sweep`.
     """
     key = new_key or MKey.generate()
     run = _plan_new(

@@ -76,6 +76,7 @@ class RunRecord:
 
         The key may change only in its own step, at the level that the steps before it reach, so these have to be
         repeated. If a port has the new key, no step is repeated, because OpenSM gives that key to the other ports too.
+        Nothing is repeated either if all steps are made, or if the run does not change the key.
         """
         former = self.keys.former.key
         if self.at == len(self.steps) or former == self.keys.wanted.key or {each.key for each in settings} != {former}:
@@ -150,7 +151,7 @@ class RunRecord:
     @classmethod
     def of_json(cls, kept: Mapping[str, Any], store: KeyStore) -> RunRecord:
         """Return the record of which the journal has these values; *store* has its keys. Raises StoreError for values
-        that are no run through OpenSM."""
+        that are no run through OpenSM, KeyGone if *store* does not have a key."""
         try:
             if kept["name"] != NAME:
                 raise StoreError(f"the run was made through {str(kept['name'])!r}, which this ibkeys does not know")

@@ -69,7 +69,8 @@ class Standby:
 
     @classmethod
     def of(cls, manager: ManagedOpensm) -> Standby:
-        """Return the data that are needed to start a running OpenSM again. Raises HostRefused, HostNotReached."""
+        """Return the data that are needed to start a running OpenSM again. Raises HostRefused, HostNotReached, and the
+        errors of `ManagedOpensm.cache`."""
         instance, machine, conf = manager.running.instance, manager.machine, manager.file
         unit = instance.process.unit if machine.can_start(instance.process) else None
         assert instance.port_guid is not None  # this OpenSM was found by its port GUID

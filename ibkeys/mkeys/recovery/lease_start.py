@@ -45,7 +45,7 @@ class LeaseStarter:
         return self._gets.client.request(Method.TRAP_REPRESS, Notice, 0, DirectedAddress(path))
 
     def start_routes(self) -> None:
-        """Start the leases of all nodes that are known only from links at the same time.
+        """Start, at the same time, the leases of all nodes that are known only from links.
 
         Each node first gets a TrapRepress, which has no response, then a Get. The Get finds the ports that are open,
         and starts the lease of a port whose agent ignored the TrapRepress.

@@ -88,8 +88,8 @@ class Recovery:
         return outlook_of(self.search, self.options, self._keys.count_new(), spares)
 
     def objections(self) -> list[Objection]:
-        """Return the objections to the recovery; an empty list if it waits for no lease and sets nothing. Looks for the
-        master SM."""
+        """Return the objections to the recovery; an empty list if no port has to be waited for, and no value is to be
+        set on a port. Looks for the master SM."""
         waiting, writer = self.search.waiting, self.writer
         if not (waiting.silent or waiting.hiding or (self.options.sets_something and not self.outlook().is_empty)):
             return []

@@ -216,7 +216,8 @@ class Search:
             self.waiting.add(path, None)
 
     def _unread(self) -> list[Port]:
-        """Return the ports of nodes that answer whose own PortInfo was not received."""
+        """Return the ports of nodes that answer whose own PortInfo was not received, and was not yet asked for the most
+        times."""
         return [
             port
             for node in self.found.nodes

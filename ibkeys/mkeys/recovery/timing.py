@@ -15,7 +15,7 @@ from typing import Final
 LATE: Final = 0.1
 """A port is read so many seconds after the end of its lease, because its clock differs from the clock of this host."""
 LEAST_PAUSE: Final = 0.5
-"""Seconds between two Gets to a port whose lease should be over."""
+"""Minimum time between two Gets to a port whose lease should be over, in seconds."""
 ASKED_EARLY: Final = 16
 """Number of silent ports that are read in one round before their leases should be over."""
 LEAST_EARLY_PAUSE: Final = 1.0

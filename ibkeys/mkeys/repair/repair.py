@@ -71,9 +71,9 @@ class Repair:
         """Read the ports, store their keys, write the files, and return the result for each port. *progress*: called
         with the progress of the sweep.
 
-        Raises Refused if an SM was found, or if an OpenSM was started in the meantime; NoReply or SendRefused if the
-        local port answers to none of its keys, and nothing is written then; TransportError, StoreError, FileError,
-        FileFormatError.
+        Raises Refused if an SM was found, or if in the meantime an OpenSM was started or the files got keys that the
+        key store does not have; NoReply or SendRefused if the local port answers to none of its keys, and nothing is
+        written then; TransportError, StoreError, FileError, FileFormatError.
         """
         fabric, store = self.writer.fabric, self._store
         kinds = {guid: {each.m_key: each.origin for each in keys} for guid, keys in self.candidates.items()}
@@ -159,8 +159,8 @@ def make_private(directory: Path) -> None:
 
 
 def _presence_by_sa(fabric: LiveFabric) -> SubnetManager:
-    """Return whether a master SM is active. That is known from the SA at the local port's MasterSMLID or, if this is
-    the local port, from its IsSM bit; both values come from this host's driver.
+    """Return whether a master SM is active. The SA at the local port's MasterSMLID shows it; if that LID is the local
+    port's own, its IsSM bit shows it. Both values come from this host's driver.
 
     The SA is asked by a GMP, which needs no M_Key, and the SA of a master answers. An SA that does not answer proves
     little, so a sweep has to look for SMs too. Raises TransportError.

@@ -132,7 +132,8 @@ class PlannedRun:
 
     @property
     def pending(self) -> bool:
-        """Whether a port has to be changed, or the end of the run has to be stored."""
+        """Whether a port has to be changed, or only the stores: for ports that have their wanted setting already, or
+        for the end of the run."""
         return bool(self.already_set) or any(self.stages) or (self.is_open and not self.later)
 
 
@@ -184,8 +185,8 @@ def _end_earlier(journal: Journal, newest: int, here: Collection[int]) -> None:
     """End the record of every run on this subnet except the operation *newest*, because only the newest run can be
     resumed or undone. *here*: the GUIDs of ports of this subnet.
 
-    A run with failed ports becomes ``done``. A run that is still open has lost its keys: it becomes ``undone``, the
-    state of a record that was ended. Raises StoreError.
+    A run with failed ports becomes ``done``. A run that is still open or half undone has lost its keys: it becomes
+    ``undone``, the state of a record that was ended. Raises StoreError.
     """
     runs = Runs(journal)
     for each in journal.list_operations():

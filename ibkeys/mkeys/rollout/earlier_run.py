@@ -30,7 +30,8 @@ from ibkeys.topology.nodes import Port
 
 def last_run(writer: ChangeWriter) -> tuple[MKeyRun, list[RunPort]]:
     """Return the run that *writer* resumes or undoes, else the last run, and its ports in the order of change. Its keys
-    need not be in the key store: see `last_run_with_keys`. Raises UsageError if the journal has no run, StoreError.
+    need not be in the key store: see `last_run_with_keys`. Raises UsageError if the journal has no run, or if the
+    operation that *writer* continues is none; StoreError.
     """
     path = writer.fabric.stores.journal
     with Journal.read(path) as journal:

@@ -41,7 +41,7 @@ def plan_return(
     *at_once*, *max_failures*: None keeps the limit of the run; *progress*: called with the progress of the sweep;
     *leaves_open*: as in `ask_of_ended`. Raises UsageError if there is no run, and for a run through OpenSM; Refused
     (``overtaken``) if another program or administrator has changed its ports since; KeyGone, StoreError; and the errors
-    of `ask_of_ended`.
+    of `ask_of_ended` and `Fabric.sweep`.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)

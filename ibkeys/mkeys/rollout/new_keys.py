@@ -38,8 +38,8 @@ def plan_run(
     progress of the sweep. *opensm_conf*: an options file with which an SM of this subnet starts, besides those that are
     found on this host.
 
-    Raises UsageError for options or a key that cannot be used; FileFormatError and StoreError if *opensm_conf* cannot
-    be read; Refused (``open-run``) while another run is not finished.
+    Raises UsageError for options or a key that cannot be used; FileFormatError if *opensm_conf* cannot be read; Refused
+    (``open-run``) while another run is not finished; StoreError, and the errors of `Fabric.sweep`.
     """
     _check(options, new_key)
     shared = (new_key or MKey.generate()) if options.same else None

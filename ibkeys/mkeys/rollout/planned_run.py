@@ -33,7 +33,8 @@ from ibkeys.topology.model import Topology
 def describe(
     writer: ChangeWriter, run: PlannedRun, key_file: str = "", opensm_conf: Path | None = None, generated: bool = False
 ) -> None:
-    """Fill in the changes, notes and interlocks of the plan of *run*.
+    """Fill in the changes, notes and interlocks of the plan of *run*, and ``run.procedure`` if an SM is or may be
+    master.
 
     *key_file*: the name of the file with the new key, "" for none; *opensm_conf*: an options file with which an SM of
     this subnet starts; *generated*: whether the keys were generated, so that no options file can have them yet. Raises

@@ -42,7 +42,7 @@ def plan_removal(
     *at_once*, *first*, *max_failures*: as in `RunOptions`; *order*: which ports are changed first; *progress*: called
     with the progress of the sweep. A port without a key is changed if its level or lease is not 0, and is part of the
     run if the key store has a key for it. Unless *leaves_open*, the user is asked whether the ports may be without a
-    key afterwards. Raises Refused (``open-run``) while another run is not finished.
+    key afterwards. Raises Refused (``open-run``) while another run is not finished, and the errors of `Fabric.sweep`.
     """
     stored = writer.keystore.current()
     options = RunOptions(False, NO_KEY_SETTING.protect, NO_KEY_SETTING.lease, at_once, first, max_failures)

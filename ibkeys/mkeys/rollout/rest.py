@@ -49,9 +49,10 @@ def plan_rest(
     the hosts that may have an OpenSM, this one first; if empty, it is not checked whether ibkeys would choose the same
     method again.
 
-    Raises UsageError if there is no such run, and for a run through OpenSM; Refused (``stale``) if ibkeys chose the
-    method of the run and would choose another one now, and (``overtaken``) if another program or administrator has
-    changed its ports; KeyGone, StoreError.
+    Raises UsageError if there is no such run, for a run that is half rolled back or goes through OpenSM, and for
+    *first* if the run has no first ports or these are not done; StoreError if the run was rolled back; Refused
+    (``stale``) if ibkeys chose the method of the run and would choose another one now, and (``overtaken``) if another
+    program or administrator has changed its ports; KeyGone, StoreError; and the errors of `Fabric.sweep`.
     """
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)

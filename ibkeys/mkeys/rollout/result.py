@@ -33,8 +33,9 @@ class RunOutcome:
     number of skipped ports that another program or administrator has changed. ``unresolved``: number of failed ports
     that answer to no key any more. ``replies_lost``: number of Sets that took effect although no reply came;
     ``sets_lost``: number of Sets that never arrived. ``violations``: upper limit of the violations that ports at levels
-    2 and 3 have counted for Gets after a lost reply. ``stopped``: why the run stopped before all ports were begun, in
-    words, "" if it did not. ``gone_back``: whether its level was lowered because it was not confirmed in time.
+    2 and 3 have counted for Gets after a lost reply; of a run through OpenSM, the M_Key violations that ports have
+    counted since it was planned. ``stopped``: why the run stopped before all ports were begun, in words, "" if it did
+    not. ``gone_back``: whether its level was lowered because it was not confirmed in time.
     """
 
     operation: int = 0

@@ -142,7 +142,7 @@ class Rollout(KeyKeeper):
         self._states.append((edit.sequence, _state_of(each, edit), _reason_of(each)))
 
     def note_failure(self, each: PendingSet) -> None:
-        """Count a failed port, and stop the run when as many ports have failed as may."""
+        """Count a failed port, and stop the run when ``max_failures`` ports have failed."""
         self._failures += 1
         if self._failures == self._most_failures:
             many = f"{self._failures} ports have" if self._failures > 1 else "1 port has"
