@@ -74,7 +74,8 @@ class Faults:
     ) -> None:
         """Lose the next *count* requests to *node* with *method* and *attribute*, or the replies to them. None for any.
 
-        *method* and *attribute* are those of the request. Raises UsageError for a *count* below 1.
+        *direction*: whether the requests or the replies are lost. *method* and *attribute* are those of the request.
+        Raises UsageError for a *count* below 1.
         """
         if count < 1:
             raise UsageError(f"{count} MADs cannot be lost")
@@ -88,8 +89,8 @@ class Faults:
         self.set_active()
 
     def loses(self, direction: LossDirection, node: SimNode, request: bytes) -> bool:
-        """Return whether *request* on its route to *node*, or the reply to it, is lost. It counts for the orders, and
-        may draw a random number."""
+        """Return whether *request* on its route to *node*, or the reply to it, is lost. A call counts as one MAD for
+        the orders of `lose_next`, and may draw a random number."""
         method, attribute = request[at.METHOD], int.from_bytes(request[at.ATTRIBUTE_ID])
         for order in self._orders:
             if (

@@ -242,7 +242,8 @@ class MadCarrier:
                 self._receivers.deliver(requester, delivery)
 
     def _trap_to_sa(self, end: SimPort, mad: bytes, source: SimPort) -> bool:
-        """Let the SA at *end* send Reports of the trap *mad*; return whether it did so, and thereby answered the trap.
+        """Let the SA at *end* send Reports of the trap *mad*; return whether an SA processed the trap, and so answered
+        it.
 
         An SA without subscriptions leaves the trap to a program at *end*, which may be the SM.
         """

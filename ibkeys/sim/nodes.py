@@ -243,14 +243,15 @@ class SimPort:
         self.state, self.physical_state = state, physical_state
 
     def count(self, name: str, number: int = 1) -> None:
-        """Add *number* to the counter *name*, as `PortCounters` or `PortCountersExtended` call it."""
+        """Add *number* to the counter *name*: the Python name of a field of `PortCounters` or of
+        `PortCountersExtended`."""
         if self.counters is None:
             self.counters = SimCounters()
         self.counters.add(name, number)
         self.touch()
 
     def counter(self, name: str) -> int:
-        """Return the value of the counter *name* in PortCounters."""
+        """Return the value of the counter *name*, the Python name of a field of `PortCounters`."""
         return int(PortCounters.rows[name].decode(self.counters.basic)) if self.counters is not None else 0
 
     def touch(self, *, reroutes: bool = True) -> None:

@@ -31,7 +31,7 @@ OUTBOUND: Final = PortInfo.partition_enforcement_outbound, SwitchInfo.outbound_e
 
 class PacketOutcome(NamedTuple):
     """The outcome for a packet. ``text``: the outcome in words. ``entry``: the index in the receiver's P_Key table of
-    the entry that matched, None if the packet was dropped."""
+    the entry that matched, None if the packet was dropped or lost."""
 
     text: str
     entry: int | None = None

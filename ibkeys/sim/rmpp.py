@@ -49,7 +49,8 @@ def has_rmpp(mgmt_class: int) -> bool:
 
 
 def data_offset(mgmt_class: int) -> int:
-    """Return the number of bytes before the data in MADs of a class (mad.c: ib_get_mad_data_offset)."""
+    """Return the number of bytes before the data in MADs of a class: 24 in a class without RMPP (mad.c:
+    ib_get_mad_data_offset)."""
     return _DATA_OFFSETS.get(mgmt_class, 24)
 
 

@@ -45,8 +45,9 @@ class Subnet:
     faults. ``receivers``: the receivers at its ports. ``traps``: the traps of its agents. ``managers``: the subnet
     managers. ``software``: what programs set on their own nodes. ``cables``: plugs and pulls cables. ``carrier``:
     carries MADs. ``inbound_check``: how its switches compare memberships in inbound enforcement. ``first_routes``: the
-    forwarding tables of the start. ``fingerprint``: equal for subnets of the same net file and options. ``assumed``:
-    the names of values that the file does not have.
+    forwarding tables of the start. ``fingerprint``: equal for subnets with the same nodes, links and recorded values in
+    the file, and the same *port_guids* and *links*. ``assumed``: the values that the file does not have, and those in
+    their place. Raises UsageError for an unknown *port_guids* or *links*.
     """
 
     def __init__(
@@ -93,7 +94,8 @@ class Subnet:
     def from_text(
         cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
     ) -> Self:
-        """Build a subnet from the text of a net file, as `from_file` does."""
+        """Build a subnet from the text of a net file, as `from_file` does, with the same errors. The text may not
+        include files."""
         return cls(parse_net_text(text), port_guids, seed, links)
 
     def node(self, key: SimNode | str | int) -> SimNode:
@@ -174,8 +176,9 @@ class Subnet:
         """Start a subnet manager on a node: it answers SMInfo, and IsSM is set. It replaces an earlier one.
 
         *state*: a value of `SMState`; None only ends the earlier one. *port*: the end port; None: as `attach_port`. The
-        LID of a master becomes MasterSMLID of all end ports, and an SA answers there (`sa_of`). Raises AddressError,
-        UsageError.
+        LID of a master becomes MasterSMLID of all end ports, and an SA answers there (`sa_of`). Raises AddressError for
+        an unknown node or port; UsageError for a *state* or *priority* out of range, and for a port that is no end
+        port. The earlier one has ended even then, unless the node is unknown.
         """
         found = self.node(node)
         self.software.end_sm(found)
@@ -185,12 +188,12 @@ class Subnet:
 
     def sa_of(self, node: SimNode | str | int) -> SubnetAdministration:
         """Return the SA of a node on which `set_sm` started a master; its keys and groups can be set. Raises
-        AddressError, UsageError."""
+        AddressError; UsageError if no master runs there."""
         return self.managers.sa_of(self.node(node))
 
     def set_description(self, node: SimNode | str | int, text: str) -> None:
-        """Change the NodeDescription as `Software.set_description` does, which sends trap 144. Raises AddressError,
-        UsageError."""
+        """Change the NodeDescription as `Software.set_description` does, which sends trap 144. Raises AddressError;
+        UsageError if *text* is too long."""
         self.software.set_description(self.node(node), text)
 
     def reset(self, node: SimNode | str | int, p_key: int = DEFAULT_FULL) -> None:
@@ -212,8 +215,8 @@ class Subnet:
         return outcome.text
 
     def silence(self, node: SimNode | str | int, on: bool = True, *, forwards: bool = True) -> None:
-        """Let a node answer no MAD, or with *on* False answer again. *forwards*: whether a silent node forwards
-        MADs."""
+        """Let a node answer no MAD, or with *on* False answer again. *forwards*: whether a silent node forwards MADs.
+        Raises AddressError."""
         found = self.node(node)
         found.silent = (1 if forwards else routing.FORWARDS_NOTHING) if on else 0
         found.touch()
@@ -221,11 +224,12 @@ class Subnet:
 
     def unplug(self, node: SimNode | str | int, number: int) -> SimPort | None:
         """Pull the cable out of a port: both ends fall to Down. Returns the port at the other end, None without a
-        cable. Raises UsageError for port 0 of a switch."""
+        cable. Raises AddressError; UsageError for port 0 of a switch."""
         return self.cables.unplug(self.port(node, number))
 
     def plug(self, node: SimNode | str | int, number: int, peer: SimNode | str | int, peer_number: int) -> None:
-        """Put a cable between two free ports; the link comes up to Initialize. Raises UsageError."""
+        """Put a cable between two free ports; the link comes up to Initialize. Raises AddressError; UsageError if a
+        port has a cable already, or is port 0 of a switch."""
         self.cables.plug(self.port(node, number), self.port(peer, peer_number))
 
     def attach(self, port: SimPort, receiver: Receiver) -> Callable[[], None]:

@@ -36,7 +36,8 @@ class Traps:
     def send(self, port: SimPort, notice: Notice) -> None:
         """Send *notice* from *port* to its MasterSMLID, if the port is Active and its node is not silent.
 
-        `repeat_due` sends it again until a TrapRepress comes.
+        `repeat_due` sends it again until a TrapRepress comes. While no port of the subnet has a receiver, the trap is
+        only recorded as an event.
         """
         if port.state != PortState.ACTIVE or not port.sm_lid or port.node.silent:
             return
@@ -184,8 +185,8 @@ class Repeats:
         return self._waiting.get((trap.port, trap.number)) is trap
 
     def due(self, now: float) -> list[tuple[SimPort, bytes]]:
-        """Return the traps to send again at *now*, each with its port. Remove those that were repeated often enough, or
-        whose port is not Active."""
+        """Return the traps to send again at *now*, each with its port. Remove those that were repeated often or long
+        enough, or whose port is not Active."""
         to_repeat: list[tuple[SimPort, bytes]] = []
         while self._timers and self._timers[0][0] <= now:
             trap = heapq.heappop(self._timers)[2]

@@ -91,7 +91,7 @@ def default_rules() -> dict[int, ClassRules]:
 def place(port: SimPort, key_class: KeyClass, **settings: int) -> ClassAgent:
     """Add the class *key_class* to *port*, with *settings*, fields of `KeySettings` by name; all other fields are 0.
 
-    Returns the state of the agent, which a test may read and set.
+    Returns the state of the agent, which a test may read and set. Raises EncodeError for a value that does not fit.
     """
     agent = ClassAgent(bytearray(KeySettings.new(**settings).raw), key_class.capability)
     if port.class_agents is None:
@@ -188,8 +188,8 @@ def _count_violation(
 
 
 def _build_notice(port: SimPort, key_class: KeyClass, mad: bytes) -> tuple[int, Notice]:
-    """Return the TrapNumber and the notice for the wrong key in *mad*. The sender's GID in it is 0, because it is not
-    known here."""
+    """Return the TrapNumber and the notice for the wrong key in *mad*. The LID and GID of the sender in it are 0,
+    because they are not known here."""
     request = ClassKeyHeader(mad[: ClassKeyHeader.size])
     number, layout, key_field = _BAD_KEY[key_class.mgmt_class]
     details = layout.new(

@@ -1,8 +1,8 @@
 """The M_Key check at a simulated port: `ibkeys.keys.mkey.check_m_key` with the port's state and the lease timer.
 
 The order is that of the Linux qib and hfi1 SMAs. First the lease expires if it has run out; then the keys are compared.
-A right key stops the lease timer. For a wrong key, method and ProtectBits decide whether the SMP is accepted; if not,
-the violation is counted, the timer started, and trap 256 sent.
+A right key stops the lease timer. For a wrong key, method and ProtectBits decide whether the SMP is accepted. If not,
+the violation is counted, the timer started unless M_KeyLeasePeriod is 0, and trap 256 sent.
 """
 
 from __future__ import annotations

@@ -60,8 +60,8 @@ def answer(node: SimNode, mad: bytes) -> PmaAnswer:
 
 
 def _clear(port: SimPort, data: bytes, extended: bool) -> None:
-    """Clear the counters whose bits are set in CounterSelect. The values in the Set are ignored, as in the Linux qib
-    PMA."""
+    """Clear the counters whose bits are set in CounterSelect and CounterSelect2. The values in the Set are ignored, as
+    in the Linux qib PMA."""
     counters = port.counters
     if counters is None:
         return

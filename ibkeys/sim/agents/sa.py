@@ -61,8 +61,8 @@ class SubnetAdministration:
     def take(self, mad: bytes, requester: SimPort, limit: int | None = None) -> list[bytes] | None:
         """Process a request, or an RMPP MAD for an answer; return the MADs to send to the requester now.
 
-        Returns None for a request that is dropped because its SM_Key is wrong. *limit*: the most bytes of an answer;
-        None for no limit.
+        Returns None for a request that is dropped because its SM_Key is wrong. *limit*: the most bytes of records in an
+        answer, above which the request is refused with NO_RESOURCES; None for no limit.
         """
         now, key = self._history.now, (requester, mad[at.TRANSACTION_ID])
         if mad[at.RMPP_FLAGS] & ACTIVE:

@@ -21,7 +21,8 @@ def _manager(request: AgentRequest) -> SimSubnetManager:
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return the answer to a Get(SMInfo). Raises SmpRefused if no subnet manager runs at the port."""
+    """Return the answer to a Get(SMInfo). Raises SmpRefused if no subnet manager runs at the port, and for a modifier
+    other than 0."""
     sm = _manager(request)
     if request.modifier:
         raise SmpRefused(INVALID)
@@ -48,7 +49,7 @@ _SM_CONTROL: Final = {
 
 def set_state(request: AgentRequest) -> SmpAnswer:
     """Change the state of the subnet manager as the AttributeModifier of a Set requests, and return the answer. Raises
-    SmpRefused as `get`."""
+    SmpRefused if no subnet manager runs at the port."""
     sm = _manager(request)
     before, after = _SM_CONTROL.get(request.modifier, ((), None))
     status = OK if sm.state in before else INVALID

@@ -87,7 +87,8 @@ class Subscriptions:
     def make_reports(self, notice: Notice, issuer: SimPort, now: float) -> list[tuple[SimPort, bytes]]:
         """Return the Reports of a trap from *issuer*, each as (port of the subscriber, MAD).
 
-        A subscription that names LIDs is deleted if the subscriber no longer shares a P_Key with the issuer.
+        A subscription is deleted if its subscriber no longer shares a P_Key with the issuer, unless its LIDRangeBegin
+        is 0xFFFF.
         """
         reports = []
         for entry in list(self._subscriptions):

@@ -25,8 +25,8 @@ ALL: Final[tuple[Hiding, ...]] = ("namespace", "landlock", "permissions")
 def confine(host: SimulatedHost, peers: Iterable[int], means: Iterable[Hiding] = ALL) -> Hiding:
     """Confine this process, which must have one thread, to *host*; return which of the *means* was possible.
 
-    *peers*: ids of processes on the same host, whose namespace it joins. Raises Refused if no means is possible, or a
-    standard descriptor leads to an adapter.
+    *peers*: ids of processes on the same host; it joins the namespace of the first that still runs. Raises Refused if
+    no means is possible, or if a standard descriptor leads to an adapter or is a folder.
     """
     _close_devices()
     folder = _working_directory()

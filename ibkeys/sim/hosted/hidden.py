@@ -22,7 +22,8 @@ OWN_FOLDERS: Final = (
     "/var/lib/ibkeys",
     "/var/log",
 )
-"""The folders of ibkeys, infiniband-diags and OpenSM. Each simulated host has its own, which are empty at first."""
+"""The folders in which ibkeys, infiniband-diags and OpenSM have files. Each simulated host has folders of its own in
+their place, which are empty at first."""
 SERVICES: Final = (
     "/run/dbus",
     "/run/systemd/private",

@@ -20,7 +20,8 @@ _ACCESSES: Final = _WRITE_FILE | _READ_FILE
 def hide(paths: Iterable[str]) -> None:
     """Let neither this process nor the processes that it starts open *paths*, or files below them.
 
-    `give_up_privileges` must have been called before. Raises OSError if the kernel has no Landlock, LibraryMissing.
+    `give_up_privileges` must have been called before. Raises OSError if the kernel has no Landlock; LibraryMissing as
+    `library`.
     """
     lib = library()
     ruleset = call(lib.ibkeys_landlock_create, _ACCESSES)
@@ -33,8 +34,8 @@ def hide(paths: Iterable[str]) -> None:
 
 
 def allowed(folder: str, hidden: list[str]) -> Iterator[str]:
-    """Yield the paths below *folder* that are neither in *hidden* nor contain one of these, without the paths inside
-    them."""
+    """Yield the paths below *folder* that are neither in *hidden* nor contain one of these, without symbolic links and
+    without the paths inside a yielded path."""
     for entry in sorted(os.scandir(folder), key=lambda each: each.name):
         if entry.path in hidden or entry.is_symlink():
             continue

@@ -33,7 +33,7 @@ def call(function: Callable[..., int], *arguments: object) -> int:
 
 def mount(source: str, target: str, kind: str = "", flags: int = 0, options: str = "") -> None:
     """Mount a file system of type *kind* at *target*, or with a flag bind or move one. Raises OSError, which names
-    *target*."""
+    *target*, and LibraryMissing."""
     try:
         call(library().mount, source, target, kind or None, flags, options or None)
     except OSError as error:
@@ -44,7 +44,7 @@ def give_up_privileges() -> None:
     """Drop all capabilities, and let no program that this process executes get any, by setuid, file capabilities or as
     root.
 
-    Raises OSError.
+    Raises OSError, LibraryMissing.
     """
     call(library().ibkeys_drop_capabilities)
     call(library().ibkeys_no_new_privileges)

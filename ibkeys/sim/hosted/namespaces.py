@@ -22,7 +22,7 @@ _LINKS: Final = {"fd": "", "stdin": "/0", "stdout": "/1", "stderr": "/2"}
 
 
 def join(process: int) -> None:
-    """Enter the user and mount namespaces of the process with the id *process*. Raises OSError."""
+    """Enter the user and mount namespaces of the process with the id *process*. Raises OSError, LibraryMissing."""
     lib = library()
     kinds = {"user": lib.CLONE_NEWUSER, "mnt": lib.CLONE_NEWNS}
     opened = {kind: os.open(f"/proc/{process}/ns/{kind}", os.O_RDONLY | os.O_CLOEXEC) for kind in kinds}
@@ -34,7 +34,7 @@ def join(process: int) -> None:
 
 def make(host: SimulatedHost) -> None:
     """Create the namespace of *host* for this process, which must have one thread. Raises OSError if the kernel
-    refuses."""
+    refuses, LibraryMissing."""
     lib = library()
     user, group = os.geteuid(), os.getegid()
     if user != 0 or not _try_unshare(lib.CLONE_NEWNS):

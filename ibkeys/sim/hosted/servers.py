@@ -40,7 +40,8 @@ def ask(name: str, host: str = "", *, with_folder: bool = False, patience: float
     """Ask the server with the socket name *name* about *host*, "" for the default host of programs.
 
     *with_folder*: let it create the folder for the files of its hosts. *patience*: seconds to wait for its answer.
-    Raises TransportError if there is no such server or no such host, or it does not answer.
+    Raises TransportError if there is no such server or no such host, or it does not answer; UsageError if *name* is no
+    valid socket name.
     """
     with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET | socket.SOCK_CLOEXEC) as connection:
         connection.settimeout(patience)

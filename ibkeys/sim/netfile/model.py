@@ -39,7 +39,7 @@ class Assumption:
 
 @dataclass(slots=True)
 class RecordedPortValues:
-    """The values that were read from a port; None for a value that was not read.
+    """The values that were read from a port; None, or an empty mapping, for values that were not read.
 
     ``port_info``: 64 bytes. ``p_key_table``: 2 bytes for each entry. ``guids``: index → GUID, without the port GUID.
     ``virtualization``: VirtualizationInfo. ``counters``: name in `ibkeys.mad.performance.PortCounters` → value.
@@ -61,10 +61,11 @@ class FilePort:
     """A port of a node record. Most ports are from a line of their own; port 0 of a switch has a record only if values
     were read from it.
 
-    ``line``, ``column``, ``path``: its place in the file. ``remote``: (node id, port number) of the far end as written,
-    None if the line only gives the port an ``alias``; ``remote_alias``: the alias of the far end. ``guid``: the GUID in
-    parentheses, None if there is none. ``width`` and ``speed``: those of "4xQDR" at the end of the line, else 0 and "".
-    ``enabled``: the values of the options w=, s= and e=. ``readings``: the values of a snapshot.
+    ``line``, ``column``, ``path``: its place in the file. ``remote``: (node id, port number) of the far end; None if
+    the line names the far end by an alias, ``remote_alias``, or only gives the port an ``alias``. Node ids and aliases
+    begin with their module, if there is one. ``guid``: the GUID in parentheses, None if there is none. ``width`` and
+    ``speed``: those of "4xQDR" at the end of the line, else 0 and "". ``enabled``: the values of the options w=, s= and
+    e=, by default those of the node's ``defaults``. ``readings``: the values of a snapshot.
     """
 
     number: int
@@ -131,7 +132,7 @@ class NetFile:
 
 def connect(nodes: list[FileNode], aliases: dict[str, End]) -> list[tuple[End, End]]:
     """Return the links of *nodes*, each once. *aliases*: alias → port. Raises FileFormatError if the two ends of a link
-    do not agree."""
+    do not agree, or an end names an alias, a node or a port that does not exist."""
     by_id = {node.node_id: index for index, node in enumerate(nodes)}
     far_ends: dict[End, End] = {}
     for index, node in enumerate(nodes):

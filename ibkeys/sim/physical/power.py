@@ -1,4 +1,4 @@
-"""Switching a node off and on: state in NV-RAM stays, all other state returns to its value after power-up."""
+"""Switching a node off and on: state in NV-RAM stays, most other state returns to its value after power-up."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ def reset(node: SimNode, traps: Traps, p_key: int = DEFAULT_FULL) -> None:
     IsMKeyNVRAM they lose the M_Key with ProtectBits and lease (IBA 14.2.4). Without IsPKeyNVRAM the P_Key tables have
     one entry then, *p_key*, which is 0xFFFF or 0x7FFF (IBA 10.9.2); the bit of a switch's port 0 is for all its ports.
     A switch also loses its forwarding tables and partition enforcement. Counters of the PMA return to 0. Enabled speeds
-    and widths stay, because here they belong to the cable. The caller must have ended a subnet manager on the node.
+    and widths stay, because here they belong to the cable; the keys of other management classes and the virtual ports
+    stay too. The caller must have ended a subnet manager on the node.
     """
     for port in node.all_ports:
         _reset_port(port, traps, p_key)

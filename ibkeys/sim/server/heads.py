@@ -79,8 +79,8 @@ def head_of(raw: bytes) -> Head | None:
 
 
 def completed(head: Head, raw: bytes, port: SimPort) -> tuple[Head, bytes]:
-    """Return the head and bytes of a packet of *port* with what the sender left out: the MAD is filled up to 256 bytes,
-    and the LID of *port* becomes the sender if there is none."""
+    """Return the head and bytes of a packet of *port* with the missing parts added: the MAD is filled up to 256 bytes,
+    and the LID of *port* becomes the sender's LID if there is none."""
     raw = raw[: HEADER_SIZE + head.length].ljust(PACKET_SIZE, b"\0")
     if head.header[protocol.SLID] == protocol.NO_LID:
         slid = protocol.network_lid(bytes(port.info[LID]))

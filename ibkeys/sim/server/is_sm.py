@@ -9,7 +9,8 @@ from ibkeys.sim.software import Software
 
 
 class IsSm:
-    """Sets IsSM of a port for the first program at it that is a subnet manager, and clears it after the last one."""
+    """Sets IsSM of a port for the first program at it that is a subnet manager, and clears it after the last one,
+    unless the simulation itself runs a subnet manager there."""
 
     def __init__(self, software: Software) -> None:
         self._software = software

@@ -24,8 +24,7 @@ from ibkeys.sim.state.document import dump_changes, dump_state, load_state
 from ibkeys.sim.subnet import Subnet
 
 LEAST_CHANGES: Final = 1 << 20
-"""The most bytes of changes in a file whose state is short; a longer state may have changes of the same length as
-itself in addition."""
+"""The changes in a file may have as many bytes as the state in its first line, and this number in addition."""
 _OPENING: Final = os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_NOCTTY
 
 

@@ -37,7 +37,7 @@ def _summary(port: SimPort) -> str:
 
 
 def port_lines(port: SimPort) -> list[str]:
-    """Return the state of *port* as lines. An M_Key lease that has run out is applied first."""
+    """Return the state of *port* as lines. Leases of keys that have run out are applied first."""
     mkey_check.expire(port)
     physical = PORT_PHYSICAL_STATE_NAMES[PortPhysicalState(port.physical_state)]
     lines = [f"{port}: {_summary(port)}", f"  PortPhysicalState: {physical}"]

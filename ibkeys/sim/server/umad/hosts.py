@@ -76,8 +76,8 @@ def _no_host(subnet: Subnet, host: str) -> str:
 
 
 def name_of(subnet: Subnet, adapters: Sequence[Adapter]) -> str:
-    """Return the name of the host with these *adapters*: the name in its NodeDescriptions, or, if another host has the
-    same name, a node id."""
+    """Return the name of the host with these *adapters*: the name in its NodeDescriptions, or a node id if that name is
+    empty or another host has it too."""
     first = adapters[0].node
     name = _split(first)[0]
     others = {node for node in subnet.nodes if _split(node)[0] == name} - {each.node for each in _beside(subnet, first)}
@@ -96,8 +96,8 @@ def _split(node: SimNode) -> tuple[str, str]:
 
 
 def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
-    """Return the adapters of *nodes*, sorted by name. A name is that in the NodeDescription, or sim0, sim1, ... if
-    there is none or several nodes have it."""
+    """Return the adapters of *nodes*, at most `MOST_ADAPTERS`, sorted by name. A name is that in the NodeDescription,
+    or sim0, sim1, ... if there is none or several nodes have it."""
     wanted = Counter(_split(node)[1] for node in nodes)
     found, number = [], 0
     for node in nodes[:MOST_ADAPTERS]:
@@ -112,7 +112,7 @@ def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter
     """Return the adapter *name* and its port *number*, None if there is none; for "" or 0 the first suitable one.
 
     Suitable is, as in libibumad (umad.c: resolve_ca_name), an Active port, else a port with a link, else a port that is
-    not Disabled. If both are given, any port is returned.
+    not Disabled. If both are given, any port is returned. On a switch, *number* is ignored: its only port is port 0.
     """
     candidates = [
         (adapter, port)

@@ -39,9 +39,9 @@ Two MADs with equal keys are duplicates (user_mad.c: is_duplicate).
 class Send:
     """A MAD that waits for its answer or acknowledgement.
 
-    ``header``: its umad header from the program. ``timeout``: seconds, 0 if no answer is expected. ``transfer``: the
-    RMPP transfer that sends it, None for a MAD without RMPP. ``timer``: the number of the current timer; older timers
-    have no effect.
+    ``header``: its umad header from the program. ``timeout``: seconds, 0 if no answer is expected, infinite if the
+    program waits without limit. ``transfer``: the RMPP transfer that sends it, None for a MAD without RMPP. ``timer``:
+    the number of the current timer; older timers have no effect.
     """
 
     agent: Agent
