@@ -1,7 +1,7 @@
 """The facts of this host that protect the subnet's keys or disclose them: key files, configurations, devices, a kernel
-switch. `ibkeys doctor` and the audit's rules about the host judge these facts. Nothing is changed, and no key leaves
-this module: it only tells whether a key is set, is a well-known one, or equals another. A fact that cannot be read is
-None, never good.
+switch. `ibkeys doctor` and the audit's rules about the host judge these facts. Nothing is changed. The facts say
+whether a key is set, is a well-known one, or equals another; an M_Key in them is masked when it is printed. A fact that
+cannot be read is None, never good.
 """
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ class KeyFile:
     """A file that may hold keys. ``kind``: the name ``guid2mkey`` or that of a file with class keys, ``opensm.conf``,
     ``ibdiag.conf`` or ``key store``.
 
-    ``holds_key``: whether it has a key (neither a key 0 nor OpenSM's default sm_key counts); None if it could not be
-    read.
+    ``holds_key``: whether it has a key; None if it could not be read. For an options file it is
+    `OpensmConfig.holds_key`; in other files a key 0 does not count; a key store always has one.
     """
 
     kind: str

@@ -30,7 +30,8 @@ def report_on_hosts(hosts: Iterable[SmHost], socket: str = "") -> list[HostRepor
     """Return a report on the OpenSMs of each of *hosts*, in order. *socket*: the socket of the simulator whose subnet
     is meant, "" for a real subnet.
 
-    If another host cannot be reached, its report has the reason. Raises UsageError for another name of this host.
+    If another host cannot be reached, its report has the reason. On a simulated host, raises UsageError for another
+    name of that host.
     """
     reports = []
     for host in hosts:

@@ -52,9 +52,10 @@ class InstanceFile:
     ``path``: its absolute path as that OpenSM opens it; None if it has no path, or the path is not known. ``place``:
     the path by which ibkeys reaches the same file on the host, such as one below /proc/PID/root. ``source``: where the
     path is from: command line, options file, default and so on. ``is_certain``: whether ``path`` is certain; ``doubt``:
-    the reason if it is not, "" if the reason is an options file that changed. ``fact``: mode, owner and times; None if
-    there are none, with the reason in words as ``problem`` and its kind as ``no_facts_reason``. ``reading``: whether
-    OpenSM has read the present version. ``digest``: SHA-256 of the bytes, for a policy only.
+    the reason if it is not; "" if an options file that changed is the reason, or ``problem`` has it. ``fact``: mode,
+    owner and times; None if there are none, with the reason in words as ``problem`` and its kind as
+    ``no_facts_reason``. If there are facts, ``problem`` says why the bytes could not be read, or is "". ``reading``:
+    whether OpenSM has read the present version. ``digest``: SHA-256 of the bytes, for a policy only.
     """
 
     role: Role
@@ -129,8 +130,8 @@ class Instance:
         return f"{min(self.policy.errors).located(str(self.files['policy'].path))}; {self.policy.verdict}"
 
     def unknowns(self) -> Iterator[str]:
-        """Yield, in words, each file of this OpenSM that could not be read, and that its program could not be
-        examined."""
+        """Yield, in words, the parts of this OpenSM that could not be examined: its program, and each file whose facts
+        could not be read."""
         if not self.process.program_known:
             yield PROGRAM_UNKNOWN
         for file in self.files.values():

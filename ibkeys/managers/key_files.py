@@ -38,8 +38,8 @@ from ibkeys.topology.model import Topology
 class ImportSummary:
     """The result of an import of OpenSM's files. ``results``: port GUID → how its M_Key compares with the key store.
     ``one_key_for_changed``: whether all ports whose keys differ from the store have one and the same key in the files,
-    as after an SM has set its own key. ``links``, ``lids``: the numbers of links and LIDs in the files. ``class_keys``:
-    for each class, the number of ports with a key of it. ``warnings``: lines for the user.
+    not 0, as after an SM has set its own key. ``links``, ``lids``: the numbers of links and LIDs in the files.
+    ``class_keys``: for each class, the number of ports with a key of it. ``warnings``: lines for the user.
     """
 
     results: dict[int, ImportResult] = field(default_factory=dict)
@@ -115,13 +115,13 @@ def export_key_files(
     processes: Iterable[OpensmProcess] = (),
     write: Callable[[Path, bytes], None] = write_key_file,
 ) -> ExportSummary:
-    """Write guid2mkey and neighbors into *directory* from the key store, and return the result. *found*: a sweep made
-    just now, whose links are written too; its LIDs are written as guid2lid, unless a port could not be read. *write*:
-    the function that writes each file.
+    """Write guid2mkey and, if links are known, neighbors into *directory* from the key store, and return the result.
+    *found*: a sweep made just now, whose links are written too; its LIDs are written as guid2lid, unless a port could
+    not be read. *write*: the function that writes each file.
 
     Raises Refused if *directory* is that of a running OpenSM among *processes*: it would never read the files, and
-    overwrite them after a sweep. Raises Refused if the guid2mkey there has keys that are not in the store, too. Raises
-    StoreError, FileFormatError, and the errors of *write*.
+    overwrite them after a sweep. Raises Refused, too, if the guid2mkey there has keys that are not in the store, or
+    lines that are not records. Raises StoreError, FileFormatError, and the errors of *write*.
     """
     refuse_to_overwrite(store, directory, processes)
     known = store.all_keys()
@@ -179,7 +179,7 @@ def _store_links(store: KeyStore, files: KeyFiles, path: Path) -> None:
 class KeyFileDifferences:
     """The ports, by GUID, whose keys differ between a guid2mkey and the key store. ``missing``: ports with a key in the
     store that are not in the file. The others have different keys in both: ``stale`` if the store's key was proven
-    after the file was written, ``newer`` if the file was written after that."""
+    after the file was written, ``newer`` if the file was written after that, or the store's key was never proven."""
 
     missing: tuple[int, ...]
     stale: tuple[int, ...]
@@ -187,8 +187,8 @@ class KeyFileDifferences:
 
 
 def compare_key_files(store: KeyStore, directory: Path) -> KeyFileDifferences:
-    """Return the differences between the guid2mkey in *directory* and the key store. Raises FileFormatError,
-    StoreError."""
+    """Return the differences between the guid2mkey in *directory* and the key store. Raises FileFormatError, also if
+    there is no such file; StoreError."""
     in_file = read_key_files(directory, (MKEY_FILE,)).m_keys
     written = timestamp(lambda: _modification_time(directory / MKEY_FILE))
     since = {row.port_guid: row.since for row in store.outline() if row.state == "current"}

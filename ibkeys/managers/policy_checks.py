@@ -14,7 +14,7 @@ NAME: Final = "OpenSM policy"
 
 def policy_in_words(instance: Instance) -> str:
     """Return a text about the policy of an OpenSM: the file, the number of partitions, and the beginning of its
-    SHA-256; or its first error, or the reason why it could not be read."""
+    SHA-256; or its first error, or that it does not exist, or the reason why it could not be read."""
     file = instance.files["policy"]
     if instance.faulty_policy:
         return instance.faulty_policy
@@ -29,7 +29,8 @@ def policy_in_words(instance: Instance) -> str:
 
 
 def check_policy(instance: Instance) -> ProbeResult:
-    """Return whether the policy of an OpenSM exists and OpenSM would accept it, as a line of ``doctor``."""
+    """Return whether the policy of an OpenSM exists and OpenSM would accept it, as a line of ``doctor``. The line's
+    result is None if the policy could not be read."""
     text = f"{instance.name}: {policy_in_words(instance)}"
     if instance.faulty_policy:
         return ProbeResult(NAME, False, text, HOW_TO_MEND)

@@ -69,7 +69,8 @@ def report_on_host(host: HostFiles, entry: HostEntry = NO_ENTRY, socket: str = "
     """Return the report on one host: its OpenSMs and its ports. *entry*: its entry in ``sm.toml``. *socket*: the socket
     of the simulator whose subnet is meant, "" for a real subnet.
 
-    If another host does not answer, or its answer is invalid, the report has the reason, and nothing is raised.
+    If another host does not answer, its answer is invalid, or more than `MOST_OPENSMS` OpenSMs seem to run there, the
+    report has the reason, and nothing is raised.
     """
     try:
         found = opensm_processes(opensm_host.PROC, opensm_host.OPENSM_CACHE, host=host)

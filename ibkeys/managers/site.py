@@ -178,7 +178,7 @@ def hosts_in(kept: Mapping[str, Any]) -> list[SmHost]:
 @dataclass(frozen=True, slots=True)
 class FoundSms:
     """The SMs of the fabric. ``report``: all SMs and hosts that were found. ``sms``: every SM that is or may become
-    master, a master last, each with its OpenSM; None if the OpenSM is on no host that was examined.
+    master, a master last, each with its OpenSM; None if no OpenSM that was examined is known to be this SM.
 
     A port that has its IsSM bit set and does not answer to SMInfo counts as an SM that may become master.
     """

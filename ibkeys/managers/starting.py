@@ -10,7 +10,8 @@ from ibkeys.managers.instance import Instance
 
 def command_to_start(instance: Instance, more: Sequence[str] = ()) -> str:
     """Return the command line that starts this OpenSM again, with the arguments *more* added. In place of a key it has
-    the word KEY, which the user has to replace."""
+    the word KEY, which the user has to replace. Words of the command line that ibkeys does not understand are left
+    out."""
     process = instance.process
     where = [f"cd {shlex.quote(str(process.cwd))} &&"] if process.cwd is not None and str(process.cwd) != "/" else []
     variables = [f"{name}={shlex.quote(value)}" for name, value in (process.environment or {}).items()]

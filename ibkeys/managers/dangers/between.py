@@ -111,8 +111,7 @@ def _find_differences(master: Instance, other: Instance) -> Iterator[str]:
 
 
 def _find_unknowns(master: Instance, other: Instance) -> Iterator[str]:
-    """Yield, in words, whether the policy or the options cannot be compared, with the names of the OpenSMs whose policy
-    or options could not be read."""
+    """Yield, in words, the OpenSMs whose policy could not be read, and those of which an option is not known."""
     unread = [each.name for each in (master, other) if _is_unread(each.files["policy"])]
     if unread:
         yield f"the policy of {' and of '.join(unread)}"

@@ -46,6 +46,6 @@ def doubt_suffix(setting: EffectiveOption) -> str:
 
 
 def holds_keys(instance: Instance, *names: str) -> bool:
-    """Return whether one of the keys with these option *names* is set to a value other than OpenSM's default. Without
-    names: m_key, sm_key and sa_key."""
+    """Return whether one of the keys with these option *names* is set to a value other than 0 and OpenSM's default.
+    Without names: m_key, sm_key and sa_key."""
     return any(instance.options.setting(name).shown == "set" for name in names or ("m_key", "sm_key", "sa_key"))

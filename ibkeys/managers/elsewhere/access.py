@@ -57,7 +57,7 @@ def access_to(name: str, sudo: bool = False, config: str | None = None) -> Acces
 def open_files(access: Access, open_channel: OpenChannel = Channel) -> Iterator[RemoteFiles]:
     """Connect to another host, and yield its files for reading; the connection ends at the end of the block.
 
-    From a simulated host, raises HostNotReached also if the other host is not of the same fabric, and UsageError if it
+    Raises HostNotReached; from a simulated host, also if the other host is not of the same fabric, and UsageError if it
     is this host.
     """
     with RemoteFiles(access.name, access.command(), access.environment(), open_channel) as files:

@@ -1,6 +1,6 @@
 """Limits on the time and size of all answers of one host together.
 
-To examine a host is to ask many questions. The limits make this end whatever the host does. A change through the host's
+Examining a host takes many questions. With these limits it ends, whatever the host does. A change through the host's
 OpenSM asks a question now and then for hours, so the host regains time and bytes while it is asked nothing.
 """
 
@@ -41,7 +41,8 @@ class Spending:
         return self._bytes > HOST_BYTES
 
     def count_answer(self, size: int) -> None:
-        """Add an answer of *size* bytes, and the time since the last call of `seconds_left`, to the budget used."""
+        """Add an answer of *size* bytes, and the time since the last call of `seconds_left`, to the bytes and time that
+        the host has used."""
         now = self._now()
         self._seconds += now - self._since
         self._bytes += size

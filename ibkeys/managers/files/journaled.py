@@ -62,7 +62,7 @@ def clean_up(
     whose image in the *journal* is accepted by *includes*.
 
     Yield the name of each host with its temporary files, or with the error that prevented the removal. Raises
-    HostNotReached, StoreError.
+    HostNotReached, StoreError, and the errors of *conversions*.
     """
     places = {file.key for file in files}
     entries = [entry for entry in journal.all_files() if includes(entry.image) or entry.image.key in places]
@@ -78,7 +78,8 @@ def remove_left_overs(journal: Journal, files: Sequence[OpensmFile], store: KeyS
     that ibkeys wrote on the same hosts. *store*: the key store with the keys to which the journal refers.
 
     Yield a line for the user about files that stay: those whose bytes are not in the journal, and complete copies of
-    key files, whose bytes the journal never has. Raises HostNotReached, StoreError.
+    key files, whose bytes the journal never has. Yield a line, too, for a host on which the removal failed. Raises
+    HostNotReached, FileFormatError, StoreError.
     """
     for name, left in clean_up(journal, files, key_references(store), _is_key_file):
         if isinstance(left, FileError):

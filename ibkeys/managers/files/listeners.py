@@ -26,9 +26,9 @@ _SYSLOG_FILES: Final = (
 
 
 def find_readable_outputs(running: Running) -> Iterator[str]:
-    """Yield, in words, each file in which users other than root can read a changed key that this OpenSM prints when it
-    reads the key. Its log is left out: their rights on it are removed before (`remove_others_rights`). Raises
-    HostNotReached."""
+    """Yield, in words, each file in which users other than its owner and root can read a changed key that this OpenSM
+    prints when it reads the key. Its log is left out: their rights on it are removed before (`remove_others_rights`).
+    Raises HostNotReached."""
     instance, host = running.instance, running.machine.files
     output = instance.files["output"]
     if output.fact is not None and output.fact.others_can_read:

@@ -30,9 +30,9 @@ FileKey = tuple[str, str]
 @dataclass(slots=True)
 class OpensmFile:
     """A file of OpenSM. ``machine``: its host; ``path``: its path there; ``seen``: the file when it was last read.
-    ``holds_keys``: whether it may have keys, so that only its owner may have rights on it, and ``user``, the user ID of
-    its OpenSM. ``opensms``: the running OpenSMs that read it; ``places``: for each of them, the path by which ibkeys
-    reaches the file that the OpenSM sees.
+    ``holds_keys``: whether it may have keys, so that a replacement leaves rights only to its owner (`rights`);
+    ``user``: the user ID of its OpenSM, 0 for a file without keys. ``opensms``: the running OpenSMs that read it;
+    ``places``: for each of them, the path by which ibkeys reaches the file that the OpenSM sees.
     """
 
     machine: Machine

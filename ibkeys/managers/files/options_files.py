@@ -27,9 +27,9 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
     """Return the options file of an OpenSM, and notes for the user if it is not certain that this is its file.
 
     Raises Refused (*interlock*) if the file does not exist, or if OpenSM would refuse its policy, which it reads at the
-    same signal; Refused (``file``) if the file cannot be replaced; Refused (``signal``) if the OpenSM cannot be
-    signalled; Refused (``stale``) if it has ended; UsageError if it is not known which file the OpenSM reads; FileError
-    and FileChanged if that file cannot be read; HostNotReached.
+    same signal, and may not have read it yet; Refused (``file``) if the file cannot be replaced; Refused (``signal``)
+    if the OpenSM cannot be signalled; Refused (``stale``) if it has ended; UsageError if it is not known which file the
+    OpenSM reads; FileError and FileChanged if that file cannot be read; HostNotReached.
     """
     instance, machine = running.instance, running.machine
     _refuse_faulty_policy(instance, interlock)
@@ -52,8 +52,8 @@ def options_file(running: Running, interlock: str) -> tuple[OpensmFile, list[str
 
 
 def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
-    """Raise Refused if OpenSM would refuse its policy and has not read it yet. At the signal to read its options file
-    OpenSM reads the policy too, and would then make every port a full member of the default partition.
+    """Raise Refused if OpenSM would refuse its policy and may not have read it yet. At the signal to read its options
+    file OpenSM reads the policy too, and would then make every port a full member of the default partition.
 
     Reading a faulty policy again that is in force already changes nothing. Source: opensm osm_state_mgr.c (do_sweep),
     osm_prtn.c.

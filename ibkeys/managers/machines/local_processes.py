@@ -68,7 +68,8 @@ class LocalProcesses:
     def can_start(self, process: OpensmProcess) -> bool:
         """Return whether *process* is the main process of its systemd unit, so that `start_unit` would start it again.
 
-        Call this before the process is stopped. Raises HostRefused if it has ended already.
+        Call this before the process is stopped. Raises HostRefused if it has ended already, or its start time is not
+        known.
         """
         with self._open_pidfd(process):
             return unit_of(process, self.tools) is not None
@@ -85,8 +86,8 @@ class LocalProcesses:
 
     @contextmanager
     def _open_pidfd(self, process: OpensmProcess) -> Iterator[int]:
-        """Yield a pidfd of *process*. Raises HostRefused if it has ended, if another process has its ID now, or if it
-        may not be signalled."""
+        """Yield a pidfd of *process*. Raises HostRefused if it has ended, if another process has its ID now, if its
+        start time is not known, or if the block finds that it may not be signalled."""
         if process.ticks is None:
             raise HostRefused(
                 f"process {process.pid}: its start time is not known, so it may be a different process now", ""

@@ -17,7 +17,7 @@ from ibkeys.managers.machines.writer import READY, HostWriter, program
 @contextmanager
 def open_machine(host: SmHost) -> Iterator[Machine]:
     """Connect to a host, this one or another, and yield it; the connection ends at the end of the block. Raises
-    HostNotReached; UsageError if *host* is another name of this host."""
+    HostNotReached; on a simulated host, UsageError if *host* is another name of that host."""
     access = host.access
     if access is None:
         yield THIS

@@ -1,9 +1,9 @@
 """Changes on another host through ssh. Nothing has to be installed there: a small shell program does the work.
 
 Files are read over a second connection, by a program that changes nothing (`ibkeys.managers.elsewhere.remote`). Right
-before the first program puts a new file in place, it compares the old file with the bytes that were read earlier. A
-file that another program renames into place between these two calls is lost, because a shell cannot exchange two files
-in one step.
+before the program that changes files puts a new file in place, it compares the old file with the bytes that were read
+earlier. A file that another program renames into place between the comparison and the replacement is lost, because a
+shell cannot exchange two files in one step.
 """
 
 from __future__ import annotations
@@ -174,7 +174,8 @@ class OtherHost(RemoteFileReader, RemoteProcesses):
 
     def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         """Remove the temporary files that interrupted runs left beside those files of *entries* that are on this host,
-        and return them. Raises FileError, HostNotReached."""
+        and return those that were removed and those that stay. Raises FileError, HostNotReached, and the errors of
+        *conversions*, except KeyGone."""
         known: dict[Path, set[str]] = {}
         for entry in entries:
             if entry.image.host == self.name:

@@ -34,8 +34,8 @@ class RemoteGuard:
     Call `start` once, before anything is written; `announce` with each new content of the file, before this is written;
     `start_time_limit` when all is written; then `confirm`, or `end` after a rollback. If neither of these follows, the
     guard restores the former file ``_seconds`` after `start_time_limit`. If `start_time_limit` is not called, the
-    seconds count from the end of the connection, or from `QUIET_SECONDS` after the last keep-alive, because the end of
-    a network may go unnoticed.
+    seconds count from the end of the connection, or from `QUIET_SECONDS` after the last keep-alive, because a network
+    that fails may go unnoticed.
 
     The guard replaces only contents that were announced, never those by another program. After that it signals OpenSM,
     and removes its directory. Every method raises HostNotReached.
@@ -81,7 +81,7 @@ class RemoteGuard:
 
     def announce(self, data: bytes) -> None:
         """Let the guard replace the contents *data* by the former ones. Call this before *data* is written. Raises
-        HostRefused if the guard has gone."""
+        HostRefused if the guard was not started or has gone."""
         self._ask("note", checksum_of(data))
 
     def keep_alive(self) -> None:
@@ -93,8 +93,8 @@ class RemoteGuard:
         self._ask("alive")
 
     def start_time_limit(self) -> None:
-        """Start the ``_seconds`` within which the change must be confirmed. Raises HostRefused if the guard has
-        gone."""
+        """Start the ``_seconds`` within which the change must be confirmed. Raises HostRefused if the guard was not
+        started or has gone."""
         self._ask("waiting")
 
     def end(self) -> bool:
@@ -103,8 +103,8 @@ class RemoteGuard:
         return bool(self.token) and confirm_guard(self._host, self._writer, self.token)
 
     def confirm(self) -> bool:
-        """End the guard and keep the change. Return False if this is too late: the guard is rolling back, or has done
-        so. Raises HostRefused."""
+        """End the guard and keep the change. Return False if the guard was not started, or if this is too late: the
+        guard is rolling back, or has done so. Raises HostRefused."""
         return self.end()
 
     def _ask(self, question: str, *words: str) -> None:

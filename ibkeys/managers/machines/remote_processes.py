@@ -11,7 +11,7 @@ from ibkeys.managers.opensm.process import OpensmProcess
 
 class RemoteProcesses:
     """Signals, stops and starts the OpenSMs of the host ``name``. `LocalProcesses` has the full documentation of each
-    method. Every method raises HostNotReached, and all but `may_signal` raise HostRefused.
+    method. Every method but `identify` raises HostNotReached, and every method but `may_signal` raises HostRefused.
     """
 
     name: str

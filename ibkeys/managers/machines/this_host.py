@@ -60,7 +60,7 @@ class ThisHost(LocalProcesses):
 
     def is_in_layer(self, seen: SeenFile) -> bool:
         """Return whether the file *seen* is in the writable layer of a container, in which a change is lost when the
-        container is created again. Raises FileError when its folder cannot be read.
+        container is created again; False if that is not known. Raises FileError when its folder cannot be read.
         """
         return is_in_layer(seen)
 
@@ -123,10 +123,11 @@ class ThisHost(LocalProcesses):
 
     def clean_up(self, entries: Iterable[FileEntry], conversions: FileConversions = WITHOUT_KEYS) -> LeftOvers:
         """Remove the temporary files that interrupted runs left beside those files of *entries* that are on this host,
-        and return them.
+        and return those that were removed and those that stay.
 
         *conversions*: those of all these files. Beside a file whose bytes the journal does not have, only incomplete
-        temporary files are removed. Raises FileError if a folder cannot be read or a temporary file cannot be removed.
+        temporary files are removed. Raises FileError if a folder cannot be read or a temporary file cannot be removed,
+        and the errors of *conversions*, except KeyGone.
         """
         return replacing.clean_up((entry for entry in entries if not entry.image.host), conversions)
 
@@ -153,12 +154,13 @@ class ThisHost(LocalProcesses):
 
         On another host, end the guard with this *token*, which another process may have started, and keep the change.
         Return False if the guard is rolling back, has rolled back, or was ended before. Raises HostRefused if the guard
-        belongs to another user.
+        belongs to another user, or *token* is not a token.
         """
         return False
 
     def is_running(self, process: OpensmProcess) -> bool:
-        """Return whether *process* is running, identified by its ID and start time. A zombie is not running."""
+        """Return whether *process* is running, identified by its ID and start time. Return False for a zombie, and if
+        the start time is not known."""
         return is_running(self.files, process)
 
 

@@ -125,7 +125,8 @@ _MISTYPED_KEY: Final = re.compile(r"(?i)(key[a-z_]*[=:\s]+)(0x[0-9a-f]+|[0-9a-f]
 
 @dataclass(frozen=True, slots=True)
 class GivenArgument:
-    """An argument in a command line. ``value``: its value as written; None if it takes none, or the value is a key."""
+    """An argument in a command line. ``value``: its value as written, with a key in a mistyped word masked; None if it
+    takes none, or the value is a key."""
 
     argument: Argument
     value: str | None
@@ -218,7 +219,7 @@ def _parse_word(word: str, queue: list[str], given: _Arguments) -> int:
 
 
 def _parse_long(word: str) -> tuple[Argument | None, str | None] | None:
-    """Return the argument that *word* names by its long name, and its value if the word has one. Return (None, value)
+    """Return the argument that *word* names by its long name, and its value if the word has one. Return (None, None)
     for a word that is wrong, and None for a word with letters."""
     dashes = 2 if word.startswith("--") else 1
     if dashes == 1 and len(word) == 2 and word[1] in _SHORT:

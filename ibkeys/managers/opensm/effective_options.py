@@ -45,8 +45,8 @@ class EffectiveOption:
 
     @property
     def shown(self) -> int | bool | str | None:
-        """The value for people: a GUID in hex; in place of a key only ``zero``, ``default`` or ``set``, and in place of
-        a plugin's arguments only ``set``."""
+        """The value for people: a GUID and the subnet prefix in hex; in place of a key only ``zero``, ``default`` or
+        ``set``, and in place of a plugin's arguments only ``set``."""
         if isinstance(self.value, MKey):
             return state_of_key(self.name, self.value)
         if self.name == "event_plugin_options" and self.value:

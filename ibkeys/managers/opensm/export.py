@@ -57,7 +57,7 @@ def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: i
 
 def check_found(store: KeyStore, excluded: Path | None = None) -> list[CheckedConf]:
     """Compare every opensm.conf on this host, but not *excluded*, with the key store, and return those with problems. A
-    file that cannot be read has a problem. Return none if the key store has no key."""
+    file that cannot be read has a problem. Return [] if the key store has no key."""
     checked = []
     for path in configs_here():
         if excluded is not None and path.resolve() == excluded.resolve():

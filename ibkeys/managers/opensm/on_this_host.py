@@ -69,8 +69,8 @@ def known_sweep_interval(fabric: LiveFabric, manager: SubnetManager) -> int | No
     """Return the sweep interval of the master *manager* in seconds, None if it is not known.
 
     It is known only if the master is at this host's port. It is the one in the command line or options file of the only
-    OpenSM on this host; if none is found to run, the one in the only options file at the default paths of
-    distributions."""
+    OpenSM on this host; if none is found to run, or its command line names no file, the one in the only options file at
+    the default paths of distributions."""
     if fabric.is_simulated or not manager.may_be_master or manager.lid != fabric.local().base_lid:
         return None
     running = running_here()
@@ -89,7 +89,8 @@ def known_sweep_interval(fabric: LiveFabric, manager: SubnetManager) -> int | No
 def describe_locked_out(security_keys: Path | None) -> list[str]:
     """Return advice for the user whose ports do not answer: key files of this host that may have the ports' M_Keys. It
     is a line for each directory of an OpenSM that runs here; if none runs, a line for the key files that an OpenSM
-    left. *security_keys*: the directory of key files that this process has used already, or None."""
+    left. A directory whose guid2mkey has no key is left out. *security_keys*: the directory of key files that this
+    process has used already, or None."""
     lines = []
     listed: list[Path] = []
     for process in running_here():

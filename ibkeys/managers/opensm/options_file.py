@@ -45,8 +45,8 @@ class OptionLine(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Remark:
-    """A fault in a line. ``line``: its number, from 1; ``option``: the option that it sets, "" if that is none of
-    OpenSM's."""
+    """A fault in a line. ``line``: its number, from 1; ``option``: the option that it sets; "" if that is none of
+    OpenSM's, and for a missing newline."""
 
     line: int
     option: str
@@ -55,9 +55,10 @@ class Remark:
 
 @dataclass(frozen=True, slots=True)
 class OptionsFile:
-    """The contents of an options file. ``values``: option name → value, for each option that a valid line sets; a key
-    is masked when it is printed. ``remarks``: the faults in the file, in the order of lines. ``unknown``: the names of
-    options that OpenSM does not have; in place of a name that may be a key in a wrong place, the number of its line."""
+    """The contents of an options file. ``values``: option name → value, for each option that a valid line sets, and
+    part_enforce off if no_partition_enforcement is TRUE; a key is masked when it is printed. ``remarks``: the faults in
+    the file, in the order of lines. ``unknown``: the names of options that OpenSM does not have; in place of a name
+    that may be a key in a wrong place, the number of its line."""
 
     values: Mapping[str, OptionValue] = field(default_factory=dict)
     remarks: tuple[Remark, ...] = ()
@@ -154,7 +155,8 @@ _ENFORCEMENTS: Final = frozenset({"both", "in", "out", "off"})
 
 
 def _parse_value(kind: OptionKind, text: bytes) -> OptionValue:
-    """Return the value that *text* means for an option of this *kind*; None if it is invalid or means no text."""
+    """Return the value that *text* means for an option of this *kind*; None if it is invalid, means no text, or is of
+    the kind that is not parsed."""
     if kind == "flag":
         return text == b"TRUE"
     if kind == "text":

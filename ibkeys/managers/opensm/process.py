@@ -29,7 +29,7 @@ PROGRAM: Final = "opensm"
 PROC: Final = Path("/proc")
 DEVICES: Final = Path("/dev/infiniband")
 _NOBODY: Final = -1
-"""Stands for the owner of a file that does not exist any more."""
+"""Stands for the owner of a file that does not exist or cannot be examined."""
 ALL_ONES: Final = MKey(0xFFFF_FFFF_FFFF_FFFF)
 DEFAULT_SM_KEY: Final = MKey(1)
 """OpenSM's default of sm_key and sa_key."""
@@ -41,8 +41,8 @@ class OpensmConfig:
 
     ``m_key_set``: whether m_key is not 0. ``m_key_all_ones``: whether it is 0xffffffffffffffff, which a vendor's SM
     replaces by a random key and stock OpenSM uses as it is. ``m_key_lease_period``, ``sweep_interval``: in seconds.
-    ``sm_key_default``, ``sa_key_default``: whether the key is OpenSM's default 1. ``mistakes``: the options whose value
-    is not a number.
+    ``sm_key_default``, ``sa_key_default``: whether the key is OpenSM's default 1. ``mistakes``: those of these options
+    that have a line whose value is not a number or is too large.
     """
 
     file: FileFact
@@ -60,7 +60,7 @@ class OpensmConfig:
 
     @property
     def holds_key(self) -> bool:
-        """Whether m_key is not 0, or sm_key or sa_key is not the default."""
+        """Whether m_key is not 0, or sm_key or sa_key is not OpenSM's default: a 0 there counts as a key."""
         return self.m_key_set or not self.sm_key_default or not self.sa_key_default
 
     @property
@@ -125,8 +125,8 @@ def read_opensm_config(path: Path) -> OpensmConfig | None:
 
 
 def read_given_config(path: Path) -> OpensmConfig:
-    """Return the options, of those that concern keys, in an opensm.conf that the user named. The file may be a pipe
-    that this process inherited. Raises FileFormatError if it cannot be read."""
+    """Return the options that concern keys in an opensm.conf that the user named. The file may be a pipe that this
+    process inherited. Raises FileFormatError if it cannot be read."""
     try:
         data, status = files.read_with_status(path, files.SETTINGS)
     except OSError:
@@ -253,7 +253,7 @@ def view_of(host: HostFiles, process: Path) -> View:
 def reachable_path(host: HostFiles, process: Path, view: View, path: str) -> Path:
     """Return the path by which ibkeys reaches the file that another process calls *path*. That process may have another
     working directory and root directory. *process*: its folder in /proc. If *view* is "unknown", its root directory is
-    assumed to be that of its host."""
+    assumed to be that of its host. A relative *path* is returned as it is if the working directory cannot be read."""
     if not os.path.isabs(path):
         path = os.path.join(_read_working_directory(host, process) or "", path)
     return process / "root" / path.lstrip("/") if view == "own" and os.path.isabs(path) else Path(path)
@@ -303,8 +303,8 @@ def _users_in(status: str) -> set[int]:
 
 
 def _owner(host: HostFiles, path: Path) -> set[int]:
-    """Return a set with the user ID of a file's owner; for a folder in /proc that is the effective user of the
-    process."""
+    """Return a set with the user ID of a file's owner; for a folder in /proc that is the effective user of the process.
+    Return `_NOBODY` in the set if the owner cannot be read."""
     fact = or_none(host.stat, path)
     return {_NOBODY if fact is None else fact.uid}
 

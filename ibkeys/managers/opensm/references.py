@@ -8,7 +8,7 @@ can be restored byte for byte.
 ``m_key`` is the kind of the M_Key that is in force by this file; ``sm_key`` and ``sa_key`` are the kinds of these keys
 in all lines that OpenSM reads. Every other key has the kind ``other``: a ``cc_key``, the ``m_key`` of an earlier line,
 and a long number after the name of a key on a line that OpenSM does not read (a comment, ``m_key = 0x..``). A key that
-was found in this way, or that is in the key store, is replaced wherever it is in the file. M_Key 0, and SM_Key and
+was found in this way, or that is in the key store, is replaced wherever it is in the file. A key 0, and SM_Key and
 SA_Key 1, which every OpenSM has by default, do not count as keys.
 """
 
@@ -168,7 +168,7 @@ def _numbers_after_names(data: bytes) -> Iterator[re.Match[bytes]]:
 
 def _add_other_places(data: bytes, places: list[_Place], known: dict[int, ReferenceKind] | None = None) -> list[_Place]:
     """Return *places* and all other places in *data* with the same keys, or with *known* keys (value → kind), in the
-    order of the file."""
+    order of the file. Keys below `_LONG` are not searched for."""
     kinds = {**(known or {}), **{each.value: each.kind for each in places}}
     starts = {each.start for each in places}
     more = []

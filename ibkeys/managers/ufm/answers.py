@@ -41,10 +41,10 @@ class Member:
 class UfmPartition:
     """A partition as UFM stores it. ``base``: its number (15 bits). ``members``: GUID of a port or virtual port →
     member. It is None if the answer does not show the members: it has no list of GUIDs, an empty list, or GUIDs without
-    memberships, or it is for the default partition. ``lacks_memberships``: whether the answer has GUIDs without their
-    memberships; then there are members, and no call can keep them as they are. ``ip_over_ib``: whether the partition
-    has an IPoIB multicast group; None if not in the answer. ``qos``: mtu_limit, service_level and rate_limit of that
-    group, those that are in the answer."""
+    memberships, or it is for the default partition. ``lacks_memberships``: whether the answer has GUIDs although
+    ``members`` is None; then there are members, and no call can keep them as they are. ``ip_over_ib``: whether the
+    partition has an IPoIB multicast group; None if not in the answer. ``qos``: mtu_limit, service_level and rate_limit
+    of that group, those that are in the answer."""
 
     base: int
     name: str | None = None
@@ -106,7 +106,7 @@ def membership_of(keys: Iterable[PKey], base: int) -> UfmMembership | None:
 
 def parse_partitions(document: object) -> UfmPartitions:
     """Parse the answer for all partitions: a dictionary with P_Keys as names, a list of P_Keys, or a list of
-    dictionaries, each with a ``pkey``. Raises EncodeError."""
+    dictionaries, each with a ``pkey``. A P_Key whose value is ``{}`` is left out. Raises EncodeError."""
     if isinstance(document, dict):
         pairs = [(p_key_base(key), value) for key, value in document.items()]
         return UfmPartitions(_by_base(parse_partition(base, value) for base, value in pairs if value != {}))
@@ -149,8 +149,8 @@ def parse_partition(base: int, entry: object) -> UfmPartition:
 
 
 def parse_job(identity: str, document: object) -> UfmJob:
-    """Parse the answer for the job *identity*; its names may be in upper or lower case. A status that is not known
-    counts as failed. Raises EncodeError."""
+    """Parse the answer for the job *identity*; its names may be in upper or lower case. Without a status the job counts
+    as running, with one that is not known as failed. Raises EncodeError."""
     if not isinstance(document, dict):
         raise EncodeError(f"{_quoted(document)} is not a job")
     fields = {str(name).lower(): value for name, value in document.items()}

@@ -46,7 +46,7 @@ class RestAnswer:
 class UfmClient:
     """The client for one UFM. *access*: its URL, credential and limits. *most*: the most bytes of an answer.
 
-    Raises UsageError without httpx, and for a certificate that cannot be used.
+    Raises UsageError without httpx 0.26 or later, and for a certificate that cannot be used.
     """
 
     def __init__(self, access: UfmAccess, most: int = MOST_BYTES) -> None:

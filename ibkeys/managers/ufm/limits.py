@@ -49,7 +49,8 @@ def find_full_tables(
     before: Mapping[int, Collection[PKey]], after: Mapping[int, Collection[PKey]], capacities: Mapping[int, int]
 ) -> list[int]:
     """Return the GUIDs of the ports whose tables are too small for their P_Keys *after*, a state within a change. UFM
-    changes one partition at a time, so a table has new P_Keys beside old ones for a while. *capacities*: port GUID →
+    changes one partition at a time, so a table has new P_Keys beside old ones for a while. *before*: port GUID → its
+    P_Keys in the state before; a port that gets no more P_Keys than it has there is left out. *capacities*: port GUID →
     the number of P_Keys that its table can have."""
     return [
         guid

@@ -95,7 +95,8 @@ def calls_to_change(
     name: str | None = None,
 ) -> list[Call]:
     """Return the calls that change the members of the partition *base* from *before* to *after* (GUID → membership).
-    The docstring of the module says which calls are used. Other arguments as in `call_to_add`."""
+    The docstring of the module says which calls are used; none if *before* and *after* are equal. Other arguments as in
+    `call_to_add`."""
     gone = [guid for guid in before if guid not in after]
     new = [guid for guid in after if guid not in before]
     changed = [guid for guid, word in after.items() if before.get(guid, word) != word]

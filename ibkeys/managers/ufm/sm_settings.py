@@ -1,5 +1,5 @@
-"""The states of the keys in UFM's settings of the subnet manager: unset, OpenSM's default, or set. The keys themselves
-do not leave this module.
+"""The states of the keys in UFM's settings of the subnet manager: unset, OpenSM's default, set, or unknown. The keys
+themselves do not leave this module.
 
 Source: NVIDIA UFM REST guide, GET /app/smconf, which returns m_key, sm_key and sa_key in clear; opensm osm_subnet.c for
 the defaults.
