@@ -37,8 +37,8 @@ class LidAddress:
 
 @dataclass(frozen=True, slots=True)
 class DirectedAddress:
-    """A directed route from the local port: the ports to leave by, at most 63. ``()`` is the local port itself. Raises
-    AddressError for more of them, and for a port that is not in 1..254."""
+    """A directed route from the local port: the ports to leave by. ``()`` is the local port itself. Raises AddressError
+    for more than 63 ports, and for a port that is not in 1..254."""
 
     path: tuple[int, ...] = ()
 

@@ -33,8 +33,8 @@ class GmpPath:
         return Outgoing(mad, lid, timeout_ms, GSI_QP, QP1_Q_KEY, self.sl, self.pkey_index)
 
     def request(self, mad: bytes, lid: int, timeout: float, retries: int, node: Hashable) -> Request:
-        """Return *mad* as a request to *lid* for the scheduler. *timeout*: seconds for each attempt; *node*: the node
-        that the scheduler counts it to. Raises EncodeError."""
+        """Return *mad* as a request to *lid* for the scheduler. *timeout*: seconds for each attempt; *node*: as in
+        `ibkeys.client.request.Envelope`. Raises EncodeError."""
         to = (GSI_QP, QP1_Q_KEY, self.sl, self.pkey_index)
         return Request.of_mad(node, mad.ljust(MAD_SIZE, b"\0"), lid, timeout, retries, to)
 

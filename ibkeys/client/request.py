@@ -33,9 +33,9 @@ class Failure:
     """The reason why a part of a request has no reply.
 
     ``attempts``: how often it was sent, including a last attempt that the kernel refused.
-    ``errno``: the kernel's reason for refusing it; 0 if it did not. ``silent``: it was not sent (again), because its
-    node had not answered other requests. ``limit``: the limit because of which it was not sent (again), by its name in
-    `ibkeys.client.limits.Limits`; "" for none.
+    ``errno``: the kernel's reason for refusing it; 0 if the kernel did not refuse it. ``silent``: it was not sent
+    (again), because its node had not answered other requests. ``limit``: the limit because of which it was not sent
+    (again), by its name in `ibkeys.client.limits.Limits`; "" for none.
     """
 
     attempts: int

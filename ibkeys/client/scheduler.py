@@ -10,7 +10,7 @@ The rules, each with its reason:
   may never report a lost one, so an ID is never used twice.
 * Retries belong here and nowhere else: the kernel makes one attempt.
 * Every attempt ends: by its reply, by the kernel's timeout, or ``GRACE`` after the kernel should have reported.
-* SMPs in flight are bounded over all (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).
+* SMPs in flight are bounded in total (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).
 * A request that waits longer than ``Window.patience`` no longer fills the window, because it is probably lost. So any
   number of silent nodes wait side by side, and together cost about the time of one.
 * A node gets one request at a time until its first answer, so that a silent one costs few SMPs.
