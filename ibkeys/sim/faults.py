@@ -42,9 +42,9 @@ class _Share:
 class Faults:
     """The faults of one subnet: probabilities from 0 to 1, and orders for single losses. Equal seeds give equal faults.
 
-    ``drop``: the request or its reply is lost, each as likely; also the probability that a trap is lost. ``duplicate``:
-    a reply is delivered twice. ``corrupt``: one bit of a reply is flipped. ``delay``: a reply comes up to
-    ``delay_seconds`` later. ``active``: whether any fault can occur.
+    ``drop``: the request or its reply is lost; also the probability that a trap is lost. ``duplicate``: a reply is
+    delivered twice. ``corrupt``: one bit of a reply is flipped. ``delay``: a reply comes up to ``delay_seconds`` later.
+    ``active``: whether any fault can occur.
     """
 
     drop = _Share()

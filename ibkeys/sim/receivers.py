@@ -12,8 +12,8 @@ Receiver = Callable[[Delivery], bool | None]
 
 
 class Receivers:
-    """The receivers at each port, in the order in which they were attached. bool() of it is False while no port has
-    one.
+    """The receivers at each port, in the order in which they were attached. ``bool(receivers)`` is False while no port
+    has one.
 
     Each MAD is passed to all receivers at its port. A receiver has to `claim` the classes and methods of unsolicited
     MADs that it accepts: each has only one owner at a port, as in Linux (mad.c: method_in_use).

@@ -20,8 +20,8 @@ _DESCRIPTION_TRAP_BITS: Final = _CAPABILITY_TRAP_BIT | int(CapabilityMask.IS_OTH
 
 
 class Software:
-    """The software on *nodes*. *managers*: the subnet managers, to which it adds. *traps*: sends traps about its
-    changes."""
+    """The software on *nodes*. *managers*: the subnet managers, which it starts and ends. *traps*: sends traps about
+    its changes."""
 
     def __init__(self, nodes: Sequence[SimNode], managers: Managers, traps: Traps) -> None:
         self._nodes = nodes

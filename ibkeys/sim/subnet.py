@@ -197,7 +197,7 @@ class Subnet:
         self.software.set_description(self.node(node), text)
 
     def reset(self, node: SimNode | str | int, p_key: int = DEFAULT_FULL) -> None:
-        """Switch a node off and on: values that are not in NV-RAM are as after power-up, and a subnet manager on
+        """Switch a node off and on: most values that are not in NV-RAM are as after power-up, and a subnet manager on
         the node ends (`ibkeys.sim.physical.power`).
 
         *p_key*: the only entry of its P_Key tables then, unless they are in NV-RAM. Raises AddressError.

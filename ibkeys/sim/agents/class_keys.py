@@ -79,8 +79,8 @@ CHOICES: Final[Mapping[str, tuple[str, str]]] = {
 
 
 def default_rules() -> dict[int, ClassRules]:
-    """Return MgmtClass → the rules at the start: for B_Key those of the known agent, for the vendor classes the least
-    convenient ones."""
+    """Return MgmtClass → the rules at the start. The class of B_Key has those of the known agent; agents of the vendor
+    classes drop a Get with a wrong key."""
     rules = {int(each.mgmt_class): ClassRules() for each in KEY_CLASSES.values()}
     baseboard = rules[MgmtClass.BASEBOARD]
     baseboard.violations, baseboard.version, baseboard.others = "kept", "silence", "silence"

@@ -70,11 +70,12 @@ def _apply_own_fields(info: bytearray, data: bytes) -> tuple[bool, bool]:
 def _other_fields(
     before: bytes, data: bytes, node_type: int, is_port_0: bool, has_sm_lid: bool, switch_info: bytes | None
 ) -> tuple[bytes, bool]:
-    """Return the second part of a PortInfo, *before*, as it is after a Set of *data*, apart from PortState and
-    PortPhysicalState, and whether all other fields of it were valid.
+    """Return the second part of a PortInfo after a Set, and whether its fields in the Set were valid. PortState and
+    PortPhysicalState are left to `_apply_states`.
 
-    *has_sm_lid*: whether MasterSMLID was valid. *switch_info*: the SwitchInfo of a switch, else None. The result is
-    cached, because a subnet manager sets most ports to the same values. No M_Key gets into the cache.
+    *before*: this part before the Set; *data*: this part in the Set. *has_sm_lid*: whether MasterSMLID was valid.
+    *switch_info*: the SwitchInfo of a switch, else None. The result is cached, because a subnet manager sets most ports
+    to the same values. No M_Key gets into the cache.
     """
     info, requested = bytearray(_OF_ONE_PORT) + before, PortInfo(bytes(_OF_ONE_PORT) + data)
     data = requested.raw

@@ -40,7 +40,7 @@ class Record(NamedTuple):
     """A record, with the data that decide which requesters may see it.
 
     A requester sees the record only if it shares a P_Key with ``port`` and with ``other``, the second port of a link;
-    None: no such port. It also needs a P_Key of the partition of ``p_key``; 0: of none.
+    None: no such port. The requester also needs a P_Key of the partition of ``p_key``, unless that is 0.
     """
 
     raw: bytes

@@ -106,7 +106,7 @@ def _working_directory() -> str:
 
 
 def _enter_folder(folder: str) -> None:
-    """Enter *folder* by its name, because the folder in which the process is may be hidden now. Enter / if this
+    """Enter *folder* by its name, because the current folder of the process may be hidden now. Enter / if this
     fails."""
     try:
         os.chdir(folder)

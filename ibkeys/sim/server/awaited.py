@@ -3,7 +3,7 @@
 For a real program the kernel decides which agent gets an answer, and what happens to a request without an answer (Linux
 mad.c: ib_response_mad, ib_find_send_mad, timeout_sends; user_mad.c: ib_umad_write). A MAD with R set, or a TrapRepress,
 is an answer. It goes to the agent that waits for its class and TransactionID; if no agent waits, it is dropped. A
-request that is not answered in time ends with ETIMEDOUT. libumad2sim does nothing of this, so the server does it.
+request that is not answered in time ends with ETIMEDOUT. libumad2sim does none of this, so the server does it.
 """
 
 from __future__ import annotations
@@ -51,8 +51,8 @@ class PendingRequests:
         self._requests: dict[_Key, AwaitedRequest] = {}
 
     def add(self, request: AwaitedRequest) -> bool:
-        """Store *request*, if its kind is stored; it replaces one with the same class and TransactionID. Return whether
-        it was stored."""
+        """Store *request*, if its kind is stored; it replaces one of the same client with the same class and lower half
+        of the TransactionID. Return whether it was stored."""
         kept = request.mad[at.MGMT_CLASS] in SMP_CLASSES or request.mad[at.METHOD] in (TRAP, REPORT)
         if kept:
             self._requests[_key(request.mad)] = request

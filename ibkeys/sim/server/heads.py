@@ -39,9 +39,9 @@ _FIELDS: Final = at.reader(
 class Head:
     """The decoded first bytes of a packet.
 
-    ``header``: the bytes before the MAD; ``answer``: the header of an answer to the packet. ``length``: the length of
-    the MAD by the sender, who left out the bytes after it. ``asks``: the MAD needs an answer. ``is_whole``: the packet
-    has its sender and a MAD of 256 bytes, so `completed` is not needed.
+    ``header``: the bytes before the MAD; ``answer``: the header of an answer to the packet. ``length``: the number of
+    bytes of the MAD, by the sender; the bytes after them do not belong to the MAD. ``asks``: the MAD needs an answer.
+    ``is_whole``: the packet has the LID of its sender and a MAD of 256 bytes, so `completed` is not needed.
     """
 
     header: bytes

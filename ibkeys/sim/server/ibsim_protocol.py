@@ -55,8 +55,8 @@ _DATA_SIZE: Final = 64
 
 
 class Control(NamedTuple):
-    """A control request or its reply. ``client``: the slot; ``size``: the size of the data by the sender, which is only
-    echoed."""
+    """A control request or its reply. ``client``: the slot; ``size``: the size of the data as the sender wrote it,
+    which is only echoed."""
 
     client: int
     kind: int
@@ -141,8 +141,8 @@ def number(data: bytes) -> int:
 
 
 def packet_lid(lid: int) -> bytes:
-    """Return the four bytes of a LID in a data packet: a 32-bit number in the host's byte order, whose value is the LID
-    with its two bytes in network order."""
+    """Return the four bytes of a LID in a data packet: the result of C's htons(LID), as a 32-bit number in the host's
+    byte order."""
     return network_lid(lid.to_bytes(2))
 
 

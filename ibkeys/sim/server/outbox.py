@@ -46,7 +46,7 @@ class Attached(Protocol):
 class PassedMad(NamedTuple):
     """A MAD that is shown to a watcher. ``out``: the program ``client`` sent it; otherwise it is sent to ``client``.
 
-    ``note``: the reason why it is a request of the client that is returned without an answer; "" for all other MADs.
+    ``note``: for a request of ``client`` that is returned to it without an answer, the reason; "" for all other MADs.
     """
 
     client: Attached

@@ -33,8 +33,8 @@ class StateFile:
     the subnet's clock, which from now on follows real time.
 
     It contains M_Keys, so its mode is 0600. Raises StoreLocked if another process has it open; StoreError if it is
-    damaged, belongs to another net file or cannot be opened, and for a symbolic link, a file that is not regular, has
-    other names (hard links) or belongs to another user.
+    damaged, belongs to another net file, cannot be opened, is a symbolic link or not a regular file, has other names
+    (hard links), or belongs to another user.
     """
 
     def __init__(self, path: str | Path, subnet: Subnet) -> None:
@@ -181,5 +181,5 @@ class StateFile:
 
 
 def _line(document: dict[str, Any]) -> bytes:
-    """Return the line of the file for *document*, with the time of now."""
+    """Return the line of the file for *document*, with the current time."""
     return json.dumps({"wall": time.time(), "subnet": document}, separators=(",", ":")).encode() + b"\n"
