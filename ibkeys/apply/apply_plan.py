@@ -107,7 +107,7 @@ class ApplyPlan(Plan):
         """Whether there is anything to write, or an earlier operation to be closed."""
         return bool(self.phases) or self.operation_id is not None or self.undoes is not None
 
-    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the operation of the journal: an undo, the operation that is continued, or a new one with its plan."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)

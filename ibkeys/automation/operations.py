@@ -14,6 +14,7 @@ from ibkeys.automation.making import Asked, How
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.partitions import resume_partitions, undo_partitions
 from ibkeys.automation.result import ChangeResult
+from ibkeys.automation.values import finish_values
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.open_operations import (
     OperationTarget,
@@ -90,6 +91,8 @@ class Operation:
             return resume_keys(_as_begun(asked, run), asked, first)
         if target.kind == "partitions":
             return resume_partitions(asked, Permissions(allow_removals, allow_break, first))
+        if target.kind == "values":
+            return finish_values(asked, target.record)
         return finish_files(asked, target)
 
     def undo(

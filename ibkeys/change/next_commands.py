@@ -83,6 +83,8 @@ def commands_of_open(record: OperationRecord) -> NextCommands:
     undone is only finished by its undo. An undo of a run of M_Keys, or of one of `OPENSM_COMMANDS`, cannot be
     undone."""
     commands = next_commands(record.command, record.id, record.undoes)
+    if record.has_values:
+        commands = replace(commands, finish=_RESUME.format(id=record.id))
     if record.undoes is not None and (record.is_of_keys or record.began in OPENSM_COMMANDS):
         commands = replace(commands, roll_back=None)
     return replace(commands, finish=None) if record.is_half_undone else commands
@@ -97,7 +99,7 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
     if record.state == "failed" or record.is_unfinished:
         # The record of an undo that did not end is ended together with that of the operation that it undoes.
         is_named = record.undoes is None or (record.being_undone and record.state == "done")
-        is_known = record.is_of_plan or record.is_of_keys or record.began in OPENSM_COMMANDS
+        is_known = record.is_of_plan or record.is_of_keys or record.has_values or record.began in OPENSM_COMMANDS
         can_close = record.is_unfinished and is_known and is_named
         return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None

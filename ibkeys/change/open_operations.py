@@ -15,7 +15,7 @@ from ibkeys.store.journal.runs import MKeyRun, Runs
 from ibkeys.store.moving_runs import move_run_between
 from ibkeys.store.paths import StorePaths
 
-OperationKind = Literal["partitions", "keys", "sm-keys", "enforcement", "other"]
+OperationKind = Literal["partitions", "keys", "sm-keys", "enforcement", "values", "other"]
 _KINDS: Final[dict[str, OperationKind]] = {
     "smkey-rotate": "sm-keys",
     "harden": "enforcement",
@@ -203,7 +203,7 @@ def already_undone(record: OperationRecord) -> StoreError:
     """Return the error for an operation that was undone, or whose record was ended: the journal has one state for both.
     Undoing the undo makes the change again, unless it was one of M_Keys, SM keys or enforcement."""
     by = record.undone_by
-    repeats = f"; `ibkeys undo {by}` repeats it" if _kind(record) in ("partitions", "other") else ""
+    repeats = f"; `ibkeys undo {by}` repeats it" if _kind(record) in ("partitions", "values", "other") else ""
     how = f", or `{CLOSE}` ended its record" if by is None else f" by operation {by}{repeats}"
     return StoreError(f"operation {record.id} ({record.command}) has already been undone{how}")
 
@@ -264,7 +264,7 @@ class _Operations:
 
 
 def _kind(record: OperationRecord) -> OperationKind:
-    return "partitions" if record.is_of_plan else _kind_of(record.began)
+    return "partitions" if record.is_of_plan else "values" if record.has_values else _kind_of(record.began)
 
 
 def _kind_of(command: str) -> OperationKind:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,7 +17,7 @@ from ibkeys.change.wanted import FieldValue, change_in_words
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
 from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
-from ibkeys.store.journal import Image, Journal, RunningOperation
+from ibkeys.store.journal import Image, Journal, RunningOperation, WantedValue, values_to_keep
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Trouble
 from ibkeys.topology.nodes import Port
@@ -44,6 +44,25 @@ class StepNote(str):
     __slots__ = ()
 
 
+@dataclass(frozen=True, slots=True)
+class ResumedOperation:
+    """An earlier operation that a plan finishes. ``is_in_force``: returns whether a port has all values of the image of
+    a Set; this decides about a Set of which the journal does not know whether it took effect."""
+
+    id: int
+    is_in_force: Callable[[Image], bool]
+
+    def reopen(self, journal: Journal, origin: Origin) -> RunningOperation:
+        """Open the operation again, and record the outcome of its pending Sets. Raises StoreError."""
+        with journal.in_one_transaction():
+            operation = journal.reopen(self.id, origin)
+            pending = [each for each in journal.entries(self.id) if each.status == "pending"]
+            done = [each for each in pending if self.is_in_force(each.image)]
+            journal.set_status(done, "done")
+            journal.set_status([each for each in pending if each not in done], "failed")
+        return operation
+
+
 @dataclass(slots=True)
 class Plan:
     """A change of ports, planned but not made.
@@ -56,7 +75,7 @@ class Plan:
     cannot be examined. ``completes``: ports that have every wanted value once the plan is carried out. An earlier
     operation of the same command that was cut off, and changed no other port, is then complete. ``final_values``: the
     final values of the port, by kind and index, for a plan of one port. With them, only an operation that set these
-    values is complete.
+    values is complete. ``resumed``: the earlier operation that the plan finishes; None: it is a change of its own.
     """
 
     command: str
@@ -70,6 +89,7 @@ class Plan:
     rechecks_links: bool = False
     completes: list[Port] = field(default_factory=list)
     final_values: Mapping[tuple[str, int | None], FieldValue] | None = None
+    resumed: ResumedOperation | None = None
 
     @property
     def pending(self) -> bool:
@@ -80,10 +100,19 @@ class Plan:
         """Return the ports that would change, each once, in the order of change."""
         return list(dict.fromkeys(change.port for change in self.changes))
 
-    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
-        """Return the operation of *journal* that the plan reopens or begins itself; None: the writer begins a new one,
-        which is recorded only if a Set is sent."""
-        return None
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
+        """Return the operation of *journal* that the plan finishes, or a new one, which is recorded only if a Set is
+        sent. The new one has the values that the plan sets, with which `ibkeys resume` finishes it."""
+        if self.resumed is not None:
+            return self.resumed.reopen(journal, origin)
+        return journal.operation(self.command, origin, values_to_keep(self.wanted_values()))
+
+    def wanted_values(self) -> list[WantedValue]:
+        """Return the values that the plan sets, for the journal. No M_Key is in them."""
+        return [
+            WantedValue(each.port.node.guid, each.port.num, each.kind, each.index, each.before, each.after)
+            for each in self.changes
+        ]
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Send the Sets, and verify them; called once, by `ChangeWriter.apply`.

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from ibkeys.change.writer import ChangeWriter
     from ibkeys.fabric.handle import PortHandle
     from ibkeys.fabric.live import LiveFabric
+    from ibkeys.store.journal import OperationRecord
 
 _CONFIRMATION: Final = "confirmation"
 
@@ -256,14 +257,17 @@ def change(
     command_options: ChangeOptions,
     make_plan: Callable[[ChangeWriter], Plan],
     missing: MissingPorts | None = None,
+    record: OperationRecord | None = None,
 ) -> int:
     """Carry out the command that writes *document*, and return its exit code.
 
     0: done, or nothing to do. A dry run: 1 if there are changes, 4 if they would be refused. *missing*: ports that the
-    command left out, for the document; None for a command about one port. Raises Refused (exit 4) for an interlock, and
-    if the user does not confirm the change; and the errors of planning and applying.
+    command left out, for the document; None for a command about one port. *record*: the operation of the journal that
+    the command finishes; None: it begins a new one, with the name of the document. Raises Refused (exit 4) for an
+    interlock, and if the user does not confirm the change; and the errors of planning and applying.
     """
-    with writer_of(fabric, document.name, command_options.consent) as writer:
+    command, continued = (record.command, record.id) if record is not None else (document.name, None)
+    with writer_of(fabric, command, command_options.consent, continued) as writer:
         plan = make_plan(writer)
         code = _ListedChange(
             writer, plan, command_options.consent, command_options.format, document, missing

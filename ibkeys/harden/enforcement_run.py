@@ -132,7 +132,7 @@ class EnforcementPlan(Plan):
             return journal.undo_of(self.undoes, origin)
         if self.cut_off is not None:
             return journal.reopen(self.cut_off, origin)
-        return journal.operation(COMMAND, origin, self.kept)
+        return journal.operation(COMMAND, origin, self.kept, True)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Replace the files, signal every OpenSM, and wait until the leaf ports enforce as wanted.

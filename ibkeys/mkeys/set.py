@@ -45,9 +45,11 @@ def plan_mkey_set(
     lease: int | None = None,
     *,
     links_are_stored: bool = False,
+    row: int | None = None,
 ) -> Plan:
     """Plan to set the M_Key, ProtectBits (0 to 3) and lease (seconds, 0 to 65535) of an end port; None leaves a value.
-    *links_are_stored*: whether the key store already has the links that a sweep of this command found.
+    *links_are_stored*: whether the key store already has the links that a sweep of this command found. *row*: the
+    number of the key store's row that has *new_key* already, None for a key that is still to be stored.
 
     Raises UsageError for an external port of a switch (its M_Key is that of port 0) and for values out of range;
     Unreachable if it is doubtful that the port is the one that was named; MKeyNeeded if the port hides a key that is
@@ -76,6 +78,7 @@ def plan_mkey_set(
     if had.key.is_zero and not wanted.key.is_zero and not wanted.protect and protect is None:
         plan.questions = [first_keys_at_level_0(f"{port.port} gets its first M_Key")]
     edit = KeyEdit(PortTarget(port, old_key), shown, had, wanted)
+    edit.ref = row
     edit.takes_over, edit.error_prefix = writer.consent.covers("stale"), f"{port}: "
     plan.stages = [[PendingSet(edit)]]
     return plan

@@ -65,5 +65,5 @@ def test_an_interrupted_change_of_a_key_names_no_undo(tmp_path: Path, monkeypatc
             raise KeyboardInterrupt("by SIGINT")
 
         monkeypatch.setattr(RunningOperation, "record_all", stop)
-        with pytest.raises(KeyboardInterrupt, match=r"operation 1 .* is open: `ibkeys mkey-set` finishes it$"):
+        with pytest.raises(KeyboardInterrupt, match=r"operation 1 .* is open: `ibkeys resume 1` finishes it$"):
             changing.apply(plan)

@@ -45,23 +45,25 @@ _OWN_KEYS: Final = "sa_key 0x5e11a7c0ffee\n"
 class Way:
     """How an operation of a kind is made. ``words``: what begins it; ``before``: commands that are typed first, as many
     of which are operations as ``earlier`` says; ``opensm``: lines of the options files, None for no OpenSM; ``rest``:
-    options of what goes on with it."""
+    options of what goes on with it; ``dies_at``: the Set at which it dies where ibkeys sends Sets."""
 
     words: str
     before: Sequence[str] = ()
     earlier: int = 0
     opensm: str | None = None
     rest: str = "--yes"
+    dies_at: int = 2
 
     @property
     def stop(self) -> Stop:
         """What kills it when it has written something."""
-        return Stop("set", 2, "killed") if self.opensm is None else Stop("signal", 1, "killed")
+        return Stop("set", self.dies_at, "killed") if self.opensm is None else Stop("signal", 1, "killed")
 
 
 _SM: Final = "--yes --wait 5"
 _ROTATE: Final = f"smkey-rotate {_SM} --sm-host {STANDBY_HOST}"
 _DEPLOY: Final = f"mkey-deploy --via opensm --protect 2 --lease 60 --sm-host {STANDBY_HOST} {_SM}"
+_MKEY_SET: Final = "mkey-set -D 0,1 --new-m-key @{dir}/new.key --protect 1 --lease 60 --override mkey-under-sm --yes"
 WAYS: Final[dict[str, dict[str, Way]]] = {
     "apply": {
         "own Sets": Way("apply {dir}/plan.json --via direct --allow-removals --yes --override index-0", (_PLAN,)),
@@ -76,6 +78,11 @@ WAYS: Final[dict[str, dict[str, Way]]] = {
         "own Sets": Way("mkey-deploy --via direct --per-port --protect 2 --lease 60 --yes"),
         "opensm": Way(_DEPLOY, opensm=_OWN_KEYS, rest=_SM),
     },
+    "values": {
+        "P_Keys": Way("pkey-set 2 3=0x8010 35=0x8011 --yes"),
+        "enforcement": Way("enforce-set -D 0,1 3 --inbound on --outbound on --yes", dies_at=1),
+    },
+    "mkey-set": {"one port": Way(_MKEY_SET, dies_at=1)},
     "smkey-rotate": {"opensm": Way(_ROTATE, opensm="", rest=_SM)},
     "harden": {
         "opensm": Way(
@@ -97,6 +104,8 @@ class Scene:
         self.way, self.folder, self._stack = way, folder, stack
         self.operation = way.earlier + 1
         self.world = World(_FABRIC, folder)
+        (key := folder / "new.key").write_text(_THEIRS)
+        key.chmod(0o600)
         self.code: int | str = 0
         self.out = self.err = ""
         self._stop: Stop | None = None
@@ -247,10 +256,13 @@ class Scene:
 
     def be_overtaken(self) -> None:
         """It dies in the middle, and somebody else changes what it sets."""
-        self.interrupt(Stop("set", 6, "killed") if self.way.opensm is None else None)
+        is_of_all = self.command in ("apply", "mkey-deploy")
+        self.interrupt(Stop("set", 6, "killed") if self.way.opensm is None and is_of_all else None)
         if self.way.opensm is None:
             for port in (port for node in self.world.net.nodes for port in node.end_ports):
-                if self.command != "apply":
+                if self.command == "pkey-set":
+                    port.p_keys = [0xFFFF, 0, 0, 0x8055]
+                elif self.command != "apply":
                     port.m_key = 0x77
                 elif port.p_keys[1:]:
                     port.p_keys = [port.p_keys[0], 0x8055]

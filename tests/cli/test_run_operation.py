@@ -107,7 +107,7 @@ def test_what_lacks_an_operation_has_an_option_less(cli: Cli, tmp_path: Path) ->
     assert cli("resume", "--yes").code == 3
     for number, why in {
         1: "operation 1 (mkey-deploy) is not open: it was undone",
-        3: "operation 3 (pkey-add) has ended",
+        3: "operation 3 (pkey-add) is not open: `ibkeys undo 3` rolls it back",
         9: "no operation 9",
     }.items():
         refused = cli("resume", number, "--yes")
@@ -206,11 +206,12 @@ def test_the_record_of_an_earlier_run_may_be_ended(cli: Cli, tmp_path: Path) -> 
 
 
 def test_only_an_operation_that_another_command_finishes_is_open(cli: Cli, tmp_path: Path) -> None:
-    cli("pkey-add", 2, "0x8010", "--yes")
-    with Journal(tmp_path / "fabric.journal") as journal:
-        journal.set_state(1, "open")
+    cli("discover")
+    with Journal(tmp_path / "fabric.journal") as journal, journal.operation("mkey-recover") as operation:
+        operation.put_on_disk()
+        operation.keeps_state = True
     refused = cli("resume", "--yes")
-    assert (refused.code, "operation 1 (pkey-add) is finished by typing its command again" in refused.error) == (
+    assert (refused.code, "operation 1 (mkey-recover) is finished by typing its command again" in refused.error) == (
         2,
         True,
     )

@@ -1,7 +1,8 @@
-"""A command for one port that was killed in the middle: typed again it finishes what it began, and `resume` says so."""
+"""A command for one port that was killed in the middle: `resume` finishes it, and so does the command, typed again."""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
@@ -53,6 +54,12 @@ def scene(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Scene]:
         yield scene
 
 
+def tables(scene: Scene) -> list[object]:
+    """Return the P_Key table and the enforcement of each port."""
+    ports = [port for node in scene.world.net.nodes for port in node.ports]
+    return [(port.p_key_bytes, port.inbound_enforcement, port.outbound_enforcement) for port in ports]
+
+
 def state(scene: Scene) -> str:
     return str(scene.operations()[1]["state"])
 
@@ -61,15 +68,46 @@ def state(scene: Scene) -> str:
 def test_the_same_command_finishes_it(scene: Scene, death: str) -> None:
     DEATHS[death](scene)
     assert (scene.code, state(scene)) == ("killed", "open")
-    assert scene.operations()[1]["finish_with"] == f"ibkeys {scene.command}"
-    assert scene.go("resume") == 2
-    assert (
-        f"operation 2 ({scene.command}) is finished by typing its command again, with the same arguments: "
-        f"`ibkeys {scene.command}` finishes it, `ibkeys undo 2` rolls it back" in scene.err
-    )
     assert scene.type(scene.way.words) == 0
     assert ("nothing to change" in scene.out) == (death == "at its end")
     assert state(scene) == "done"
+
+
+@pytest.mark.parametrize("death", DEATHS)
+def test_resume_finishes_it(scene: Scene, death: str) -> None:
+    scene.begin()
+    wanted = tables(scene)
+    assert scene.go("undo") == 0
+    scene.operation = 4
+    DEATHS[death](scene)
+    [died] = [each for each in scene.operations() if each["id"] == 4]
+    assert (died["state"], died["finish_with"]) == ("open", "ibkeys resume 4")
+    assert scene.type("resume --yes -f json") == 0
+    assert json.loads(scene.out)["applied"] == (death != "at its end")
+    assert tables(scene) == wanted
+    assert scene.operations()[3]["state"] == "done"
+    assert scene.go("resume") == 3
+    assert f"operation 4 ({scene.command}) is not open" in scene.err
+
+
+def test_resume_overwrites_nothing_that_others_have_set(scene: Scene) -> None:
+    if scene.command == "enforce-set":
+        return  # a bit has no third value
+    scene.interrupt(Stop("set", 1, "killed"))
+    for port in (port for node in scene.world.net.nodes for port in node.end_ports):
+        port.p_keys = [0xFFFF, 0x8031, 0x8032, 0x8033]
+    found = tables(scene)
+    assert scene.go("resume") == 4
+    assert "changed what it set" in scene.err
+    assert scene.type("resume --yes --overtaken") == 0
+    assert (tables(scene), state(scene)) == (found, "undone")
+
+
+def test_only_the_record_of_what_others_have_changed_is_ended(scene: Scene) -> None:
+    scene.interrupt(Stop("set", 1, "killed"))
+    assert scene.type("resume --yes --overtaken") == 2
+    assert "no other user or program has changed what was set" in scene.err
+    assert state(scene) == "open"
 
 
 @pytest.mark.parametrize("death", DEATHS)

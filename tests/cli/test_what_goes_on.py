@@ -41,6 +41,8 @@ def tables() -> Iterator[tuple[str, list[list[str]]]]:
 
 def is_made(kind: str, way: str, state: str) -> bool:
     """Whether an operation that is made in this way can be left so."""
+    if way == "enforcement" and state == "overtaken":
+        return False  # the two values of a bit are the former and the wanted one
     of_opensm = (*OF_OPENSM, "unconfirmed") if kind == "M_Keys" else OF_OPENSM
     return state not in (OF_OWN_SETS if way == "opensm" else of_opensm)
 

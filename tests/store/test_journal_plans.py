@@ -108,11 +108,11 @@ def test_what_an_operation_is_resumed_with_is_kept_from_its_first_record_on_and_
             raise NoReply("silent")
 
     journal = Journal(None)
-    with journal.operation("harden", kept={"hosts": ["sm2"]}):
+    with journal.operation("harden", kept={"hosts": ["sm2"]}, resumable=True):
         pass
     assert journal.list_operations() == []
     with pytest.raises(NoReply):
-        fail(journal.operation("harden", kept={"hosts": ["sm2"]}))
+        fail(journal.operation("harden", kept={"hosts": ["sm2"]}, resumable=True))
     found = journal.find(1)
     assert (found.state, found.stage, found.is_of_plan) == ("open", None, False)
     assert (journal.plan_of(1), journal.options_of(1)) == (None, {"hosts": ["sm2"]})

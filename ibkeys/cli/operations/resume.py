@@ -87,6 +87,8 @@ def resume(command_options: ManyPortsOptions, choices: _ResumeOptions, operation
         if choices.overtaken:
             return request.end_record()
         return request.take_back() if is_finished_by_undo(requested.target) else request.finish()
+    if requested.target.kind == "values":
+        return _resume_values(requested, choices)
     return _resume_partitions(requested, choices)
 
 
@@ -105,6 +107,19 @@ def _resume_keys(requested: RequestedOperation, choices: _ResumeOptions) -> int:
         requested.refuse(FORWARD_OPTIONS, "is being undone: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
+
+
+def _resume_values(requested: RequestedOperation, choices: _ResumeOptions) -> int:
+    from ibkeys.change.open_operations import is_finished_by_undo
+    from ibkeys.cli.operations.values import end_record, finish
+
+    requested.refuse((*KEY_RUN_OPTIONS, *FORWARD_OPTIONS, *AT_ONCE_OPTION, *UFM_OPTIONS))
+    if choices.overtaken:
+        return end_record(requested)
+    if is_finished_by_undo(requested.target):
+        return requested.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
+    requested.refuse(PERMISSION_OPTIONS)
+    return finish(requested)
 
 
 def _refuse_ended(record: OperationRecord) -> None:

@@ -135,6 +135,6 @@ class _KeyUndo(KeyPlan):
 
     of: int = 0
 
-    def begin(self, journal: Journal, origin: Origin) -> RunningOperation | None:
+    def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Begin the operation that undoes ``of`` in *journal*, and return it."""
         return journal.undo_of(self.of, origin)

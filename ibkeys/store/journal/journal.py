@@ -12,6 +12,7 @@ from ibkeys.errors import StoreError
 from ibkeys.store.journal.entries import FileEntry, JournalEntry
 from ibkeys.store.journal.listing import list_operations, relatives_of
 from ibkeys.store.journal.records import (
+    WANTED_VALUES,
     EntryStatus,
     FileImage,
     Image,
@@ -20,12 +21,13 @@ from ibkeys.store.journal.records import (
     PlanRecord,
     Stage,
     StepRecord,
+    WantedValue,
     options_in,
 )
 from ibkeys.store.journal.schema import JOURNAL_SCHEMA
 from ibkeys.store.journal.undoing import update_undone_states
 from ibkeys.store.origin import Origin, this_process
-from ibkeys.store.sqlite import Store, guid_number
+from ibkeys.store.sqlite import Store, guid_number, guid_text
 
 UNDO: Final = "undo"
 """The command name of an operation that undoes another one."""
@@ -183,14 +185,19 @@ class Journal(Store):
         return cast(str, rows[0][0])
 
     def operation(
-        self, command: str, origin: Origin | None = None, kept: Mapping[str, Any] | None = None
+        self,
+        command: str,
+        origin: Origin | None = None,
+        kept: Mapping[str, Any] | None = None,
+        resumable: bool = False,
     ) -> RunningOperation:
         """Return a new operation, to be used in a ``with`` statement. *command* is a name without arguments.
 
         *origin*: by default that of this process, without overrides and options. *kept*: the data with which the
         operation is resumed, written as JSON, without any key; None for an operation that cannot be resumed.
+        *resumable*: whether an exception leaves the operation ``open``.
         """
-        return RunningOperation(self, command, origin or this_process(), resumable=kept is not None, kept=kept)
+        return RunningOperation(self, command, origin or this_process(), resumable=resumable, kept=kept)
 
     def begin(self, command: str, document: str, options: str, origin: Origin | None = None) -> RunningOperation:
         """Return a new operation that follows a plan, to be used in a ``with`` statement. It may be resumed.
@@ -291,6 +298,18 @@ class Journal(Store):
         """Return the options with which an operation was begun; {} if the journal has none, or if they are damaged."""
         rows = self.database.query("SELECT options FROM plans WHERE operation = ?", (operation,), of="plans")
         return options_in(rows[0][0]) if rows else {}
+
+    def wanted_values(self, operation: int) -> list[WantedValue]:
+        """Return the values that an operation is to set on single ports, in the order of change; an empty list if the
+        journal has none. Raises StoreError if they are damaged."""
+        rows = self.options_of(operation).get(WANTED_VALUES, [])
+        try:
+            found = [WantedValue(guid_number(guid), *rest) for guid, *rest in rows]
+        except (TypeError, ValueError):
+            found = []
+        if len(found) != len(rows) or not all(map(_is_possible, found)):
+            raise StoreError(f"{self.in_words} is damaged: operation {operation} has impossible values to set")
+        return found
 
     def kept(self, operation: int, name: str) -> frozenset[str]:
         """Return the texts in the list *name* of the options of an operation; empty if the options have no such
@@ -459,3 +478,20 @@ class Journal(Store):
     def _check_exists(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):
             raise StoreError(f"{self.in_words} has no operation {operation}; `ibkeys journal` lists them")
+
+
+def values_to_keep(values: Iterable[WantedValue]) -> dict[str, Any]:
+    """Return the values that an operation is to set on single ports, in the form that `Journal.operation` keeps."""
+    rows = [(guid_text(each.node_guid), each.port, each.kind, each.index, each.before, each.after) for each in values]
+    return {WANTED_VALUES: rows}
+
+
+def _is_possible(value: WantedValue) -> bool:
+    """Return whether a value that was read from the journal has the types that it was written with."""
+    numbers = (value.port, 0 if value.index is None else value.index)
+    texts = (value.before, value.after)
+    return (
+        all(type(each) is int and each >= 0 for each in numbers)
+        and isinstance(value.kind, str)
+        and all(each is None or isinstance(each, str | int) for each in texts)
+    )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError
-from ibkeys.store.journal.records import KEY_COMMANDS, OperationRecord, Start, options_in
+from ibkeys.store.journal.records import KEY_COMMANDS, WANTED_VALUES, OperationRecord, Start, options_in
 from ibkeys.store.origin import Origin
 
 if TYPE_CHECKING:
@@ -21,18 +21,20 @@ def list_operations(database: Database) -> list[OperationRecord]:
                   (SELECT count(*) FROM entries WHERE operation = id AND status != 'done')
                       + (SELECT count(*) FROM files WHERE operation = id AND status != 'done'), stage, undoes,
                   undone_by, coalesce(is_open, 0),
-                  EXISTS (SELECT 1 FROM plans WHERE operation = id AND document IS NOT NULL)
+                  EXISTS (SELECT 1 FROM plans WHERE operation = id AND document IS NOT NULL),
+                  EXISTS (SELECT 1 FROM plans WHERE operation = id AND document IS NULL AND options LIKE ?)
            FROM operations LEFT JOIN (
                SELECT undoes AS undone, max(CASE state WHEN 'done' THEN id END) AS undone_by,
                       max(state IN ('open', 'failed')) AS is_open
                FROM operations WHERE undoes IS NOT NULL GROUP BY undoes
            ) ON undone = id ORDER BY id""",
+        (f'{{"{WANTED_VALUES}":%',),
         of="operations plans",
     )
     starts, of_plan, began = _starts(database), set[int](), dict[int, str]()
     methods = _methods(database)
     steps, run_ports = _steps_under_way(database), _ports_of_runs(database)
-    for ident, command, *_, undoes, _, _, has_plan in rows:
+    for ident, command, *_, undoes, _, _, has_plan, _ in rows:
         if has_plan or undoes in of_plan:
             of_plan.add(ident)
         began[ident] = began.get(undoes, command)
@@ -51,8 +53,12 @@ def list_operations(database: Database) -> list[OperationRecord]:
             step=steps.get(ident),
             waiting=run_ports.get(ident, _NO_PORTS).waiting,
             method=methods.get(ident),
+            has_values=bool(has_values),
         )
-        for ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _ in rows
+        for (
+            *(ident, command, state, started, finished, ports, unproven, stage, undoes, undone_by, is_open, _),
+            has_values,
+        ) in rows
     ]
 
 

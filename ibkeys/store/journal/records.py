@@ -107,6 +107,20 @@ class FileImage:
 
 
 @dataclass(frozen=True, slots=True)
+class WantedValue:
+    """One value that an operation is to set on a port, and the value that the port had. ``kind``: ``pkey`` for a P_Key
+    entry (with its ``index``), else the JSON name of a field. An M_Key is only ``zero``, ``set`` or ``changed``: the
+    image of its Set names the key."""
+
+    node_guid: int
+    port: int
+    kind: str
+    index: int | None
+    before: str | int | bool | None
+    after: str | int | bool | None
+
+
+@dataclass(frozen=True, slots=True)
 class StepRecord:
     """One step of an operation. ``begun``: the time of its beginning. ``status``: ``pending`` until its outcome is
     known; an interrupted step stays ``pending``."""
@@ -124,6 +138,8 @@ class Start:
     origin: Origin
 
 
+WANTED_VALUES: Final = "values"
+"""The only option of an operation that sets values of single ports: the list of values that it is to set."""
 KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
 """The commands that begin runs of M_Keys."""
 
@@ -143,6 +159,7 @@ class OperationRecord:
     steps and for an operation without steps. ``waiting``: the number of ports that a run of M_Keys has yet to change,
     also while it pauses after its first ports. ``method``: how an apply, a run of M_Keys, or the operation that this
     one undoes reaches the ports: ``direct``, ``opensm`` or ``ufm``; None for other commands.
+    ``has_values``: the journal has the values that the operation is to set on single ports (`Journal.wanted_values`).
     """
 
     id: int
@@ -163,6 +180,7 @@ class OperationRecord:
     step: str | None = None
     waiting: int = 0
     method: str | None = None
+    has_values: bool = False
 
     @property
     def is_half_undone(self) -> bool:

@@ -1,0 +1,54 @@
+"""The work of `resume` for an operation that sets values of single ports."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ibkeys.cli.changing import MissingPorts, change, end_overtaken, writer_of
+from ibkeys.cli.documents.m_key import MKEY_SET
+from ibkeys.cli.documents.p_key import PKEY_ADD, PKEY_REMOVE, PKEY_SET
+from ibkeys.cli.documents.port import COUNTERS_CLEAR, ENFORCE_SET
+from ibkeys.cli.opening import open_fabric
+from ibkeys.cli.options import ChangeOptions
+
+if TYPE_CHECKING:
+    from ibkeys.cli.operations.requested import RequestedOperation
+
+_DOCUMENTS: Final = {
+    each.name: each for each in (PKEY_SET, PKEY_ADD, PKEY_REMOVE, ENFORCE_SET, COUNTERS_CLEAR, MKEY_SET)
+}
+
+
+def finish(requested: RequestedOperation) -> int:
+    """Set the values that are left, as the command that began the operation does, and return the exit code. Raises as
+    `ibkeys.cli.changing.change`."""
+    from ibkeys.automation.values import plan_values
+
+    record, given = requested.target.record, requested.command_options
+    document = _DOCUMENTS.get(record.command, PKEY_SET)
+    missing = MissingPorts() if document is COUNTERS_CLEAR else None
+    command_options = ChangeOptions(given.where, given.consent, given.format)
+    with open_fabric(given.where, changing=True) as fabric:
+        return change(
+            fabric, document, command_options, lambda writer: plan_values(writer, record), missing, record=record
+        )
+
+
+def end_record(requested: RequestedOperation) -> int:
+    """End the record of the operation, and return the exit code. Raises UsageError where nothing speaks for that, and
+    Refused without confirmation."""
+    from ibkeys.automation.values import why_it_may_end
+    from ibkeys.store.journal import Journal
+
+    record, given = requested.target.record, requested.command_options
+    with open_fabric(given.where, changing=True) as fabric:
+
+        def close() -> str:
+            with Journal(fabric.stores.journal) as journal:
+                journal.end_undos(record.id)
+                journal.set_state(record.id, "undone")
+            return f"operation {record.id} ({record.command})"
+
+        with writer_of(fabric, record.command, given.consent, record.id) as writer:
+            why = why_it_may_end(writer, record)
+            return end_overtaken(given.consent, why, close, f"operation {record.id}: `ibkeys resume {record.id}`")
