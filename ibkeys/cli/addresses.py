@@ -28,8 +28,8 @@ class PortArguments(NamedTuple):
 def port_arguments(words: Sequence[str], kind: AddressKinds, every_port: bool = False) -> PortArguments:
     """Return the port that *words*, ``[ADDR] [PORTNUM]``, name. *kind*: the options for the kind of ADDR.
 
-    *every_port*: ``--all`` was given. Raises UsageError for too many words and for a port or kind with ``--all``;
-    AddressError for an ADDR that cannot be parsed.
+    *every_port*: whether ``--all`` was given. Raises UsageError for too many words, for several kinds or a kind without
+    ADDR, for an invalid PORTNUM, and for a port or kind with ``--all``; AddressError for an ADDR that cannot be parsed.
     """
     if len(words) > 2:
         # The message does not repeat the words: one of them may be a key.

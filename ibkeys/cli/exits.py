@@ -97,8 +97,8 @@ def message_of(error: BaseException) -> str | None:
 def run(command: Callable[[], int]) -> int:
     """Run *command* and return its exit code. Any exception becomes an exit code and one line on standard error.
 
-    With -v the explanation of the error follows. If the reader of standard output has gone, the command still runs to
-    its end, and its own exit code is returned.
+    The explanation of the error follows as in `warn`. If the reader of standard output has gone, the command still runs
+    to its end, and its own exit code is returned.
     """
     try:
         return _run(command)
@@ -235,8 +235,8 @@ def write_as_is(text: str) -> None:
 def warn(text: str, kind: str = "warning", more: str = "") -> None:
     """Write one line to standard error. Words of the command line that may be a key are taken out of it.
 
-    *kind*: the word before *text*. *more*: an explanation, written below the line with -v; without -v the line has a
-    hint to -v.
+    *kind*: the word before *text*. *more*: an explanation, written below the line. If the command has an option -v that
+    was not given, the line has a hint to -v instead.
     """
     if kind == "error":
         _write_more_notes()

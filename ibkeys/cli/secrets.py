@@ -26,8 +26,9 @@ def read_key(kind: type[_K], text: str, option: str, from_environment: bool = Fa
 
     ``@FILE``: the first line of FILE that is neither empty nor a comment. A number: the key itself, with a warning.
     ``-``: the user is asked without echo on a terminal (twice if *is_new*), else one line of standard input is read.
-    Any other word means the same as ``-``, as in infiniband-diags, but not for a new key. *from_environment*: only
-    ``@FILE`` is accepted. Raises UsageError, EncodeError; no message repeats a key.
+    A longer word that begins with ``-`` is refused. Any other word means the same as ``-``, as in infiniband-diags, but
+    not for a new key. *from_environment*: only ``@FILE`` is accepted. Raises UsageError, EncodeError; no message
+    repeats a key.
     """
     if text.startswith("@"):
         path = Path(text[1:])

@@ -206,7 +206,7 @@ def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
 
 
 def waivers_of(path: str | None) -> Waivers:
-    """Return the waivers of a file, judged by today's date; none without a file. Raises FileFormatError."""
+    """Return the waivers of a file, judged by today's date; none without a file. Raises FileFormatError, StoreError."""
     from ibkeys.audit.waivers import Waivers, read_waivers
 
     return Waivers() if path is None else read_waivers(Path(path), datetime.now(UTC).date())

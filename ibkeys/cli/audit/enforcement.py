@@ -40,7 +40,10 @@ class EnforcementRequest(FilesRequest):
             return self._carry_out(writer, plan_rest(writer, self._asked(), self.record))
 
     def take_back(self) -> int:
-        """Restore the part_enforce from before the change, or finish an undo that was begun. Return the exit code."""
+        """Restore the part_enforce from before the change, or finish an undo that was begun. Return the exit code.
+
+        Raises the errors of `finish`, and of `ibkeys.harden.enforcement.refuse_undo`.
+        """
         from ibkeys.harden.enforcement import plan_restoring, refuse_undo
 
         with self._writer(_UNDO) as writer:
@@ -51,8 +54,7 @@ class EnforcementRequest(FilesRequest):
         """Close the operation, and return the exit code.
 
         This is for a change after which another program or administrator has changed part_enforce. Raises UsageError
-        for any other change, and for an operation that has ended; Refused without
-        confirmation.
+        for any other change, and for an operation that has ended; Refused without confirmation.
         """
         from ibkeys.harden.enforcement import why_not_finishable
         from ibkeys.harden.step import COMMAND

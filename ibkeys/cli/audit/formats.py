@@ -105,7 +105,7 @@ def text_for_others(
     """Return the report in *format*, one of `FOR_OTHERS`.
 
     *rules*: the rules to explain in it. *fail_on*: the least severity at which a failed rule counts; None: none counts.
-    *code*: the exit code that the command ends with.
+    *code*: the exit code that the command ends with. Raises UsageError for html if jinja2 is not installed.
     """
     texts = {rule.id: rule.explanation() for rule in rules}
     if not with_remedy:

@@ -38,8 +38,8 @@ class Field(NamedTuple):
     the description of the kind holds. ``optional``: whether some documents lack the field.
 
     In text for people: ``title`` names the value, and ``text`` is a function that puts it into words. ``short`` and
-    ``brief`` take their places in a table of many ports. ``folded`` puts the value into words in a row that stands for
-    many ports. ``empty``: the word for None, if None does not mean that the value could not be read.
+    ``brief`` replace ``title`` and ``text`` in a table of many ports. ``folded`` puts the value into words in a row
+    that stands for many ports. ``empty``: the word for None, if None does not mean that the value could not be read.
     """
 
     name: str

@@ -14,7 +14,7 @@ from ibkeys.cli.types import NumberType
 override: Final = option(
     "--override", env=False, multiple=True, metavar="NAME", help="Override an interlock; repeatable."
 )
-"""The option of `changing` that commands which only change files have alone."""
+"""One of the options of `changing`. Commands that only change files have it without the others."""
 
 
 @dataclass(frozen=True, slots=True)

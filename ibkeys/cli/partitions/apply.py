@@ -147,8 +147,8 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
     """Apply a plan, or resume an earlier apply, and return the exit code.
 
     *confirm_within*: the seconds within which the change must be confirmed; None if it needs no confirmation. Raises
-    UsageError for a plan that cannot be read and for options that the method does not have; Refused for an interlock,
-    and if the user does not confirm the plan; and the errors of the change.
+    UsageError for a plan that cannot be read and for options that the method does not have; FileFormatError for a plan
+    with a mistake; Refused for an interlock, and if the user does not confirm the plan; and the errors of the change.
     """
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.confirm import add_confirmation

@@ -88,7 +88,10 @@ def _kind(table: TableChange) -> str:
 
 
 def entries_of(table: TableChange) -> list[Painted]:
-    """Return the changed entries of a table, as ``3: - -> 0x8010``, in the colour of the change."""
+    """Return the changed entries of a table, as ``3: - -> 0x8010``, in the colour of the change.
+
+    If none changes, return one text that says so.
+    """
     entries = [
         Painted(f"{index}: {before or NOTHING} -> {after or NOTHING}", role_of_change(before, after))
         for index, before, after in changed_entries(table)

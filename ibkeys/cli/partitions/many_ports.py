@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ManyPortsOptions(ChangeWithHostsOptions):
-    """The options of a command that changes many ports: method, hosts, UFM, and whether each port gets a row."""
+    """The options of a command that changes many ports: those of `ChangeWithHostsOptions`, UFM, and folding."""
 
     ufm: UfmOptions
     folding: Folding

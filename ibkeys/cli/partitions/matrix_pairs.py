@@ -40,8 +40,8 @@ def counts_document(part: ChosenPorts | None) -> dict[str, int] | None:
 def missing_data(topology: Topology, reach: Reach, chosen: set[int]) -> dict[str, Any]:
     """Return the fields of the document about data that is missing or uncertain.
 
-    These are unread ports, ports where some routes stop, and links that are not Active. *chosen*: only stops of these
-    partitions; empty: of all.
+    These are unread ports, ports on links between switches that stop packets, ports with virtual ports, and links that
+    are not Active. *chosen*: only ports that stop packets of these partitions; empty: of all.
     """
     return {
         "may_be_stopped_by": [stop_document(stop) for stop in reach.stops_between_switches(chosen)],

@@ -54,7 +54,7 @@ def files_change_options(name: str, kind: type[FilesChangeOptions]) -> Callable[
 class FilesRequest(FilesChangeOptions, ABC):
     """The request for a change of OpenSMs' files.
 
-    ``begun``: the operation to finish, undo or close; None for a new change.
+    ``earlier``: the operation to finish, undo or close; None for a new change.
     """
 
     earlier: OperationRecord | None = None

@@ -53,7 +53,10 @@ class SmKeyRequest(FilesRequest):
             return self._carry_out(writer, {})
 
     def take_back(self) -> int:
-        """Give up the keys of the earlier change, and return the exit code. Raises Refused if a file has them."""
+        """Give up the keys of the earlier change, and return the exit code.
+
+        Raises Refused if a file has them, and without confirmation; UsageError or StoreError if the change has ended.
+        """
         from ibkeys.change.interrupts import Interrupts
         from ibkeys.smkeys.begun import require_open
         from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
@@ -75,7 +78,8 @@ class SmKeyRequest(FilesRequest):
         """Close the change, and return the exit code.
 
         This is for a change whose keys another program or administrator has changed since, or that can neither be
-        finished nor undone.
+        finished nor undone. Raises UsageError for any other change, and for one that has ended; Refused without
+        confirmation.
         """
         from ibkeys.change.interlocks.overtaken import why_overtaken
         from ibkeys.change.interrupts import Interrupts

@@ -1,1 +1,1 @@
-"""All other commands: discovery, counters, the journal, decoding, the simulator, this host."""
+"""All other commands: ports, names, discovery, doctor, counters, the journal, decoding, explanations, and more."""
