@@ -46,8 +46,8 @@ class SourcesToRead:
     def once(self, progress: OnFound | None = None) -> Agreement:
         """Read all sources once, and compare them.
 
-        Raises the errors of `LiveFabric.sweep`, and UsageError or HostNotReached if the SM's file is needed and not
-        known.
+        Raises the errors of `LiveFabric.sweep`, `LiveFabric.reload_keys` and `ask_sa_view`, and UsageError or
+        HostNotReached if the SM's file is needed and not known.
         """
         if self.needs_sm_file and not self.hosts:
             raise UsageError(f"{_NO_HOSTS}: name the policy file")
