@@ -49,7 +49,8 @@ def read_constraint_errors(
 def probe_sa(
     fabric: LiveFabric, sm_lid: int | None = None, pkey_index: int | None = None, *, with_default_key: bool = True
 ) -> dict[str, SaProbe]:
-    """Send the SA four queries that any host may send, and return its reaction to each. Nothing is raised.
+    """Send the SA four queries that any host may send, and return its reaction to each. Raises TransportError if the
+    attributes of the local port cannot be read, and nothing else.
 
     One query has SM_Key 1, the well-known default. OpenSM with another sa_key does not answer it, and logs it;
     *with_default_key* false leaves this query out. Another query is a subscription, which is ended as soon as it is

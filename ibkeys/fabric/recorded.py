@@ -67,7 +67,7 @@ class RecordedFabric(Closing):
         found.troubles += [each for each in unread if each.port in ports and id(each) not in known]
 
     def find_port(self, address: AddressLike = None, portnum: int | None = None) -> RecordedPort:
-        """Return one recorded port. Raises AddressError, UsageError, Unreachable."""
+        """Return one recorded port. Raises AddressError, UsageError, Unreachable, ImpossibleValue."""
         return self.handle(find_port(self.snapshot.fabric, as_address(address), portnum))
 
     def handle(self, port: Port) -> RecordedPort:

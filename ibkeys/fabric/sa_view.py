@@ -55,10 +55,10 @@ class SaView:
 
 
 def ask_sa_view(sa: SaClient, found: Topology) -> SaView:
-    """Query the SA for PortInfoRecord and P_KeyTableRecord of all ports. Nothing is raised: see ``SaView.answers``.
+    """Query the SA for PortInfoRecord and P_KeyTableRecord of all ports. A failed query is in ``SaView.answers``.
 
     OpenSM answers only about ports that share a P_Key with the requester, and P_KeyTableRecords only to a requester
-    with its sa_key.
+    with its sa_key. Raises TransportError; UsageError if the local port has no P_Key at the ``pkey_index`` of *sa*.
     """
     view, ports = SaView(), _by_place(found.ports())
     is_there = _ask(sa, PortInfoRecord, view, lambda records: _take_port_infos(records, view, ports))
