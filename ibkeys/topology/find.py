@@ -69,8 +69,8 @@ def find_port(fabric: SearchableFabric, address: Address, portnum: int | None) -
 
 
 def find_ports(fabric: SearchableFabric, address: Address) -> list[Port]:
-    """Return the end ports that *address* means: one port for a LID or route, all end ports of one node for a name or
-    node GUID. An empty list if there is none.
+    """Return the end ports that *address* means: one port for a LID or route, the ports with a port GUID, or all end
+    ports of one node for a name or node GUID. An empty list if there is none.
 
     A name is a whole NodeDescription, or else the host's part of it. Raises AddressError where several nodes match,
     SeveralNodes where they are those of one host.

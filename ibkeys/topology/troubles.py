@@ -27,7 +27,8 @@ class Trouble:
 
     @classmethod
     def of(cls, port: Port, attribute: str, error: IbkeysError, text: str | None = None) -> Self:
-        """Return the trouble for *error*, with *text* as its message where that is more precise."""
+        """Return the trouble for *error*. *text*: a message that is more precise than that of *error*; None or "":
+        there is none."""
         reading: Reading = "refused"
         if isinstance(error, NoReply):
             reading = "silent" if error.attempts else "not-asked"
