@@ -195,8 +195,8 @@ class Policy:
 
     @property
     def accepted(self) -> bool:
-        """Whether OpenSM accepts the file. If it refuses the file, every port is a full member of the default
-        partition."""
+        """Whether the file has no errors, so that OpenSM accepts it. If OpenSM refuses a file, every port is a full
+        member of the default partition."""
         return not self.errors
 
     @property
@@ -240,7 +240,7 @@ class Policy:
         return adds_sm or any(rule.who == "SELF" for partition in self.partitions for rule in partition.rules)
 
     def require_accepted(self) -> None:
-        """Raise FileFormatError with the first error of a file that OpenSM would refuse."""
+        """Raise FileFormatError with the first error of a file that OpenSM would, or may, refuse."""
         if self.errors:
             first = min(self.errors)
             more = f" (and {len(self.errors) - 1} more)" if len(self.errors) > 1 else ""

@@ -52,8 +52,9 @@ _MAX: Final = (1 << 64) - 1
 class ParsedNumber:
     """The result of C's strtoull(text, &end, 0).
 
-    ``value``: the number, 0 if there is none. ``rest``: the text after it. ``is_number``: whether there is a number.
-    ``is_octal``: whether it is read as octal because of a leading 0. ``is_negative``: whether it has a minus sign.
+    ``value``: the number, 0 if there is none. ``rest``: the text after it, or the whole text if there is none.
+    ``is_number``: whether there is a number. ``is_octal``: whether it is read as octal because of a leading 0.
+    ``is_negative``: whether it has a minus sign.
     """
 
     value: int
