@@ -57,8 +57,9 @@ def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[Enforcement
 
     *tables* should include those that do not change (``plan --full``), because only pairs of ports in *tables* are
     found. *enforcement*: that of leaf ports, also where it stays, by which the stages are made; within a stage, every
-    leaf port is assumed to enforce. A port gets a break without pairs if no pair of it is found, but both its own table
-    and that of its leaf port have no room to grow, or its table loses a P_Key between two blocks.
+    leaf port is assumed to enforce. A port gets a break without pairs if no pair of it is found, but it loses a
+    partition for a moment: because neither its own table nor that of its leaf port has room to grow, or because a table
+    is swapped in several blocks.
     """
     stages = stages_of(tables, enforcement)
     if len(stages.tables) == 1:
