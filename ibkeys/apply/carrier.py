@@ -148,4 +148,5 @@ class Carrier(Protocol):
 
     def go_back(self, operation: RunningOperation) -> RollbackResult:
         """Restore the values that *operation*, which is still open, overwrote, in one step: the user is not asked, and
-        no interlock stops it. Raises IbkeysError if nothing could be tried."""
+        no interlock stops it. Raises IbkeysError if it could not be planned, or was stopped by an error that is not of
+        single ports."""

@@ -54,7 +54,8 @@ class DirectCarrier(Carrier):
         return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._advice_to_use_sm()}")
 
     def _advice_to_use_sm(self) -> str:
-        """Return the option that makes the change through the master SM, for a message; "" if no master answers."""
+        """Return the option that makes the change through the master SM, for a message; "" if no master answers, or the
+        command is not known."""
         manager = self._writer.ask_subnet_manager()
         if not self._command or manager.presence != "active":
             return ""

@@ -14,7 +14,8 @@ from ibkeys.store.journal import RunningOperation
 
 def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> RollbackResult:
     """Undo *operation*, which is still open, and return the result. Entries that another program or administrator has
-    written since stay. Raises IbkeysError if nothing could be tried."""
+    written since stay. Raises IbkeysError if the undo could not be planned, or was stopped by an error that is not of
+    single ports."""
     journal, consent = operation.journal, writer.consent
     assert operation.id is not None
     # The restored values were there before the run began, and the user who began it asked for this.

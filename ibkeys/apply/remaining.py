@@ -61,7 +61,7 @@ class RemainingChanges:
 
     @property
     def foreign_on_fabric(self) -> list[tuple[PortId | None, str]]:
-        """The ports with values that another program or administrator wrote and that stay, each with the reason."""
+        """The foreign ports that were found and read on the fabric, each with the reason."""
         return [each for each in self.foreign if each not in self.absent]
 
     def stale_objections(self, advice: str) -> list[Objection]:

@@ -32,8 +32,8 @@ def goal_of(
     *,
     by_partition: bool = False,
 ) -> dict[PortKey, Entries]:
-    """Return the table that the plan wants for each port. Note in *remaining* the ports that are absent, or have P_Keys
-    that neither the plan, *former* nor *policies* explain.
+    """Return the table that the plan wants for each port, and the present table of a port that it does not name. Note
+    in *remaining* the ports that are absent, or have P_Keys that neither the plan, *former* nor *policies* explain.
 
     *former*: the tables that an earlier run of the plan found and wrote, None if there was none: then a port that
     the plan changes is noted if its table is not as the plan found it. *policies*: the policies of that run.

@@ -73,7 +73,7 @@ class TablesLook(PortsLook[PortKey]):
 
     @property
     def remaining_count(self) -> int:
-        """How many ports are waited for."""
+        """The number of ports that are waited for; 0 if OpenSM fell back."""
         return 0 if self.fell_back else len(self.wrong)
 
 

@@ -227,7 +227,8 @@ class OpensmPlanning:
         self.site.notes.append(f"{text}, and it does not enforce now")
 
     def lay_out(self, course: PolicyCourse, texts: Sequence[bytes]) -> None:
-        """Set the steps of an apply; none if files and tables are already as the last policy says."""
+        """Set the steps of an apply; none if there is only one policy, and files, tables and enforcement are already as
+        it says."""
         tables = self.prediction.tables_after(map(parse_policy, texts))
         names = ["between"] * (len(texts) - 1) + ["policy"]
         if self.settings.rewrite:

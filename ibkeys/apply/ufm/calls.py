@@ -40,7 +40,7 @@ class UfmCalls(StepKind[MembershipsByBase]):
 
     def write(self, contents: MembershipsByBase, operation: RunningOperation) -> list[FileEntry]:
         """Change partitions, and return the journal entries of those that were changed. Raises Refused (``stale``),
-        UfmRefused, UfmNotReached; NotStored if UFM does not show a change."""
+        UfmRefused, UfmNotReached, StoreError; NotStored if UFM does not show a change."""
         written: list[FileEntry] = []
         for base, members in contents.items():
             calls = self.stored[base].calls_to(members)
