@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
-from ibkeys.cli.opening import journal_of
+from ibkeys.cli.opening import is_simulated, journal_of
 from ibkeys.cli.options import Where
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def remove_left_locks(where: Where, command: str, hosts: Sequence[SmHost]) -> No
     from ibkeys.change import host_locks
     from ibkeys.store.journal import Journal
 
-    if where.backend != "umad":
+    if is_simulated(where):
         return
     with Journal.read(journal_of(where)) as journal:
         exits.warn_each(host_locks.remove_left_locks(journal, command, hosts), "note")

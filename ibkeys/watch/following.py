@@ -30,6 +30,7 @@ class FollowedFile(Closing):
         self.problem = ""
         self.is_behind = False
         self._file: int | None = None
+        self._read_before: tuple[int, int] | None = None
         self._place = 0
         self.rest = b""
         self._skipping = False
@@ -43,10 +44,14 @@ class FollowedFile(Closing):
         except FileNotFoundError:
             self.problem = "does not exist (waiting for it)"
             return
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode):
             os.close(descriptor)
             raise files.NoRegularFile(0, "is not a regular file")
-        self._file, self._place, self.rest, self._skipping, self.problem = descriptor, 0, b"", False, ""
+        self._file, self.problem = descriptor, ""
+        if (found.st_dev, found.st_ino) != self._read_before:  # else it is read on after a failure
+            self._place, self.rest, self._skipping = 0, b"", False
+        self._read_before = found.st_dev, found.st_ino
 
     def _go_to_the_end(self) -> None:
         if self._file is not None:
@@ -107,7 +112,8 @@ class FollowedFile(Closing):
         return lines
 
     def close(self) -> None:
-        """Close the file. The next read opens it again and reads it from its start."""
+        """Close the file. The next read opens it again, and reads on; a file that took its place is read from its
+        start."""
         if self._file is not None:
             os.close(self._file)
             self._file = None

@@ -54,7 +54,9 @@ def test_the_sdist_has_what_it_takes_to_build_and_test(dist: Path) -> None:
         path
         for folder in folders
         for path in (ROOT / folder).rglob("*.*")
-        if not {".so", ".pyc"} & set(path.suffixes) and path.is_file() and path.relative_to(ROOT).as_posix() not in names
+        if not {".so", ".pyc"} & set(path.suffixes)
+        and path.is_file()
+        and path.relative_to(ROOT).as_posix() not in names
     ]
     assert not missing
 

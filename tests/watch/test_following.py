@@ -127,3 +127,17 @@ def test_more_than_is_read_at_a_time_is_said_to_be_there(log: Path) -> None:
         while followed.is_behind:
             came += followed.new_lines()
         assert came == lines
+
+
+def test_after_a_failure_it_is_read_on_and_not_again(log: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*given: object) -> bytes:
+        raise OSError(5, "Input/output error")
+
+    with FollowedFile(log) as followed:
+        add(log, "one\ntw")
+        assert followed.new_lines() == ["one"]
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "pread", fail)
+            assert (followed.new_lines(), followed.problem) == ([], "Input/output error")
+        add(log, "o\n")
+        assert (followed.new_lines(), followed.problem) == (["two"], "")

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
+from ibkeys.cli.watch.lines import EventLines
 from ibkeys.partitions.reader import read_policy
 from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.policy import PartitionNames
@@ -44,3 +46,10 @@ def test_a_p_key_that_is_in_no_partition_is_said_to_be(tmp_path: Path) -> None:
     path.write_text("Red=0x13 : ALL=full ;\n")
     named = PartitionNames(read_policy(path)).named(EVENT)
     assert (named.partition_name, named.not_in_policy) == (None, True)
+
+
+def test_a_partition_without_a_line_is_named_without_one() -> None:
+    """As UFM's are, which are in no file."""
+    words = EventLines(with_guids=False).lines_of(replace(EVENT, partition_name="Blue", policy_line=None))
+    assert "[Blue]" in words[-1]
+    assert "None" not in words[-1]

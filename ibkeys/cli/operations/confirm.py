@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import journal_of
+from ibkeys.cli.opening import is_simulated, journal_of
 from ibkeys.cli.options import Where
 
 
@@ -20,7 +20,7 @@ def confirm(where: Where, operation: int | None) -> int:
     """
     from ibkeys.automation.confirming import confirm_operation
 
-    done = confirm_operation(journal_of(where), operation, is_simulated=where.backend != "umad")
+    done = confirm_operation(journal_of(where), operation, is_simulated=is_simulated(where))
     fresh, again = ("is", "") if done.is_fresh else ("was", " already")
     exits.write(f"operation {done.operation} {fresh} confirmed{again}")
     exits.warn_each(done.problems, "note")

@@ -70,7 +70,8 @@ def _key(event: Event) -> str:
 
 def _policy(event: Event) -> str:
     if event.partition_name is not None:
-        return f" [{event.partition_name}, line {event.policy_line}]"
+        line = f", line {event.policy_line}" if event.policy_line is not None else ""
+        return f" [{event.partition_name}{line}]"
     return " [not in policy]" if event.not_in_policy else ""
 
 
