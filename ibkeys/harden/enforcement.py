@@ -115,8 +115,8 @@ def plan_enforcement(
 
     SMPs: a sweep, and the table of each end port and leaf port. Raises Refused (`_REFUSAL`) if an OpenSM would not
     apply the value, and (``overtaken``) if the change that *writer* resumes wrote other files than those of this
-    subnet; UsageError if the options of an OpenSM are not known; FileFormatError for a file that cannot be edited; and
-    the errors of `find_site`.
+    subnet; UsageError if the options of an OpenSM are not known; FileFormatError for a file that cannot be edited;
+    StoreError, and the errors of `find_site`.
     """
     survey = survey_all_ports(writer, (), by_port_guid=True)
     assert survey.topology is not None

@@ -127,7 +127,7 @@ class EnforcementPlan(Plan):
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the operation of the change: an undo if ``undoes`` is set, else the interrupted operation, reopened,
-        or a new one."""
+        or a new one. Raises StoreError."""
         if self.undoes is not None:
             return journal.undo_of(self.undoes, origin)
         if self.cut_off is not None:

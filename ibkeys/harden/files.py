@@ -47,12 +47,13 @@ class FileStep(HardeningStep):
     serves = _KEY_STEPS
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
-        """Return whether this is the last of the steps for files, and an earlier run of one of them was interrupted."""
+        """Return whether this is the last of the steps for files, and an earlier run of one of them was interrupted.
+        Raises StoreError."""
         return bool(self.words) and is_any_cut_off(writer.fabric.stores.journal, [self.command])
 
     def plan_change(self, writer: ChangeWriter, asked: HardenRequest) -> StepChange | None:
         """Return the change that closes the files; None if there is none to close, unless this is the last of the steps
-        for files. Raises the errors of `find_and_lock_sms` and `open_files`."""
+        for files. Raises the errors of a sweep, `find_and_lock_sms` and `open_files`."""
         managers = managers_of(writer.fabric.sweep(wanted=Wanted(sm_info=True)))
         runnings = find_and_lock_sms(writer, managers, reach(writer.enter, asked.hosts)).opensms  # the master last
         found = [each for running in runnings for each in self.open_files(running)]

@@ -36,7 +36,7 @@ class MKeyStep(HardeningStep):
 
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Return whether the last run of M_Keys on this subnet is unfinished, and is one of this step's command through
-        OpenSM."""
+        OpenSM. Raises StoreError."""
         last = _open_run(writer)
         return last is not None and last.command == self.command
 
@@ -44,8 +44,8 @@ class MKeyStep(HardeningStep):
         """Return the change of a new run, or of the rest of an unfinished run, which has to end before a new one begins
         (an unfinished run of the other step too); None if no port has to be changed.
 
-        Raises the errors of `plan_keys`; Refused (``open-run``) if the unfinished run removes keys, or sends Sets of
-        ibkeys.
+        Raises the errors of `plan_keys` and `plan_rest`; Refused (``open-run``) if the unfinished run removes keys, or
+        sends Sets of ibkeys.
         """
         via = ViaOpensm(asked.hosts, asked.wait, listener=asked.listener)
         unfinished = _open_run(writer)

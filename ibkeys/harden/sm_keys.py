@@ -31,8 +31,8 @@ class SmKeyStep(HardeningStep):
     def is_due(self, writer: ChangeWriter, asked: HardenRequest) -> bool:
         """Return whether a change was interrupted on this subnet, so that its keys are pending in the key store.
 
-        In a dry run, return also whether an options file has the default sa_key: the audit of a dry run does not query
-        the SA with the default key.
+        In a dry run, return True also if an options file has the default sa_key: the audit of a dry run does not query
+        the SA with the default key. Raises StoreError, StoreSealed, HostNotReached, and the errors of a sweep.
         """
         found = writer.fabric.swept or writer.fabric.sweep()
         changes = changes_on(writer, {port.guid for port in found.end_ports()})

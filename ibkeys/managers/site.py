@@ -147,7 +147,7 @@ class Running:
 
 def reach(enter: Callable[[AbstractContextManager[Machine]], Machine], hosts: Iterable[SmHost]) -> list[ReachedHost]:
     """Connect to *hosts*, and return them with their machines. *enter*: a function such as `ExitStack.enter_context`,
-    which keeps a machine open until the end of a block. Raises HostNotReached."""
+    which keeps a machine open until the end of a block. Raises the errors of `open_machine`."""
     return [ReachedHost(host, enter(open_machine(host))) for host in hosts]
 
 

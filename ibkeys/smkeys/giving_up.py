@@ -64,7 +64,7 @@ def give_up(writer: ChangeWriter, change: KeyChange, operation: int) -> list[str
     prepared beside the options files.
 
     Return, in words, the prepared files that could not be removed. The keys stay in the key store as former ones.
-    Raises StoreError, HostNotReached.
+    Raises StoreError, FileFormatError, HostNotReached.
     """
     with Journal(writer.fabric.stores.journal) as journal:
         not_removed = list(remove_left_overs(journal, change.managers.files, writer.keystore))

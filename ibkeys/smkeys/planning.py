@@ -65,7 +65,7 @@ class KeyChange(Plan):
         return True
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
-        """Return the operation for the journal: the interrupted one, reopened, or a new one."""
+        """Return the operation for the journal: the interrupted one, reopened, or a new one. Raises StoreError."""
         last = self.subnet_changes.open if self.goes_on else None
         operation = journal.operation(COMMAND, origin, {}, True) if last is None else journal.reopen(last.id, origin)
         operation.kept = self.kept
