@@ -15,7 +15,7 @@ OPEN = "# OpenSM's defaults, but for these\nsweep_interval 3\npart_enforce off\n
 
 @contextmanager
 def open_fabric() -> Iterator[KeyedOpensm]:
-    with keyed(NET, OPEN, library="umad2sim") as running:
+    with keyed(NET, OPEN) as running:
         running.served.folder.chmod(0o755)
         yield running
 

@@ -46,7 +46,7 @@ class Attached(Protocol):
 class PassedMad(NamedTuple):
     """A MAD that is shown to a watcher. ``out``: the program ``client`` sent it; otherwise it is sent to ``client``.
 
-    ``note``: for a request of ``client`` that is returned to it without an answer, the reason; "" for all other MADs.
+    ``note``: why it is a request of the client that got no answer, and is shown once more; "" for all other MADs.
     """
 
     client: Attached

@@ -14,7 +14,7 @@ from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.server.outbox import MadTap, PassedMad
 from ibkeys.sim.server.umad import wire
-from ibkeys.sim.server.umad.agents import queue_pair
+from ibkeys.sim.server.umad.agents import is_response, queue_pair
 from ibkeys.sim.server.umad.directed_routes import as_carried
 from ibkeys.sim.server.umad.open_ports import ProgramPort
 from ibkeys.sim.subnet import Subnet
@@ -61,13 +61,20 @@ class Carrying:
 
     def carry(self, opened: ProgramPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, Arrival]:
         """Send *mad* from an open port to *address*; return the outcome, and the arrival of the answers in it."""
-        port, dlid = opened.port, address.lid
         if len(mad) < MAD_SIZE:
             mad = mad.ljust(MAD_SIZE, b"\0")
-        if self._watch is not None:
-            slid = PERMISSIVE_LID if mad[at.MGMT_CLASS] == DIRECTED_ROUTE else port.lid
-            self._watch(PassedMad(opened, True, mad, slid, dlid, address.qpn))
-        before = self.arrival
+        if self._watch is None:
+            return self._carry(opened.port, mad, address)
+        slid = PERMISSIVE_LID if mad[at.MGMT_CLASS] == DIRECTED_ROUTE else opened.port.lid
+        self._watch(PassedMad(opened, True, mad, slid, address.lid, address.qpn))
+        outcome, back = self._carry(opened.port, mad, address)
+        if isinstance(outcome, Drop) and not is_response(mad):
+            note = f"no answer: {outcome.value}"
+            self._watch(PassedMad(opened, False, mad, slid, address.lid, address.qpn, note))
+        return outcome, back
+
+    def _carry(self, port: SimPort, mad: bytes, address: wire.Address) -> tuple[DeliveryOutcome, Arrival]:
+        before, dlid = self.arrival, address.lid
         try:
             if mad[at.MGMT_CLASS] in SMP_CLASSES:
                 self.arrival = arrival_at(dlid)

@@ -25,6 +25,7 @@ from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, is_response, queue_pair
 from ibkeys.sim.server.umad.carrying import Arrival, Carrying, arrival_at, sender
 from ibkeys.sim.server.umad.directed_routes import begins_here, is_local
+from ibkeys.sim.server.umad.kernel_timers import latest_end
 from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, ProgramPort, Send, SendKey, send_key
 from ibkeys.sim.server.umad.transfers import OwnMads, Transfers
 from ibkeys.sim.subnet import Subnet
@@ -249,7 +250,7 @@ class MadLayer:
             wait = min(wait or rmpp.RESEND_AFTER, rmpp.RESEND_AFTER)
         if wait != float("inf"):
             send.timer += 1
-            self._loop.at(wait, partial(self._timed_out, send, send.timer))
+            self._loop.at(latest_end(wait), partial(self._timed_out, send, send.timer))
 
     def _timed_out(self, send: Send, timer: int) -> None:
         opened = send.agent.at
