@@ -5,7 +5,7 @@ else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
@@ -77,6 +77,18 @@ class EditedPolicy:
     def pending(self) -> bool:
         """Whether the edit changes the text."""
         return self.before.data != self.after.data
+
+    def followed_by(self, other: EditedPolicy, with_notes: bool = True) -> EditedPolicy:
+        """Return this edit together with *other*, an edit of its result. *with_notes*: whether the notes of *other*
+        count."""
+        notes = (*self.notes, *(other.notes if with_notes else ()))
+        return EditedPolicy(
+            self.before, other.after, (*self.changes, *other.changes), (*self.unchanged, *other.unchanged), notes
+        )
+
+    def noted(self, *notes: str) -> EditedPolicy:
+        """Return this edit with further notes; empty ones are left out."""
+        return replace(self, notes=(*self.notes, *filter(None, notes)))
 
 
 def add_members(policy: Policy, where: PartitionName, rules: Sequence[MemberRule], ports: KnownPorts) -> EditedPolicy:

@@ -12,14 +12,10 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.partitions.editing.changes import EditedPolicy, KnownPorts, add_members, move_members, remove_members
 from ibkeys.partitions.editing.partition_name import PartitionName
-from ibkeys.partitions.membership import EndPort, resolve
-from ibkeys.partitions.model import MemberRule, MemberWord, Policy
+from ibkeys.partitions.model import MemberRule, MemberWord
 from ibkeys.partitions.reader import parse_policy
 from tests import corpus
-
-LABELS = {number: f"stage{number} mlx5_0" for number in range(1, 10)}
-PORTS = KnownPorts(LABELS, {})
-X = PartitionName("X", None)
+from tests.partitions.editing.generated import GAPS, GUIDS, PORTS, SEPARATORS, X, members, text_of
 
 
 def guid(number: int, how: MemberWord) -> MemberRule:
@@ -32,11 +28,6 @@ def added(text: str, *rules: MemberRule, where: PartitionName = X) -> str:
 
 def removed(text: str, *guids: int, where: PartitionName = X) -> str:
     return text_of(remove_members(parse_policy(text), where, guids, PORTS))
-
-
-def text_of(edited: EditedPolicy) -> str:
-    assert edited.after.data is not None
-    return edited.after.data.decode()
 
 
 def item(number: int, how: str, close: str = ",") -> str:
@@ -226,10 +217,6 @@ def test_the_name_of_a_port_stays_in_its_comment() -> None:
 
 # --- whatever the policy is -------------------------------------------------------------------------------------------
 
-GUIDS = list(range(1, 8))
-SEPARATORS = st.sampled_from(
-    [", ", ",", " ,\n", ",\n\t", ",  # a comment; with, signs\n  ", ", # CR\r\n", ",,\n", "\n"]
-)
 ITEMS = st.builds(
     "{}{}".format,
     st.sampled_from([*map(hex, GUIDS), "5", "07", "ALL_SWITCHES", "SELF", "NONE", "ALL_CAS"]),
@@ -241,7 +228,6 @@ HEADS = st.builds(
     st.sampled_from(["1", "0x2", "0x7fff", "0x8003"]),
     st.sampled_from(["", ",indx0", ", ipoib", ", defmember=full", ",sl=2 "]),
 )
-GAPS = st.sampled_from(["\n", " ", "\n\n", "  # between\n", "\n# a line: of = its ; own\n", "; #\n".lstrip(";")])
 
 
 @st.composite
@@ -254,15 +240,6 @@ def policies(draw: st.DrawFn) -> str:
         text += f"{draw(HEADS)} :{draw(st.sampled_from([' ', '', chr(10), '  # c' + chr(10)]))}{group}{body}"
         text += draw(st.sampled_from([" ;", ";", ", ;"])) + draw(GAPS)
     return text.rstrip("\n ;") if draw(st.booleans()) and draw(st.booleans()) else text
-
-
-def members(policy: Policy, both: bool) -> dict[tuple[int, int], tuple[bool, bool]]:
-    ports = [*(EndPort(each, "ca") for each in (*GUIDS, 100, 101)), EndPort(200, "switch")]
-    return {
-        (each.base, port): (port in each.full, port in each.limited)
-        for each in resolve(policy, ports, 101, both).memberships
-        for port in each.full | each.limited
-    }
 
 
 def bare(text: bytes) -> bytes:

@@ -1,0 +1,34 @@
+"""Parts of made-up policies, and what a policy says of members, for the tests of edits."""
+
+from __future__ import annotations
+
+from hypothesis import strategies as st
+
+from ibkeys.partitions.editing.changes import EditedPolicy, KnownPorts
+from ibkeys.partitions.editing.partition_name import PartitionName
+from ibkeys.partitions.membership import EndPort, resolve
+from ibkeys.partitions.model import Policy
+
+LABELS = {number: f"stage{number} mlx5_0" for number in range(1, 10)}
+PORTS = KnownPorts(LABELS, {})
+X = PartitionName("X", None)
+
+GUIDS = list(range(1, 8))
+SEPARATORS = st.sampled_from(
+    [", ", ",", " ,\n", ",\n\t", ",  # a comment; with, signs\n  ", ", # CR\r\n", ",,\n", "\n"]
+)
+GAPS = st.sampled_from(["\n", " ", "\n\n", "  # between\n", "\n# a line: of = its ; own\n", "; #\n".lstrip(";")])
+
+
+def text_of(edited: EditedPolicy) -> str:
+    assert edited.after.data is not None
+    return edited.after.data.decode()
+
+
+def members(policy: Policy, both: bool) -> dict[tuple[int, int], tuple[bool, bool]]:
+    ports = [*(EndPort(each, "ca") for each in (*GUIDS, 100, 101)), EndPort(200, "switch")]
+    return {
+        (each.base, port): (port in each.full, port in each.limited)
+        for each in resolve(policy, ports, 101, both).memberships
+        for port in each.full | each.limited
+    }
