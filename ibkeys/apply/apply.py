@@ -25,11 +25,12 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.managers.hosts import SmHost
+from ibkeys.partitions.joining import refused_members
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.plan.order import removals
+from ibkeys.plan.order import gaining_partitions, removals
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.topology.port_id import PortKey
@@ -77,6 +78,9 @@ def plan_apply(
         apply_plan.notes.append(f"the plan was made for the method {plan.method}, and this is made by {carrier.name}")
     if problems:
         apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
+    policy = plan.policy.parsed()
+    if apply_plan.phases and policy is not None and policy.accepted:
+        apply_plan.notes += refused_members(policy, gaining_partitions(remaining.tables), survey.topology)
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))

@@ -20,7 +20,8 @@ from ibkeys.keys.pkey import FULL_BIT, PARTITION_MASK
 from ibkeys.mad.const import NodeType
 from ibkeys.mad.link_rates import link_rate
 from ibkeys.partitions.ipoib import GroupFinding
-from ibkeys.partitions.model import Policy
+from ibkeys.partitions.membership import end_ports_of, resolve
+from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, GroupFlags, Policy
 from ibkeys.partitions.words import MTU_BYTES, code_above, mtu_in_words, rate_in_words, rate_of_code
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology
@@ -149,20 +150,53 @@ def find_joins(
     return joins
 
 
+def refused_members(policy: Policy, bases: Collection[int], fabric: Topology, allow_both: bool = False) -> list[str]:
+    """Return, in words, the members of the partitions *bases* that could not join the groups that OpenSM makes of
+    *policy*: one sentence for each partition with such members. *fabric*: swept with PortInfo; a port that was not read
+    is taken to be able to join. *allow_both*: OpenSM's allow_both_pkeys."""
+    resolution = resolve(policy, end_ports_of(fabric.end_ports()), None, allow_both)
+    members = {each.base: each for each in resolution.memberships}
+    hosts = {port.guid: port for port in fabric.end_ports() if port.guid and port.node.type == NodeType.CA}
+    sentences = []
+    for partition in policy.partitions:
+        flags = [flags for each in partition.definitions for _, flags, _ in each.made_groups()]
+        if partition.base not in bases or not flags or partition.base not in members:
+            continue
+        own = members[partition.base]
+        ports = [hosts[guid] for guid in sorted(own.full | own.limited) if guid in hosts]
+        wanted = max(each.mtu or DEFAULT_MTU for each in flags), max(flags, key=_rate).rate or DEFAULT_RATE
+        refused = [each for port in ports if port.is_linked and (each := _refusal_of(port, *wanted)) is not None]
+        if refused:
+            reasons = named([f"{each.port}: {each.reason}" for each in refused])
+            sure = "cannot" if all(each.is_certain for each in refused) else "cannot, or may not,"
+            who = f"{len(refused)} of {counted(len(ports), 'member')} of {partition.name}"
+            sentences.append(f"{who} {sure} join its multicast group ({reasons})")
+    return sentences
+
+
+def _rate(flags: GroupFlags) -> float:
+    return rate_of_code(flags.rate or DEFAULT_RATE) or 0.0
+
+
 def _refusal(port: Port, group: GroupFinding) -> Refusal | None:
     """Return why *port* cannot join *group*; None if it can, or if that is not known. *group* must be in the SA."""
-    info, wanted = port.port_info, group.found
-    assert wanted is not None
+    assert group.found is not None
+    return _refusal_of(port, group.found.mtu, group.found.rate)
+
+
+def _refusal_of(port: Port, mtu: int, rate: int) -> Refusal | None:
+    """Return why *port* cannot join a group with these codes; None if it can, or if that is not known."""
+    info = port.port_info
     if info is None:
         return None
-    if info.mtu_cap < wanted.mtu or info.neighbor_mtu < wanted.mtu:
-        reason = f"MTU {mtu_in_words(info.neighbor_mtu)}, {mtu_in_words(wanted.mtu)} wanted"
-        return Refusal(port, reason, info.mtu_cap < wanted.mtu)
-    own_rate, group_rate = link_rate(info), rate_of_code(wanted.rate)
+    if info.mtu_cap < mtu or info.neighbor_mtu < mtu:
+        reason = f"MTU {mtu_in_words(info.neighbor_mtu)}, {mtu_in_words(mtu)} wanted"
+        return Refusal(port, reason, info.mtu_cap < mtu)
+    own_rate, group_rate = link_rate(info), rate_of_code(rate)
     if group_rate is None:
         return None
     if own_rate is None:
         return Refusal(port, "the rate of its link has no known meaning", False)
     if own_rate < group_rate:
-        return Refusal(port, f"rate {own_rate:g} Gb/s, {rate_in_words(wanted.rate)} wanted", True)
+        return Refusal(port, f"rate {own_rate:g} Gb/s, {rate_in_words(rate)} wanted", True)
     return None

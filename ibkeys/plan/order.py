@@ -299,6 +299,16 @@ def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tup
     )
 
 
+def gaining_partitions(tables: Iterable[TableChange]) -> set[int]:
+    """Return the numbers of the partitions of which any port gets a P_Key that it does not have in any form."""
+    return {
+        key.partition
+        for table in tables
+        for key in table.after.values()
+        if key.partition not in {each.partition for each in table.before.values()}
+    }
+
+
 def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:
     """Yield (port, P_Key) for each P_Key that a port loses. A change from full to limited counts as a loss of the full
     P_Key; a change from limited to full is no loss."""

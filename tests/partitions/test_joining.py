@@ -6,7 +6,7 @@ import pytest
 
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.partitions.ipoib import compare_groups
-from ibkeys.partitions.joining import Joins, find_joins
+from ibkeys.partitions.joining import Joins, find_joins, refused_members
 from ibkeys.partitions.model import broadcast_mgid
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.agents.sa_records import MulticastGroup
@@ -108,3 +108,41 @@ def test_a_port_that_was_not_read_may_be_a_member(net: Subnet) -> None:
     found = joins(net, group(mtu=5, rate=3))
     assert found.unread
     assert found.keeps_out is None
+
+
+# --- before a change --------------------------------------------------------------------------------------------------
+
+
+def refused(net: Subnet, policy: str, *bases: int) -> list[str]:
+    """Return the sentences about members of the partitions *bases* of a policy that is not in force yet."""
+    with tool(net) as fabric:
+        return refused_members(parse_policy(policy), bases, fabric.sweep())
+
+
+RED = "Red=0x13, ipoib{} : 0x0002c903000a1011=full, 0x0002c903000a1021=limited, 0x0002c903000affff=full ;\n"
+
+
+def test_a_policy_says_who_could_not_join_the_groups_that_opensm_would_make_of_it(net: Subnet) -> None:
+    set_link(net, HOSTS[1], mtu_cap=5, neighbor_mtu=5)
+    [sentence] = refused(net, RED.format(", mtu=5"), 0x13)
+    assert sentence.startswith("1 of 2 members of Red cannot join its multicast group ('node01 mlx4_0' ")
+    assert sentence.endswith("MTU 2048 bytes, 4096 bytes wanted)")
+    set_link(net, HOSTS[0], mtu_cap=5)
+    assert refused(net, RED.format(", mtu=5"), 0x13)[0].startswith("1 of 2 members of Red cannot, or may not, join")
+
+
+def test_only_groups_that_are_made_and_partitions_that_grow_are_looked_at(net: Subnet) -> None:
+    assert refused(net, RED.format(""), 0x13) == []
+    assert refused(net, RED.format(", mtu=5"), 0x12) == []
+    assert refused(net, RED.format(", mtu=5").replace(", ipoib", ""), 0x13) == []
+    assert (
+        len(refused(net, RED.format(", mtu=5").replace(", ipoib", "").replace(" : ", " :\n mgid=ff12::1\n"), 0x13)) == 1
+    )
+
+
+def test_the_highest_rate_of_the_groups_counts_by_its_gbps(net: Subnet) -> None:
+    """The codes of rates are not in the order of the rates: 5 is 5 Gb/s, and 4 is 30."""
+    for host in HOSTS:
+        set_link(net, host, link_width_active=1, link_speed_active=4, link_speed_ext_active=0)  # 10 Gb/s
+    assert refused(net, RED.format(", rate=5"), 0x13) == []
+    assert "rate 10 Gb/s, 30 Gb/s wanted" in refused(net, RED.format(", rate=4"), 0x13)[0]

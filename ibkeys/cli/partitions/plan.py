@@ -105,9 +105,11 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.
     """
+    from ibkeys.partitions.joining import refused_members
     from ibkeys.plan.document import check_place, write_plan
     from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
     from ibkeys.plan.model import PlanOptions
+    from ibkeys.plan.order import gaining_partitions
     from ibkeys.reach.reach import Reach
 
     where, format, each = command_options.where, command_options.format, command_options.folding.each
@@ -148,6 +150,8 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
         force=command_options.force,
     )
     partition_plan = replace(partition_plan, method=choice.method if choice is not None else None)
+    gaining = gaining_partitions(partition_plan.tables)
+    exits.warn_each(refused_members(policy, gaining, topology, plan_options.allow_both_pkeys), "note")
     if command_options.out is not None:
         write_plan(partition_plan, Path(command_options.out))
     if script_options.script is not None:
