@@ -72,8 +72,10 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     },
     "Partitions of the whole fabric": {
         "policy-check": CommandEntry("partitions.policy", "Check a partition policy (OpenSM's partitions.conf)."),
-        "partition-add": CommandEntry("policies.edit", "Add ports to a partition in a policy, or move them."),
-        "partition-remove": CommandEntry("policies.edit", "Remove ports from a partition in a policy."),
+        "partition-add": CommandEntry("policies.edit", "Add ports to a partition, or set its flags."),
+        "partition-remove": CommandEntry("policies.edit", "Remove ports from a partition."),
+        "partition-delete": CommandEntry("policies.edit", "Delete a partition with all its members."),
+        "partition-rename": CommandEntry("policies.edit", "Give a partition another name."),
         "policy-from": CommandEntry("policies.from_fabric", "Write a policy that describes the current fabric."),
         "policy-diff": CommandEntry("policies.diff", "Compare what two policies mean for the fabric."),
         "plan": CommandEntry("partitions.plan", "Show what a partition policy would change."),

@@ -120,6 +120,8 @@ class _Place:
             at("partition-add", "--policy", self.edited, "red=0x22", "--out-of", "blue", "node04*"),
         )
         yield "partition-remove", at("partition-remove", "--policy", self.edited, "blue", "node03*")
+        yield "partition-rename", _plain("partition-rename", "--policy", self.edited, "blue", "navy")
+        yield "partition-delete", _plain("partition-delete", "--policy", self.edited, "navy")
         plan = self.folder / "plan.json"
         yield "plan", at("plan", "--policy", self.wished, "--out", plan, "--full")
         yield "apply dry", at("apply", plan, "--dry-run", *yes, *over)

@@ -136,10 +136,10 @@ class Scene:
 
     # --- commands -----------------------------------------------------------------------------------------------------
 
-    def type(self, words: str, stop: Stop | None = None) -> int | str:
-        """Type a command; return how it ended."""
+    def type(self, words: str, stop: Stop | None = None, typed: str = "") -> int | str:
+        """Type a command; return how it ended. *typed*: the answers to its questions."""
         out, err, stdin = io.StringIO(), io.StringIO(), sys.stdin
-        self._stop, self._count, sys.stdin = stop, 0, io.StringIO("")
+        self._stop, self._count, sys.stdin = stop, 0, io.StringIO(typed)
         self.code = "killed"
         try:
             with redirect_stdout(out), redirect_stderr(err):

@@ -15,7 +15,6 @@ from ibkeys.managers.instance import NO_ENTRY
 from tests.change.policyhost import host
 from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Result, run
 from tests.cli.saved import save
-from tests.cli.sites import LOCAL_PORT, toml
 from tests.fabricsim import subnet
 
 TEXT = (
@@ -281,17 +280,103 @@ def test_a_file_that_another_program_makes_needs_an_override(policy: Path) -> No
 
 
 @pytest.mark.parametrize(
-    "words", [("partition-add", "lustre", "--full", "node01"), ("partition-remove", "lustre", "3")]
+    "words",
+    [
+        ("partition-add", "lustre", "--full", "node01"),
+        ("partition-remove", "lustre", "3"),
+        ("partition-delete", "lustre"),
+        ("partition-rename", "lustre", "tank"),
+    ],
 )
-def test_the_policy_is_typed(
-    tmp_path: Path, policy: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+def test_only_a_typed_policy_is_edited_as_a_file(
+    policy: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """The site file and the environment name the policy that is in force: a forgotten --policy must not edit that."""
+    """The environment names the policy that is in force: a forgotten --policy must not edit that."""
     monkeypatch.setenv("IBKEYS_POLICY", str(policy))
-    site = tmp_path / "site.toml"
-    site.write_text(toml(subnet=[LOCAL_PORT], policy=str(policy)))
-    for more in ((), ("--site", site)):
-        result = run(*words, *more)
-        assert (result.code, result.out) == (2, "")
-        assert result.error.startswith("Missing option '--policy'")
-        assert policy.read_text() == TEXT
+    result = run(*words, "--backend", TWO_SWITCH, "--yes")
+    assert (result.code, result.out) == (2, "")
+    assert result.error == (
+        "a simulated subnet has no OpenSM on this host: name the policy file; "
+        "with --policy FILE it edits that file only"
+    )
+    assert policy.read_text() == TEXT
+
+
+def test_flags_and_groups_are_set_and_removed(policy: Path) -> None:
+    flags = ("--mtu", "4096", "--rate", "100", "--sl", "3", "--q-key", "0x80000001", "--scope", "2", "--scope", "5")
+    added = edit("partition-add", policy, "lustre", *flags, "--defmember", "full", "--mgid", "ff12::1", "--no-ipoib")
+    assert added.code == 0, added.err
+    assert policy.read_text() == TEXT.replace(
+        "lustre=0x21, ipoib :   # storage network\n",
+        "lustre=0x21, mtu=5, rate=16, sl=3, Q_Key=0x80000001, scope=2, scope=5, defmember=full :   # storage network\n"
+        "    mgid=ff12::1\n",
+    )
+    none = [
+        word for name in ("--mtu", "--rate", "--sl", "--q-key", "--scope", "--defmember") for word in (name, "default")
+    ]
+    removed = edit("partition-add", policy, "0x21", *none, "--ipoib", "--without-mgid", "ff12::1")
+    assert removed.code == 0, removed.err
+    assert policy.read_text() == TEXT
+
+
+def test_a_new_partition_gets_its_flags_and_groups_in_the_typed_order(policy: Path) -> None:
+    new = ("gpu=0x30", "--full", "node01", "--ipoib", "--mtu", "2048", "--mgid", "ff12::1", "--mgid", "ff12::2")
+    result = edit("partition-add", policy, *new)
+    assert (result.code, result.err) == (0, "ibkeys: note: partition gpu=0x0030 is new\n")
+    assert policy.read_text() == TEXT + (
+        "\ngpu=0x0030, ipoib, mtu=4 :\n    mgid=ff12::1\n    mgid=ff12::2\n"
+        "    0x0002c903000a1011=full ;  # node01 mlx4_0\n"
+    )
+
+
+@pytest.mark.parametrize(("more", "is_remarked"), [((), True), (("--ipoib",), False), (("--no-ipoib",), False)])
+def test_a_file_edit_only_notes_that_a_new_partition_lacks_ipoib(
+    policy: Path, more: tuple[str, ...], is_remarked: bool
+) -> None:
+    result = edit("partition-add", policy, "gpu=0x30", "--full", "node01", *more)
+    assert result.code == 0
+    assert ("note: 1 of 1 other partition has ipoib" in result.err) == is_remarked
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--mtu", "9000"), "--mtu: '9000' is none of 256, 512, 1024, 2048, 4096, or default"),
+        (("--rate", "11"), "--rate: '11' is none of 2.5, 10,"),
+        (("--sl", "16"), "--sl: '16' is not a number from 0 to 15, or default"),
+        (("--sl", "x"), "--sl"),
+        (("--q-key", "0"), "is not a number from 1 to 4294967295"),
+        (("--scope", "16"), "--scope: '16' is not a number from 1 to 15"),
+        (("--mgid", "ff12"), "--mgid: 'ff12' is not a GID, such as ff12::77"),
+        (("--mgid", "ff12::1%0"), "is not a GID"),
+        (("--mgid", "fe80::1"), "it is not multicast"),
+        (("--mgid", "ff12::1", "--without-mgid", "ff12:0::1"), "given with --mgid and with --without-mgid"),
+    ],
+)
+def test_a_flag_that_opensm_would_not_take_writes_nothing(policy: Path, options: tuple[str, ...], said: str) -> None:
+    result = edit("partition-add", policy, "lustre", *options)
+    assert result.code == 2
+    assert said in result.err
+    assert policy.read_text() == TEXT
+
+
+def test_index_0_is_never_changed_unasked(policy: Path) -> None:
+    assert edit("partition-add", policy, "lustre", "--indx0").code == 4
+    assert policy.read_text() == TEXT
+    assert edit("partition-add", policy, "lustre", "--indx0", "--override", "index-0").code == 0
+    assert "lustre=0x21, ipoib, indx0 :" in policy.read_text()
+    assert edit("partition-add", policy, "lustre", "--no-indx0").code == 4
+
+
+def test_a_partition_is_renamed_and_deleted_without_a_fabric(policy: Path) -> None:
+    renamed = run("partition-rename", "--policy", policy, "lustre", "tank", "-f", "json")
+    assert renamed.code == 0
+    assert (renamed.json["schema"], renamed.json["written"]) == ("ibkeys.partition-rename/1", True)
+    assert policy.read_text() == TEXT.replace("lustre=", "tank=")
+    dry = run("partition-delete", "--policy", policy, "tank", "--dry-run")
+    assert dry.code == 1
+    assert dry.out.endswith("dry run: nothing was written\n")
+    deleted = run("partition-delete", "--policy", policy, "0x21", "-f", "json")
+    assert deleted.json["schema"] == "ibkeys.partition-delete/1"
+    assert policy.read_text() == "# our policy\nDefault=0x7fff : ALL=limited, SELF=full ;\n# the end\n"
+    assert run("partition-delete", "--policy", policy, "tank").code == 2

@@ -39,6 +39,10 @@ REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
     ),
     ("partition-add", "file"): (("partition-add", "--policy", "UFM", "a=0x10", "--full", "ALL"), EDITED),
     ("partition-remove", "file"): (("partition-remove", "--policy", "UFM", "a", "node02"), EDITED),
+    ("partition-delete", "file"): (("partition-delete", "--policy", "UFM", "a"), EDITED),
+    ("partition-rename", "file"): (("partition-rename", "--policy", "UFM", "a", "b"), EDITED),
+    ("partition-delete", "out"): (("partition-delete", "--policy", "POLICY", "lustre", "--out", "UFM"), EDITED),
+    ("partition-rename", "out"): (("partition-rename", "--policy", "POLICY", "lustre", "b", "--out", "UFM"), EDITED),
     ("partition-add", "out"): (
         ("partition-add", "--policy", "POLICY", "b=0x10", "--full", "ALL", "--out", "UFM"),
         EDITED,

@@ -40,6 +40,8 @@ READING = (
     ("partition-add", "--policy", "{policy}", "blue", "--full", "node04*"),
     ("partition-remove", "--policy", "{policy}", "blue", "node02*"),
     ("partition-add", "--policy", "{policy}", "red=0x22", "--out-of", "blue", "node02*"),
+    ("partition-rename", "--policy", "{policy}", "blue", "navy"),
+    ("partition-delete", "--policy", "{policy}", "navy"),
     ("plan", "--policy", "{policy}", "--out", "{out}/plan.json"),
     ("watch", "--for", "1", "--smkey", "{sa_key}"),
     ("host-show", "--sysfs", "{sys}"),

@@ -23,12 +23,12 @@ from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FA
 from ibkeys.cli.documents.audit import AUDIT, WITHOUT_REMEDY
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, CLASS_KEYS, ask_all_ports, refuse_unkeyed_alone
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing, Where
-from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.printable import NAMED

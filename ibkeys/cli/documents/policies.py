@@ -1,4 +1,4 @@
-"""The documents about partition policies: policy-check, policy-diff, policy-from, partition-add, partition-remove."""
+"""The documents about partition policies: policy-check, policy-diff, policy-from, partition-add and its siblings."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ POLICY_FROM: Final = Document(
     CsvRows("port and what the policy does not say of it", (*PORT, _KIND, MESSAGE)),
 )
 
-# --- partition-add, partition-remove ----------------------------------------------------------------------------------
+# --- partition-add, -remove, -delete, -rename ------------------------------------------------------------------------
 
 _EDITED: Final = (
     _FILE,
@@ -180,3 +180,5 @@ _EDITED: Final = (
 _MEMBERS: Final = CsvRows("member that changes", CHANGED_MEMBER.fields)
 PARTITION_ADD: Final = Document("partition-add", 1, _EDITED, _MEMBERS)
 PARTITION_REMOVE: Final = Document("partition-remove", 1, _EDITED, _MEMBERS)
+PARTITION_DELETE: Final = Document("partition-delete", 1, _EDITED, _MEMBERS)
+PARTITION_RENAME: Final = Document("partition-rename", 1, _EDITED, _MEMBERS)

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
     from ibkeys.apply.carriers import CarrierChoice
     from ibkeys.change.confirming.guardian import Guardian
+    from ibkeys.change.consent import Question
     from ibkeys.change.writer import ChangeWriter
     from ibkeys.plan.model import PartitionPlan
 
@@ -82,9 +83,10 @@ def apply(command_options: ManyPortsOptions, choices: _ApplyOptions, plan: Path 
 class ApplyRequest:
     """The request for an apply.
 
-    ``path``: the file of the plan for a new apply. ``operation``: the number of an earlier apply to resume or close.
-    One of the two is None. ``each``: whether each port gets a row. ``rewrite``: whether OpenSM first rewrites every
-    table.
+    ``path``: the file of the plan for a new apply; ``plan``: the plan of a new apply that is in no file, with
+    ``command_typed``, the command that made it, and ``questions`` about it; ``operation``: the number of an earlier
+    apply to resume or close. One of the three is given. ``each``: whether each port gets a row. ``rewrite``: whether
+    OpenSM first rewrites every table.
     """
 
     command_options: ManyPortsOptions
@@ -94,6 +96,9 @@ class ApplyRequest:
     path: Path | None = None
     rewrite: bool = False
     operation: int | None = None
+    plan: PartitionPlan | None = None
+    command_typed: str = ""
+    questions: tuple[Question, ...] = ()
 
     def via(self) -> CarrierChoice:
         """Return the data for choosing the carrier: the method if one was typed, settings, hosts, and access to UFM."""
@@ -110,6 +115,8 @@ class ApplyRequest:
 
     def command(self) -> str:
         """Return the command line to repeat this request: the plan or operation, and the permissions."""
+        if self.plan is not None:
+            return self.command_typed
         words = ["ibkeys", *(["apply", str(self.path)] if self.path is not None else ["resume", str(self.operation)])]
         permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])
@@ -156,7 +163,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
 
     command_options = request.command_options
     where, consent = command_options.where, command_options.consent
-    partition_plan = _read(request.path) if request.path is not None else None
+    partition_plan = _read(request.path) if request.path is not None else request.plan
     awaits_confirmation = confirm_within is not None and not consent.dry_run
     guardian = _guardian(request, confirm_within) if confirm_within is not None and awaits_confirmation else None
     try:
@@ -189,7 +196,9 @@ def _plan(
     if request.rewrite and carrier.name != "opensm":
         raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
     require_typed_method(request.command_options.consent, carrier.choice)
-    return plan_apply(writer, partition_plan, request.permissions, hooks, carrier)
+    plan = plan_apply(writer, partition_plan, request.permissions, hooks, carrier)
+    plan.questions += request.questions
+    return plan
 
 
 def _guardian(request: ApplyRequest, seconds: int) -> Guardian | None:

@@ -11,11 +11,11 @@ from ibkeys.cli.documents.agreement import COMPARE, COMPARED
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, open_sa
 from ibkeys.cli.options import AskSa, Listing, SmHosts, Where
-from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes, write_ports

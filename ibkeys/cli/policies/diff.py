@@ -13,9 +13,9 @@ from ibkeys.cli.documents.field import NOTHING, JsonRow
 from ibkeys.cli.documents.policies import POLICY_DIFF
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.listing.folding import is_folded, write_folded
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.policies.aliases import note_aliases
 from ibkeys.cli.render import write_document, write_table
 from ibkeys.cli.screen.colour import Painted, paint, role_of_change
 from ibkeys.cli.showing import NAME_TITLES, errors_of, finish, name_cells, sweep

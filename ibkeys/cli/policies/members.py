@@ -55,6 +55,13 @@ class PortsOfWords:
     known: KnownPorts
     ports: dict[int, Port]
 
+    @classmethod
+    def none(cls) -> PortsOfWords:
+        """Return the result for no words, without a fabric."""
+        from ibkeys.partitions.editing.changes import KnownPorts
+
+        return cls({}, KnownPorts(), {})
+
 
 def look_up(topology: Topology, words: Sequence[str]) -> PortsOfWords:
     """Look *words* up on a fabric, and return the ports that they stand for. Write notes about these to standard error.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from typing import Final
 
 from tests.recordings.recorder import Command, Scenario, Stop
@@ -12,10 +13,17 @@ _WAY: Final = "--via opensm --allow-removals --yes --wait 5"
 _APPLY: Final = f"apply {{dir}}/plan.json {_WAY}"
 _AFTER: Final = f"apply {{dir}}/other.json {_WAY}"
 _RESUME: Final = "resume --yes --allow-removals --allow-break --wait 5"
+_IN_FORCE: Final = "--sm-host sm2 --wait 5"
 _UFM: Final = "--ufm-token @{dir}/ufm.token"
 _BY_UFM: Final = f"--via {{ufm}} {_UFM} --allow-removals --yes --wait 5"
 _UFM_PLAN: Final = Command("plan --policy {dir}/new.conf --full --out {dir}/plan.json", is_recorded=False)
 _OTHER_UFM_PLAN: Final = Command("plan --policy {dir}/other.conf --full --out {dir}/other.json", is_recorded=False)
+
+
+def _with_a_standby(world: World, stack: ExitStack) -> None:
+    """Start two OpenSMs; the master has swept last, so the tables are as its policy says."""
+    opensm(standby=True)(world, stack)
+    world.opensms[0].begin_again()
 
 
 def _deaf(world: World) -> None:
@@ -138,6 +146,19 @@ SCENARIOS: Final = [
             Command("undo --yes --wait 5"),
         ],
         begin=opensm(standby=True),
+    ),
+    Scenario(
+        "partitions-in-force",
+        [
+            Command(f"partition-add lustre=0x21 --full node05 --limited 'node0[3-4]' --mtu 4096 --dry-run {_IN_FORCE}"),
+            Command(f"partition-add lustre=0x21 --full node05 --limited 'node0[3-4]' --ipoib --yes {_IN_FORCE}"),
+            Command(f"partition-rename lustre scratch --yes {_IN_FORCE}"),
+            Command(f"partition-remove scratch node04 --yes {_IN_FORCE}", Stop("signal", 1, "killed")),
+            Command("resume --yes --wait 5"),
+            Command(f"partition-delete scratch --yes {_IN_FORCE}"),
+            Command("undo 4 --yes --wait 5"),
+        ],
+        begin=_with_a_standby,
     ),
     Scenario(
         "apply-by-ufm",

@@ -1,0 +1,271 @@
+"""partition-add and its siblings on the policy in force: the same as an edited file, a plan and an apply."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests.cli.scenes import Scene, Way
+from tests.cli.sites import LOCAL_PORT, toml
+from tests.recordings.opensm import Opensm
+from tests.recordings.world import STANDBY_HOST
+
+SM = f"--sm-host {STANDBY_HOST} --wait 5"
+LIVE = f"--yes {SM}"
+POLICY = (
+    "# of the cluster\n"
+    "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
+    "tank, ipoib : 0x2c903000a1021=full, 0x2c903000a1031 ;  # by OpenSM\n"
+    "gpu=0x30, ipoib, mtu=4 :\n"
+    "    0x2c903000a1031=full,  # node03\n"
+    "    0x2c903000a1041=full ;\n"
+)
+
+
+@contextmanager
+def cluster(folder: Path, policy: str = POLICY) -> Iterator[Scene]:
+    """Start a cluster whose OpenSMs, on this host and on another one, have swept with *policy*."""
+    with ExitStack() as stack:
+        scene = Scene(Way("plan", opensm=""), folder, stack)
+        for each in scene.world.opensms:
+            each.policy.write_text(policy)
+        scene.world.opensms[0].begin_again()
+        yield scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with cluster(tmp_path) as found:
+        yield found
+
+
+def tables(scene: Scene) -> dict[tuple[str, int], list[int]]:
+    """Return the P_Key table of each port."""
+    return {
+        (node.description, port.number): [key for key in port.p_keys if key]
+        for node in scene.world.net.nodes
+        for port in node.ports
+    }
+
+
+def files_of(scene: Scene) -> list[bytes]:
+    return [each.policy.read_bytes() for each in scene.world.opensms]
+
+
+def master(scene: Scene) -> Opensm:
+    return scene.world.opensms[0]
+
+
+VERBS = {
+    "a new partition": "partition-add lustre=0x21 --full node05 --limited node0[2-4] --ipoib --mtu 2048 --sl 1",
+    "further members": "partition-add gpu --full node05 --limited node02",
+    "another membership": "partition-add gpu --limited node03",
+    "moved members": "partition-add tank --out-of gpu node04",
+    "a flag": "partition-add gpu --mtu 1024 --rate 20 --mgid ff12::77",
+    "removed members": "partition-remove gpu node03",
+    "a deleted partition": "partition-delete tank",
+    "another name": "partition-rename tank scratch",
+}
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_the_tables_are_those_of_an_edited_file_that_is_planned_and_applied(name: str, tmp_path: Path) -> None:
+    verb = VERBS[name]
+    for folder in ("live", "steps"):
+        (tmp_path / folder).mkdir()
+    with cluster(tmp_path / "live") as live:
+        before, files = tables(live), files_of(live)
+        assert live.type(f"{verb} {LIVE}") == 0, live.err
+        assert "done, verified by a fresh read; `ibkeys undo 1` rolls it back" in live.out
+        after, edited = tables(live), files_of(live)
+        [operation] = live.operations()
+        assert (operation["id"], operation["state"]) == (1, "done")
+        live.must(f"undo 1 --override index-move {LIVE}")
+        assert (tables(live), files_of(live)) == (before, files)
+    with cluster(tmp_path / "steps") as steps:
+        steps.must(f"{verb} --policy {master(steps).policy} --out {{dir}}/edited.conf")
+        steps.must("plan {dir}/edited.conf --out {dir}/plan.json")
+        steps.must(f"apply {{dir}}/plan.json --via opensm --allow-removals {LIVE}")
+        assert (tables(steps), files_of(steps)) == (after, edited)
+
+
+@pytest.mark.parametrize("name", VERBS)
+def test_a_dry_run_shows_the_change_and_writes_nothing(name: str, scene: Scene) -> None:
+    before = tables(scene), files_of(scene)
+    assert scene.type(f"{VERBS[name]} --dry-run {SM}") == 1
+    assert "\n+++ " in scene.out
+    assert scene.out.endswith("dry run: nothing was changed\n")
+    assert scene.type(f"{VERBS[name]} {SM}") == 4
+    assert "nothing was changed: this command asks for confirmation" in scene.err
+    assert (tables(scene), files_of(scene)) == before
+    assert scene.operations() == []
+
+
+@pytest.mark.parametrize("format", ["table", "json", "csv"])
+def test_what_is_so_already_is_left(scene: Scene, format: str) -> None:
+    assert scene.type(f"partition-add gpu --full node03 {LIVE} -f {format}") == 0
+    if format == "json":
+        document = json.loads(scene.out)
+        assert (document["applied"], document["complete"], document["phases"]) == (False, True, [])
+    else:
+        assert (
+            scene.out
+            == {
+                "table": "nothing to change: the policy in force says this already\n",
+                "csv": "phase,ports,sets\n",
+            }[format]
+        )
+    assert scene.operations() == []
+
+
+def test_what_json_has_is_that_of_an_apply(scene: Scene) -> None:
+    assert scene.type(f"partition-remove gpu node04 {LIVE} -f json") == 0
+    document = json.loads(scene.out)
+    assert (document["schema"], document["operation"], document["carrier"]) == ("ibkeys.apply/1", 1, "opensm")
+    assert document["removals"] == 2
+
+
+@pytest.mark.parametrize(
+    ("verb", "code", "said"),
+    [
+        ("partition-add lustre=0x21 --full node03 --out {dir}/x.conf", 2, "writes a file only with --policy FILE"),
+        ("partition-add gpu --full node03 --indx0", 4, "refused by interlock index-0"),
+        ("partition-add gpu --full node05 --from {dir}/a.db", 2, "with --policy FILE it edits that file only"),
+        ("partition-add lustre --full node03", 2, "(to make one, give its P_Key too: lustre=0x21)"),
+        ("partition-remove Default node03", 2, "by ALL in line 2"),
+        ("partition-delete Default", 2, "the default partition cannot be deleted"),
+        ("partition-rename tank gpu", 2, "is called 'gpu' already"),
+    ],
+)
+def test_a_refused_change_writes_nothing(scene: Scene, verb: str, code: int, said: str) -> None:
+    scene.must("snapshot {dir}/a.db")
+    before = tables(scene), files_of(scene)
+    assert scene.type(f"{verb} {LIVE}") == code
+    assert said in scene.err
+    assert (tables(scene), files_of(scene)) == before
+
+
+def test_removals_in_other_partitions_need_their_permission(scene: Scene) -> None:
+    """The fabric has a P_Key that the policy in force does not give: the next write of OpenSM would take it."""
+    stranger = scene.world.net.port("node05 mlx4_0", 1)
+    stranger.p_keys = [*stranger.p_keys[:3], 0x8055]
+    before = tables(scene), files_of(scene)
+    verb = f"partition-add gpu --full node02 {LIVE} --override drift"
+    assert scene.type(verb) == 4
+    assert "this would also remove 1 P_Key of other partitions: 'node05 mlx4_0'" in scene.err
+    assert "loses 0x8055; `ibkeys plan opensm` shows all of it, and --allow-removals permits it" in scene.err
+    assert (tables(scene), files_of(scene)) == before
+    assert scene.type(f"{verb} --allow-removals") == 0, scene.err
+    assert 0x8030 in tables(scene)["node02 mlx4_0", 1]
+
+
+def test_a_policy_that_is_not_typed_is_not_edited(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The site file and the environment may name a draft: these commands edit the policy in force all the same."""
+    draft = scene.folder / "draft.conf"
+    draft.write_text(POLICY)
+    monkeypatch.setenv("IBKEYS_POLICY", str(draft))
+    site = scene.folder / "site.toml"
+    site.write_text(toml(subnet=[LOCAL_PORT], policy=str(draft)))
+    for number, words in enumerate(("partition-add gpu --full node05", "partition-rename gpu scratch"), 1):
+        before = files_of(scene)
+        assert scene.type(f"{words} {LIVE} --site {site}") == 0, scene.err
+        assert f"the policy is {master(scene).policy}" in scene.err
+        assert len({*files_of(scene), *before}) == 2
+        assert scene.operations()[-1]["id"] == number
+        assert draft.read_text() == POLICY
+
+
+def test_a_standby_elsewhere_is_named(scene: Scene) -> None:
+    assert scene.type("partition-rename tank scratch --yes") == 4
+    assert "refused by interlock standby-differs" in scene.err
+
+
+def test_members_that_cannot_join_are_noted_by_each_command(scene: Scene) -> None:
+    new = "partition-add lustre=0x21 --full node0[3-4] --ipoib --mtu 4096"
+    note = "note: 2 of 2 members of lustre cannot join its multicast group ("
+    scene.must(f"{new} --dry-run {SM}")
+    assert note in scene.err
+    scene.must(f"{new} --policy {master(scene).policy} --out {{dir}}/edited.conf")
+    scene.must("plan {dir}/edited.conf --out {dir}/plan.json")
+    assert note in scene.err
+    scene.must(f"apply {{dir}}/plan.json --via opensm --dry-run {SM}")
+    assert note in scene.err
+    scene.must(f"partition-add lustre=0x21 --full node0[3-4] --ipoib --mtu 2048 --dry-run {SM}")
+    assert "join its multicast group" not in scene.err
+
+
+# --- a new partition without ipoib ------------------------------------------------------------------------------------
+
+ADD = f"partition-add lustre=0x21 --full node05 {SM}"
+REMARK = "2 of 2 other partitions have ipoib and the new one has not"
+
+
+def test_yes_makes_a_note_of_the_question_about_ipoib(scene: Scene) -> None:
+    assert scene.type(f"{ADD} --dry-run") == 1
+    assert f"would be asked: {REMARK}" in scene.err
+    assert scene.type(ADD) == 4
+    assert f"{REMARK}, so its members get no IPoIB interface: --no-ipoib answers yes" in scene.err
+    assert scene.type(f"{ADD} --yes") == 0
+    assert f"note: {REMARK}, so its members get no IPoIB interface; --no-ipoib confirms" in scene.err
+
+
+@pytest.mark.parametrize("answers", ["n\n", "y\nn\n", "y\ny\n"])
+def test_on_a_terminal_ipoib_is_asked_about_before_the_change(
+    scene: Scene, answers: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = files_of(scene)
+    monkeypatch.setattr("ibkeys.cli.changing.is_a_terminal", lambda: True)
+    is_done = answers == "y\ny\n"
+    assert scene.type(ADD, typed=answers) == (0 if is_done else 4)
+    assert f"{REMARK}, so its members get no IPoIB interface. Is this intended? [y/N]" in scene.err
+    assert ("Make this change? [y/N]" in scene.err) == (answers != "n\n")
+    assert (files_of(scene) != before) == is_done
+
+
+@pytest.mark.parametrize("option", ["--ipoib", "--no-ipoib"])
+def test_the_question_about_ipoib_is_answered_by_an_option(scene: Scene, option: str) -> None:
+    assert scene.type(f"{ADD} --yes {option}") == 0
+    assert REMARK not in scene.err
+    scene.must(f"partition-add lustre --full node04 {LIVE}")
+    assert REMARK not in scene.err
+
+
+# --- whatever is typed ------------------------------------------------------------------------------------------------
+
+HOSTS = st.sampled_from(["node02", "node03", "node04", "node05", "node0[2-3]", "node06"])
+TARGETS = st.sampled_from(["tank", "gpu", "scratch", "lustre=0x21"])
+TYPED = st.one_of(
+    st.builds("partition-add {} --{} {} {}".format, TARGETS, st.sampled_from(["full", "limited"]), HOSTS,
+              st.sampled_from(["", "--ipoib", "--no-ipoib", "--mtu 2048", "--defmember full", "--mgid ff12::77"])),
+    st.builds("partition-add {} --out-of {} {}".format, TARGETS, TARGETS, HOSTS),
+    st.builds("partition-remove {} {}".format, TARGETS, HOSTS),
+    st.builds("partition-delete {}".format, TARGETS),
+    st.builds("partition-rename {} {}".format, TARGETS, st.sampled_from(["tank", "scratch", "gpu"])),
+)  # fmt: skip
+
+
+@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@given(st.lists(TYPED, min_size=1, max_size=4))
+def test_any_commands_and_their_undos_leave_the_policy_and_the_tables(typed: list[str]) -> None:
+    with TemporaryDirectory() as folder, cluster(Path(folder)) as scene:
+        before = tables(scene), files_of(scene)
+        done: list[tuple[int, Any]] = []
+        for words in typed:
+            present = tables(scene), files_of(scene)
+            if scene.type(f"{words} --override index-move {LIVE}") != 0:
+                assert scene.code in (2, 4), scene.err
+                assert (tables(scene), files_of(scene)) == present
+            elif "nothing to change" not in scene.out:
+                done.append((len(done) + 1, present))
+        for number, present in reversed(done):
+            assert scene.type(f"undo {number} --allow-break --override index-move {LIVE}") == 0, scene.err
+            assert (tables(scene), files_of(scene)) == present
+        assert (tables(scene), files_of(scene)) == before
