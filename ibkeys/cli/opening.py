@@ -120,10 +120,16 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
 
 
 def _save_names(where: Where, fabric: Fabric, topology: Topology) -> None:
-    """Save the node names of a sweep for completion. A failure is only a note with -v."""
-    from ibkeys.cli.completing import names
+    """Save the node names of a sweep for completion. A failure is only a note with -v.
 
-    list_name = names.SIMULATED_NODES if fabric.is_simulated else names.NODES
+    A program that attaches to a simulated fabric by the environment alone has the files of this host, and must not
+    replace the names of its real nodes.
+    """
+    from ibkeys.cli.completing import names
+    from ibkeys.simulated_host import SOCKET
+
+    is_simulated = fabric.is_simulated or SOCKET in os.environ
+    list_name = names.SIMULATED_NODES if is_simulated else names.NODES
     try:
         names.save_names(list_name, (node.description for node in topology.nodes if node.description))
     except (OSError, RuntimeError) as error:

@@ -183,6 +183,12 @@ def test_ibkeys_runs_on_a_simulated_host(up: OwnUmad) -> None:
     assert "node01" in manager
 
 
+def test_names_of_a_simulated_fabric_do_not_replace_those_of_the_real_one(up: OwnUmad, tmp_path: Path) -> None:
+    """Where the environment alone leads there, the cache is that of this host."""
+    up.run(up.ibkeys_command("discover"), env={**up.at("node05"), "XDG_CACHE_HOME": str(tmp_path)}, check=True)
+    assert [path.name for path in (tmp_path / "ibkeys").iterdir()] == ["simulated-nodes"]
+
+
 def test_traps_reach_opensm_and_its_answers_the_agents(serve: Serve, stack: ExitStack) -> None:
     served = serve()
     log = run_opensm(served, stack, "sweep_interval 0\n")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import subprocess
@@ -11,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.sim.hosted.program import LIBRARY
+from tests.corpus import DATA
 from tests.integration.ibsim import tool
 from tests.integration.simulated import AS_NOBODY, NOBODY, SIM, beside_adapter, needs_root, sim
 
@@ -190,6 +192,28 @@ def test_a_program_runs_on_the_fabric_by_landlock_too() -> None:
     )
     assert done.stdout == "HCA-1\n", done.stderr
     assert "hidden by landlock" in done.stderr
+
+
+def test_another_simulated_host_is_reached_by_landlock_too(tmp_path: Path) -> None:
+    """The server, the program and the shell on the other host: none of them gets a namespace."""
+    (tmp_path / "sitecustomize.py").write_text(NO_NAMESPACE.partition("from ibkeys.cli")[0])
+    on_node = ("run", "--on", DATA / "fabrics" / "two-switch.net", "--host", "node01", "--")
+    done = sim(
+        *on_node,
+        sys.executable,
+        "-m",
+        "ibkeys",
+        "sm-show",
+        "--sm-host",
+        "node02",
+        "-f",
+        "json",
+        PYTHONPATH=str(tmp_path),
+    )
+    assert "hidden by landlock" in done.stderr
+    here, there = json.loads(done.stdout)["hosts"]
+    assert (there["host"], there["error"]) == ("node02", None)
+    assert here["ports"][0]["guid"] != there["ports"][0]["guid"]
 
 
 @needs_root

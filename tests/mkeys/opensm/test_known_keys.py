@@ -18,7 +18,7 @@ from ibkeys.managers.opensm.command_line import read_command_line
 from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.managers.report import HostReport
 from ibkeys.managers.site import ReachedHost
-from ibkeys.mkeys.opensm import known_keys as at_hand
+from ibkeys.mkeys.opensm import known_keys
 from ibkeys.mkeys.opensm.known_keys import read_key_files
 
 OWN, OTHER = 0x2C903000A1051, 0x2C903000A1052
@@ -51,7 +51,7 @@ def opensm(folder: Path, port: int | None, text: str) -> Instance:
 def found(monkeypatch: pytest.MonkeyPatch, *instances: Instance, name: str = "") -> list[tuple[Path, set[MKey]]]:
     """Return the folders and keys that are read of one host with these OpenSMs and the ports OWN and OTHER."""
     ports = () if name else (HostInfinibandPort("mlx4_0", 1, OWN, True), HostInfinibandPort("mlx4_0", 2, OTHER, True))
-    monkeypatch.setattr(at_hand, "report_on_host", lambda files, entry, socket: HostReport(name, instances, ports))
+    monkeypatch.setattr(known_keys, "report_on_host", lambda files, entry, socket: HostReport(name, instances, ports))
     host = SmHost(SshHost(name)) if name else SmHost()
     return [(file.cache, set(file.keys.values())) for file in read_key_files([ReachedHost(host, cast(Any, THIS))], OWN)]
 
