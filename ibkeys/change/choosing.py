@@ -51,7 +51,7 @@ def facts_of(topology: Topology, host_reports: Sequence[HostReport], own_guid: i
 
 def choose_from(topology: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
     """Choose a method after a sweep with SMInfo (*topology*), and return the choice. *hosts* are examined now, this
-    host first. Raises nothing."""
+    host first. Raises UsageError for another name of this host."""
     return choose(facts_of(topology, report_on_hosts(hosts, own_socket()), own_guid))
 
 
@@ -67,7 +67,7 @@ def choose_method(
 
     *wanted*: the attributes that the sweep reads; SMInfo must be among them. The change that follows uses the same
     sweep. *progress*: called by the sweep. *prepare*: called before the sweep with the hosts that were reached. Raises
-    the errors of *prepare* and of `Fabric.sweep`.
+    UsageError for another name of this host, and the errors of *prepare* and of `Fabric.sweep`.
     """
     fabric = writer.fabric
     if fabric.is_simulated:

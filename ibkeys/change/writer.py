@@ -160,7 +160,8 @@ class ChangeWriter:
 
     @cached_property
     def keystore(self) -> KeyStore:
-        """The key store, made when it is first needed; for a dry run it is neither made nor brought up to date."""
+        """The key store, made when it is first needed; for a dry run it is neither made nor brought up to date. Raises
+        StoreError."""
         stores, writes = self.fabric.stores, not self.dry_run
         store = KeyStore(stores.keystore, create=writes, upgrade=writes, passphrase=stores.passphrase)
         self._stack.enter_context(store)

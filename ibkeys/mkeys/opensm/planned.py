@@ -155,7 +155,8 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
     """Plan the rest of the last run, which was interrupted, or during which some ports were offline.
 
     This also confirms a run that still awaits its confirmation. Raises UsageError if there is no such run, Refused
-    (``overtaken``) if another program or administrator has changed its files or ports, and the errors of `plan_keys`.
+    (``overtaken``) if another program or administrator has changed its files or ports, Incomplete if none of its ports
+    could be read, and the errors of `plan_keys`.
     """
     record, reached = reach_hosts_of_last_run(writer, through)
     run = rest_of_last_run(writer, progress=progress, reading=READING)
@@ -179,7 +180,8 @@ def plan_return(
 
     Raises Refused (``overtaken``) if another program or administrator has changed files or ports since, and (`MIXED`)
     while some ports have the former key and some the new one: such a run can only be resumed. Raises UsageError if
-    there is no such run, and the errors of `plan_keys` and `ask_of_ended`.
+    there is no such run, Incomplete if none of its ports could be read, and the errors of `plan_keys` and
+    `ask_of_ended`.
     """
     record, reached = reach_hosts_of_last_run(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)

@@ -84,7 +84,7 @@ class FoundKeys:
 
     def store_links(self) -> None:
         """Store links and LIDs in the key store if keys were found, because a later command sends a key only over a
-        known link."""
+        known link. Raises StoreError."""
         if self.writer.fabric.ring.learned:
             remember_topology(self.writer.fabric, self.writer.keystore, self._waiting.found)
 

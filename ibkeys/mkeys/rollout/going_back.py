@@ -59,7 +59,8 @@ def return_of_last_run(
     reading: Wanted = LINKS,
 ) -> PlannedRun:
     """Plan as `plan_return` does, but for a run by any method, and without changes, notes, objections and the check for
-    changed ports. *reading*: the attributes that the sweep reads."""
+    changed ports. *reading*: the attributes that the sweep reads. Raises the errors of `last_run_with_keys` and
+    `Fabric.sweep`."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     options = replace(with_bounds(last.options, at_once, max_failures), first=None)

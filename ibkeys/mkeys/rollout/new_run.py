@@ -43,7 +43,7 @@ def plan_new_run(
     run leaves a port alone that could be read, "" if there is none; *order*: which ports are changed first; *progress*:
     called with the progress of the sweep; *reading*: the attributes that the sweep reads; *waits_for_absent*: whether
     absent ports with a key get their setting when the run is resumed. Raises Refused (``open-run``) while another run
-    is not finished, and the errors of `Fabric.sweep`.
+    is not finished, StoreError, and the errors of `Fabric.sweep`.
     """
     # This is also checked before any port is read, because an open run may have set keys that the key ring does not
     # have as the ports' current ones.

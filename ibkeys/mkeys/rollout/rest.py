@@ -72,7 +72,8 @@ def rest_of_last_run(
     first: int | None = None,
 ) -> PlannedRun:
     """Plan as `plan_rest` does, but for a run by any method, and without changes, objections and the check for changed
-    ports. *reading*: the attributes that the sweep reads."""
+    ports. *reading*: the attributes that the sweep reads. Raises UsageError, KeyGone, StoreError and the errors of
+    `Fabric.sweep` as `plan_rest` does, but does not refuse a run through OpenSM."""
     store = writer.keystore
     last, ports = last_run_with_keys(writer, store)
     if last.operation.state == "undone":
