@@ -72,6 +72,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     },
     "Partitions of the whole fabric": {
         "policy-check": CommandEntry("partitions.policy", "Check a partition policy (OpenSM's partitions.conf)."),
+        "partition-show": CommandEntry("policies.show", "Show partitions, with their members by name."),
         "partition-add": CommandEntry("policies.edit", "Add ports to a partition, or set its flags."),
         "partition-remove": CommandEntry("policies.edit", "Remove ports from a partition."),
         "partition-delete": CommandEntry("policies.edit", "Delete a partition with all its members."),

@@ -38,9 +38,7 @@ def in_words(policy: Policy) -> Iterator[str]:
     """Yield lines that describe the partitions of a policy. Of the members of a partition, later lines override earlier
     ones."""
     for partition in policy.partitions:
-        pkey = f"0x{partition.base:04x}" + (" (picked by OpenSM)" if partition.automatic else "")
-        at = ", at index 0 of its members" if partition.indx0 else ""
-        yield f"{partition.name}: partition {pkey}{at}"
+        yield head_in_words(partition)
         if partition.base == DEFAULT_PARTITION:
             yield "  limited: all end ports, full: the subnet manager's port (OpenSM begins with this)"
         for definition in partition.definitions:
@@ -48,11 +46,23 @@ def in_words(policy: Policy) -> Iterator[str]:
                 yield f"  {'full and limited' if membership == 'both' else membership}: {_members(list(rules))}"
         if not partition.rules:
             yield "  no port: OpenSM drops it"
-        for definition in partition.definitions:
-            yield from _groups(definition)
+        yield from groups_in_words(partition)
     if policy.partition(DEFAULT_PARTITION) is None:
         yield f"Default: partition 0x{DEFAULT_PARTITION:04x}, which the file does not define"
         yield "  limited: all end ports, full: the subnet manager's port (OpenSM adds this)"
+
+
+def head_in_words(partition: Partition) -> str:
+    """Return the name and the P_Key of a partition in words, and whether it is at index 0 of its members."""
+    pkey = f"0x{partition.base:04x}" + (" (picked by OpenSM)" if partition.automatic else "")
+    at = ", at index 0 of its members" if partition.indx0 else ""
+    return f"{partition.name}: partition {pkey}{at}"
+
+
+def groups_in_words(partition: Partition) -> Iterator[str]:
+    """Yield a line for each ``ipoib`` and ``mgid=`` of a partition, with the values of the multicast group."""
+    for definition in partition.definitions:
+        yield from _groups(definition)
 
 
 def _members(rules: Sequence[MemberRule]) -> str:

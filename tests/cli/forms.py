@@ -114,6 +114,7 @@ class _Place:
         yield "policy-check bad", _plain("policy-check", self._file("bad.conf", "x=0x21 : nonsense ;\n"))
         yield "policy-from", at("policy-from")
         yield "policy-diff", at("policy-diff", self.policy, self.wished)
+        yield "partition-show", at("partition-show", "--policy", self.policy)
         yield "partition-add", at("partition-add", "--policy", self.edited, "blue", "--full", "node04*")
         yield (
             "partition-add move",

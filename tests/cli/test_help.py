@@ -128,6 +128,7 @@ TYPED_HERE = {
     ("partition-add", "--policy"),
     ("partition-remove", "--policy"),
     ("partition-delete", "--policy"),
+    ("partition-show", "--policy"),
     ("partition-rename", "--policy"),
     ("sim", "--export-keys"),
     ("sim", "--on"),

@@ -39,6 +39,7 @@ REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
     ),
     ("partition-add", "file"): (("partition-add", "--policy", "UFM", "a=0x10", "--full", "ALL"), EDITED),
     ("partition-remove", "file"): (("partition-remove", "--policy", "UFM", "a", "node02"), EDITED),
+    ("partition-show", "file"): (("partition-show", "--policy", "UFM"), "UFM's: `ibkeys policy-check ufm:URL`"),
     ("partition-delete", "file"): (("partition-delete", "--policy", "UFM", "a"), EDITED),
     ("partition-rename", "file"): (("partition-rename", "--policy", "UFM", "a", "b"), EDITED),
     ("partition-delete", "out"): (("partition-delete", "--policy", "POLICY", "lustre", "--out", "UFM"), EDITED),

@@ -40,6 +40,7 @@ READING = (
     ("partition-add", "--policy", "{policy}", "blue", "--full", "node04*"),
     ("partition-remove", "--policy", "{policy}", "blue", "node02*"),
     ("partition-add", "--policy", "{policy}", "red=0x22", "--out-of", "blue", "node02*"),
+    ("partition-show", "blue", "--policy", "{policy}"),
     ("partition-rename", "--policy", "{policy}", "blue", "navy"),
     ("partition-delete", "--policy", "{policy}", "navy"),
     ("plan", "--policy", "{policy}", "--out", "{out}/plan.json"),

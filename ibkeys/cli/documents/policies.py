@@ -165,6 +165,44 @@ POLICY_FROM: Final = Document(
     CsvRows("port and what the policy does not say of it", (*PORT, _KIND, MESSAGE)),
 )
 
+# --- partition-show ---------------------------------------------------------------------------------------------------
+
+_NAME: Final = Field("name", TEXT, "Its name.")
+
+PARTITION_SHOW: Final = Document(
+    "partition-show",
+    1,
+    (
+        _FILE,
+        _DIGEST,
+        Field(
+            "partitions",
+            list_of(
+                object_of(
+                    PARTITION,
+                    _NAME,
+                    Field("automatic", FLAG, "Whether OpenSM picks its P_Key."),
+                    Field("indx0", FLAG, "Whether its P_Key is at index 0 of its members."),
+                    Field("ipoib", FLAG, "Whether it is marked ipoib."),
+                    Field(
+                        "members",
+                        list_of(object_of(*PORT, Field("membership", MEMBERSHIP, "full, limited or both."))),
+                        "The ports of the fabric to which OpenSM gives it.",
+                    ),
+                    Field(
+                        "absent", list_of(GUID), "The port GUIDs that the policy names, and no port of the fabric has."
+                    ),
+                    Field("groups", list_of(MULTICAST_GROUP), "The multicast groups that OpenSM makes for it."),
+                )
+            ),
+            "The partitions, in the order of the file.",
+        ),
+        ERRORS,
+        UNREACHED,
+    ),
+    CsvRows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP, "full, limited or both."))),
+)
+
 # --- partition-add, -remove, -delete, -rename ------------------------------------------------------------------------
 
 _EDITED: Final = (

@@ -32,6 +32,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "counters-clear": "ibkeys counters-clear 12",
     "mkey-set": "ibkeys mkey-set 12 --new-m-key @key --protect 1 --lease 60",
     "policy-check": "ibkeys policy-check /etc/opensm/partitions.conf",
+    "partition-show": "ibkeys partition-show lustre",
     "partition-add": "ibkeys partition-add lustre=0x21 --limited 'stage[1-48]' --ipoib --mtu 4096",
     "partition-remove": "ibkeys partition-remove lustre 'stage[40-48]'",
     "partition-delete": "ibkeys partition-delete lustre --policy new.conf",

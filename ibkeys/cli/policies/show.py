@@ -1,0 +1,151 @@
+"""The command `partition-show`: the partitions of a policy, with their members on the fabric by name."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from ibkeys.cli import exits, options
+from ibkeys.cli.documents.policies import PARTITION_SHOW
+from ibkeys.cli.exits import clean, write_each
+from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.aliases import note_aliases
+from ibkeys.cli.opening import open_source
+from ibkeys.cli.options import Where
+from ibkeys.cli.policies.members import parse_partition
+from ibkeys.cli.render import write_document
+from ibkeys.cli.showing import errors_of, finish, sweep
+from ibkeys.topology.names.folded import FoldedNames
+
+if TYPE_CHECKING:
+    from ibkeys.partitions.editing.partition_name import PartitionName
+    from ibkeys.partitions.membership import Resolution
+    from ibkeys.partitions.model import Partition, Policy
+    from ibkeys.topology.model import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class _ShowOptions:
+    """The options of `partition-show`. ``file``: the policy file; None: the policy in force."""
+
+    where: Where
+    file: str | None = options.field(
+        "--policy", "file", env=False, metavar="FILE", help="Show this file.  [default: the policy in force]"
+    )
+    format: str = options.field_of(options.format, "table")
+
+
+@command("partition-show")
+@click.argument("partition", required=False)
+@options.group("command_options", _ShowOptions, options.reading)
+def partition_show(partition: str | None, command_options: _ShowOptions) -> int:
+    """Show partitions, with their members by name.
+
+    PARTITION is a name or a P_Key such as 0x21; without it, all are shown. The policy is the one in force, of the
+    master OpenSM on this host, or that of --policy FILE. Members are those that OpenSM gives the partition on this
+    fabric, also by words such as ALL; `ibkeys compare` says whether the ports have these P_Keys.
+    """
+    from ibkeys.cli.sm.policy import is_opensm, master_policy, require_file
+    from ibkeys.discovery.wanted import Wanted
+    from ibkeys.partitions.membership import end_ports_of, resolve
+    from ibkeys.partitions.reader import read_policy
+    from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+    where, format = command_options.where, command_options.format
+    file = None if is_opensm(command_options.file) else command_options.file
+    wanted = parse_partition(partition) if partition is not None else None
+    allow_both = False
+    if file is not None:
+        require_file(file, "partition-show shows a file, or the policy in force; UFM's: `ibkeys policy-check ufm:URL`")
+        policy = read_policy(file)
+        policy.require_accepted()
+    with open_source(where) as source:
+        if file is None:
+            master = master_policy(source)
+            policy, allow_both = master.policy, bool(master.allow_both_pkeys)
+        shown = _partitions(policy, wanted)
+        topology = sweep(source, where, wanted=Wanted(sm_info=True))
+        source.read_alias_guids(topology, policy.named_guids)
+    sm_guid = shown_subnet_manager(topology).port_guid
+    if sm_guid is None and policy.names_the_sm:
+        exits.note("the subnet manager's port is not known: it is missing where the policy, or OpenSM, names it")
+    resolution = resolve(policy, end_ports_of(topology.end_ports()), sm_guid, allow_both)
+    note_aliases(topology, policy.path, sorted({rule.guid for rule in resolution.unmatched}))
+    partitions = [_document(each, resolution, topology) for each in shown]
+    content = {"file": policy.path, "digest": policy.digest, "partitions": partitions, "errors": errors_of(topology)}
+    rows = (
+        {**member, "partition": each["partition"], "name": each["name"]}
+        for each in partitions
+        for member in each["members"]
+    )
+    if not write_document(format, PARTITION_SHOW, lambda: {**content, "unreached": topology.unreached}, rows):
+        _write_words(shown, partitions, topology)
+    return finish(errors_of(topology), format)
+
+
+def _partitions(policy: Policy, wanted: PartitionName | None) -> list[Partition]:
+    """Return the partition *wanted*, or all, the default partition also if the policy does not define it. Raises
+    UsageError for one that does not exist."""
+    from ibkeys.partitions.editing.partition_name import find_partition, no_partition
+    from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, Partition
+
+    default = policy.partition(DEFAULT_PARTITION) or Partition(DEFAULT_PARTITION, DEFAULT_NAME, ())
+    if wanted is None:
+        return [*policy.partitions, *([] if default.definitions else [default])]
+    found = find_partition(policy, wanted)
+    if found is None and (wanted.base == DEFAULT_PARTITION or (wanted.name, wanted.base) == (DEFAULT_NAME, None)):
+        return [default]
+    if found is None:
+        raise no_partition(policy, wanted)
+    return [found]
+
+
+def _document(partition: Partition, resolution: Resolution, topology: Topology) -> dict[str, Any]:
+    """Return what the document says of a partition. Members are in the order of the ports of the fabric."""
+    from ibkeys.partitions.describe import groups_json
+
+    found = next((each for each in resolution.memberships if each.base == partition.base), None)
+    full, limited = (found.full, found.limited) if found is not None else (frozenset(), frozenset())
+    ports = [port for port in topology.end_ports() if port.guid in full | limited]
+    absent = {rule.guid for rule in partition.rules if rule.who == "GUID"} - full - limited
+    return {
+        "partition": f"0x{partition.base:04x}",
+        "name": partition.name,
+        "automatic": partition.automatic,
+        "indx0": partition.indx0,
+        "ipoib": partition.ipoib,
+        "members": [
+            {**port.identity(), "membership": _membership(port.guid in full, port.guid in limited)} for port in ports
+        ],
+        "absent": [f"0x{guid:016x}" for guid in sorted(absent)],
+        "groups": groups_json(partition),
+    }
+
+
+def _membership(is_full: bool, is_limited: bool) -> str:
+    return "both" if is_full and is_limited else "full" if is_full else "limited"
+
+
+def _write_words(shown: Sequence[Partition], partitions: Sequence[dict[str, Any]], topology: Topology) -> None:
+    names = FoldedNames((port.identity() for port in topology.end_ports()), topology)
+    for partition, content in zip(shown, partitions, strict=True):
+        write_each(map(clean, _lines(partition, content, names)))
+
+
+def _lines(partition: Partition, content: dict[str, Any], names: FoldedNames) -> Iterator[str]:
+    from ibkeys.partitions.describe import groups_in_words, head_in_words
+
+    yield head_in_words(partition)
+    yield from groups_in_words(partition)
+    for membership in ("full", "limited", "both"):
+        members = [each for each in content["members"] if each["membership"] == membership]
+        if members:
+            words = "full and limited" if membership == "both" else membership
+            yield f"  {words}, {len(members)}: {', '.join(names.words(members))}"
+    if content["absent"]:
+        yield f"  no port of this fabric: {', '.join(content['absent'])}"
+    if not content["members"]:
+        yield "  no member on this fabric: OpenSM drops it"
