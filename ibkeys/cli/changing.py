@@ -111,10 +111,13 @@ class ShownChange(ABC):
         """Write the result of the change, *applied* or not, and return the exit code."""
 
 
-def writer_of(fabric: LiveFabric, command: str, consent: Changing, continued: int | None = None) -> ChangeWriter:
+def writer_of(
+    fabric: LiveFabric, command: str, consent: Changing, continued: int | None = None, typed: str = ""
+) -> ChangeWriter:
     """Return the writer of a changing command, with the user's consent and the options for the journal.
 
-    *command*: its name in the journal. *continued*: the operation that the command continues; None: a new one. Notes on
+    *command*: its name in the journal. *continued*: the operation that the command continues; None: a new one. *typed*:
+    the command that was typed if it has another name, which the journal has before the options. Notes on
     standard error name the other open operations. Open operations of the command's own kind are left to the plan of a
     new operation, which names them or is refused because of them. Raises UsageError for an interlock that does not
     exist, and StoreError for a journal that cannot be read.
@@ -128,7 +131,8 @@ def writer_of(fabric: LiveFabric, command: str, consent: Changing, continued: in
         for text in notes_on_open(journal, command, continued):
             exits.note(text)
     agreed = Consent(consent.force, frozenset(consent.override))
-    return ChangeWriter(fabric, command, agreed, consent.dry_run, given_options(), continued)
+    options = (*([typed] if typed else []), *given_options())
+    return ChangeWriter(fabric, command, agreed, consent.dry_run, options, continued)
 
 
 def say_would_be_refused(objections: Iterable[Objection]) -> None:

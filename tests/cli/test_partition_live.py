@@ -87,7 +87,9 @@ def test_the_tables_are_those_of_an_edited_file_that_is_planned_and_applied(name
         assert "done, verified by a fresh read; `ibkeys undo 1` rolls it back" in live.out
         after, edited = tables(live), files_of(live)
         [operation] = live.operations()
-        assert (operation["id"], operation["state"]) == (1, "done")
+        assert (operation["id"], operation["command"], operation["state"]) == (1, "apply", "done")
+        command, partition = verb.split()[:2]
+        assert operation["options"][0].startswith(f"{command} {partition.split('=')[0]}")
         live.must(f"undo 1 --override index-move {LIVE}")
         assert (tables(live), files_of(live)) == (before, files)
     with cluster(tmp_path / "steps") as steps:

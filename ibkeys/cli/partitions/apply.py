@@ -116,7 +116,7 @@ class ApplyRequest:
     def command(self) -> str:
         """Return the command line to repeat this request: the plan or operation, and the permissions."""
         if self.plan is not None:
-            return self.command_typed
+            return f"ibkeys {self.command_typed}"
         words = ["ibkeys", *(["apply", str(self.path)] if self.path is not None else ["resume", str(self.operation)])]
         permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])
@@ -174,7 +174,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
             hooks = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
                 add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
-            with writer_of(fabric, "apply", consent, request.operation) as writer:
+            with writer_of(fabric, "apply", consent, request.operation, request.command_typed) as writer:
                 plan = _plan(request, writer, partition_plan, hooks)
                 shown = ManyPortsChange(writer, plan, consent, command_options.format, request.each, interrupts, bar)
                 return shown.carry_out()

@@ -64,7 +64,7 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
         write_each(map(clean, difference(edited)))
     _refuse_other_removals(plan, edited, command_options.editing.allow_removals, target)
     remark = requested.lacking_ipoib(master.policy)
-    return apply(_request(command_options, plan, command, remark), None)
+    return apply(_request(command_options, plan, f"{command} {target}", remark), None)
 
 
 def _policy_in_force(source: Source) -> MasterPolicy:
@@ -83,9 +83,10 @@ def _report_no_change(command_options: EditOptions) -> None:
         write("nothing to change: the policy in force says this already")
 
 
-def _request(command_options: EditOptions, plan: PartitionPlan, command: str, lacking_ipoib: str) -> ApplyRequest:
-    """Return the request to apply *plan*; the removals in it were looked at before. *lacking_ipoib*: the consequence
-    that --no-ipoib confirms, "" for none."""
+def _request(command_options: EditOptions, plan: PartitionPlan, typed: str, lacking_ipoib: str) -> ApplyRequest:
+    """Return the request to apply *plan*; the removals in it were looked at before. *typed*: the command and the
+    partition, for the journal and for messages. *lacking_ipoib*: the consequence that --no-ipoib confirms, "" for none.
+    """
     from ibkeys.apply.apply import Permissions
     from ibkeys.change.consent import Question
 
@@ -105,7 +106,7 @@ def _request(command_options: EditOptions, plan: PartitionPlan, command: str, la
         permissions,
         ViaOptions("opensm", command_options.editing.sm_wait),
         plan=plan,
-        command_typed=f"ibkeys {command}",
+        command_typed=typed,
         questions=(Question(lacking_ipoib, "--no-ipoib"),) if lacking_ipoib else (),
     )
 
