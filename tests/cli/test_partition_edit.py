@@ -360,6 +360,13 @@ def test_a_flag_that_opensm_would_not_take_writes_nothing(policy: Path, options:
     assert policy.read_text() == TEXT
 
 
+@pytest.mark.parametrize("option", ["--allow-removals", "--allow-break", "--wait 9", "--sm-host sm2", "--sudo"])
+def test_an_edit_of_a_file_has_no_option_of_a_change_of_the_fabric(policy: Path, option: str) -> None:
+    result = edit("partition-remove", policy, "lustre", "node04", *option.split())
+    assert (result.code, policy.read_text()) == (2, TEXT)
+    assert f"{option.split()[0]} is for a change of the fabric: omit it" in result.error
+
+
 def test_index_0_is_never_changed_unasked(policy: Path) -> None:
     assert edit("partition-add", policy, "lustre", "--indx0").code == 4
     assert policy.read_text() == TEXT

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Final, TypeVar
 
 import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.documents.policies import PARTITION_ADD, PARTITION_DELETE, PARTITION_REMOVE, PARTITION_RENAME
+from ibkeys.cli.given import refuse_given
 from ibkeys.cli.help.command import command
 from ibkeys.cli.policies.edit_request import EditOptions, RequestedEdit, editing_options, warn_of_unread
 from ibkeys.cli.policies.flags import FlagOptions
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
 
 
 M = TypeVar("M")
+
+_OF_THE_FABRIC: Final = ("--allow-removals", "--allow-break", "--wait", "--sm-host", "--sudo", "--ssh-config")
+"""Options that an edit of a file does not have."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -241,6 +245,7 @@ def _edit_file(requested: RequestedEdit, command_options: EditOptions, file: str
     from ibkeys.discovery.wanted import Wanted
 
     editing, consent = command_options.editing, command_options.consent
+    refuse_given(_OF_THE_FABRIC, "--policy FILE only edits the file, and {} is for a change of the fabric: omit it")
     policy_file = PolicyFile.read(file)
     policy_file.policy.require_accepted()
     place = PolicyFile.read_if_there(editing.out) if editing.out is not None else policy_file
