@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import PortState
 from ibkeys.sim.history import SimHistory
 from ibkeys.sim.nodes import NO_ROUTE, SimNode, SimPort
@@ -122,11 +123,17 @@ def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort]], SimPor
 
 
 def _egress(switch: SimNode, lid: int) -> SimPort | None:
+    """Return the port by which *switch* forwards packets to *lid*; None if it drops them, as it does above LinearFDBTop
+    (IBA 14.2.5.4)."""
     table = forwarding_table(switch)
-    egress = table[lid] if lid < len(table) else NO_ROUTE
+    egress = table[lid] if lid < len(table) and lid <= _linear_fdb_top(switch) else NO_ROUTE
     if not 0 < egress <= switch.num_ports or switch.silent == FORWARDS_NOTHING:
         return None
     return switch.ports[egress]
+
+
+def _linear_fdb_top(switch: SimNode) -> int:
+    return 0 if switch.switch_info is None else SwitchInfo.linear_fdb_top.decode(switch.switch_info)
 
 
 def forwarding_table(node: SimNode) -> bytearray:

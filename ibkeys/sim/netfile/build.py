@@ -301,8 +301,9 @@ def _set_fdb_capacities(nodes: list[SimNode], file: NetFile, links: InitialState
             continue
         if record.switch_info is None:
             SwitchInfo.linear_fdb_cap.patch(node.switch_info, capacity)
-            if links != "initialize":
-                SwitchInfo.linear_fdb_top.patch(node.switch_info, top)
+        # The first routes lead to every LID. A file may have a lower LinearFDBTop, where it does not have every LID.
+        if links != "initialize" and SwitchInfo.linear_fdb_top.decode(node.switch_info) < top:
+            SwitchInfo.linear_fdb_top.patch(node.switch_info, top)
         if links == "initialize":
             SwitchInfo.port_state_change.patch(node.switch_info, 1)  # as after power-up
             node.routes = bytearray()

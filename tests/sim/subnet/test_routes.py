@@ -7,12 +7,16 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.mad.attributes import SwitchInfo
+from ibkeys.mad.const import AttributeID, NodeType
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
 from ibkeys.sim.deliveries import Drop
+from ibkeys.sim.netfile.reader import parse_net_file
+from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.sim_spec import DEMO
 from tests.corpus import files, label
-from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SWITCH_A, node_info
+from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SET, SWITCH_A, node_info
 
 
 def walk(subnet: Subnet) -> dict[int, tuple[int, ...]]:
@@ -91,6 +95,27 @@ def test_mixed_routes(subnet: Subnet) -> None:
     directed_then_lid = bytearray(build_smp(GET, NODE_INFO, path=(1,)))
     directed_then_lid[34:36] = struct.pack(">H", far.lid)
     assert node_info(subnet.send(bytes(directed_then_lid), here)).node_guid == far.node.guid
+
+
+@pytest.mark.parametrize("below", [0, 1])
+def test_a_switch_forwards_nothing_above_linear_fdb_top(subnet: Subnet, below: int) -> None:
+    switch, lid = subnet.node(SWITCH_A), subnet.port(NODE2, 1).lid
+    assert switch.switch_info is not None
+    info = SwitchInfo(bytes(switch.switch_info)).replace(linear_fdb_top=lid - below)
+    subnet.process(build_smp(SET, AttributeID.SWITCH_INFO, path=(1,), data=info.raw), NODE1, 1)
+    arrived = subnet.process(build_smp(GET, NODE_INFO), NODE1, 1, dlid=lid)
+    outcome = subnet.packet(Packet(subnet.port(NODE1, 1), subnet.port(NODE2, 1), 0xFFFF))
+    assert (len(arrived), outcome.endswith("received")) == ((0, False) if below else (1, True))
+
+
+def test_a_recorded_linear_fdb_top_below_the_lids_is_raised_to_them() -> None:
+    file = parse_net_file(files("fabrics/two-switch.net")[0])
+    switches = [node for node in file.nodes if node.node_type == NodeType.SWITCH]
+    for node in switches:
+        node.switch_info = SwitchInfo.new(linear_fdb_cap=100, linear_fdb_top=2).raw
+    subnet = Subnet(file)
+    tops = [SwitchInfo(bytes(node.switch_info or b"")).linear_fdb_top for node in subnet.nodes if node.is_switch]
+    assert tops == [8, 8]
 
 
 def test_lids_that_nobody_has(subnet: Subnet) -> None:

@@ -273,7 +273,9 @@ def test_path_bits_say_which_lid_was_meant(running: Running, program: Opener) ->
     port = running.subnet.node("H-2").ports[1]
     port.lid, port.lmc = 4, 2
     switch = running.subnet.node("S-1")
+    assert switch.switch_info is not None
     switch.routes = bytearray([0xFF, 0, 1, 0xFF, 2, 2, 2, 2])
+    SwitchInfo.linear_fdb_top.patch(switch.switch_info, 7)
     one, two = program("H-1"), program("H-2")
     asking = one.register(SUBN)
     two.register(SUBN, [GET])
