@@ -132,8 +132,8 @@ def _rmpp_words(mad: Mad) -> str:
 def mad_to_json(mad: Mad, show_keys: bool = False) -> dict[str, Any]:
     """Return the header of *mad* as the ``mad`` part of the ``decode`` document.
 
-    The fields of SMPs are None for another MAD, and so are those of directed routes. ``class_key`` exists only in
-    classes with a key of their own. The header of an SA MAD after byte 24 (RMPP, SM_Key, ComponentMask) is left out.
+    The fields of SMPs and of directed routes are None in MADs without them; ``class_key`` exists only in MADs of
+    classes with a key of their own. The header of an SA MAD from byte 24 on (RMPP, SM_Key, ComponentMask) is left out.
     Both paths of a directed route have HopCount + 1 entries, including the unused entry 0. Unless *show_keys*, keys are
     None, and ``NAME_masked`` is true.
     """

@@ -27,7 +27,8 @@ GONE: Final = frozenset({errno.EIO, errno.ENODEV, errno.ENXIO, errno.EBADF, *_SI
 
 
 class Descriptor:
-    """One descriptor of libibumad with its agents. Closed once: by close(), the collector, or the kernel at exit.
+    """One descriptor of libibumad with its agents. It is closed once: by close(), by Python's garbage collector, or by
+    the kernel at exit.
 
     ``agents``: the agent id of each management class, -1 for a class without an agent.
     """

@@ -204,9 +204,9 @@ class LibibumadPort(Closing):
     def recv(self, timeout: float) -> list[Incoming]:
         """Wait up to *timeout* seconds for a MAD and return the MADs that have arrived, with one call into C.
 
-        At most 32 MADs are returned, or 64 if GMPs have a device of their own; [] if none arrived in time. A signal
-        does not end the wait unless its handler raises. Raises TransportError (DeviceGone if the device was removed),
-        ClosedError.
+        At most 32 MADs of each device are returned; [] if none arrived in time. If `send` has received MADs meanwhile,
+        these are returned at once, and no others. A signal does not end the wait unless its handler raises. Raises
+        TransportError (DeviceGone if the device was removed), ClosedError.
         """
         return self._wait(timeout, self._ffi.NULL)[1]
 
