@@ -7,7 +7,9 @@ import os
 import pty
 import select
 import signal
+import socket
 import subprocess
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -264,3 +266,25 @@ def until(terminal: int, text: str) -> str:
         assert select.select([terminal], [], [], RUN_TIMEOUT)[0], seen
         seen += os.read(terminal, 1 << 12).decode(errors="replace")
     return seen
+
+
+@pytest.mark.parametrize("answer", [b"", b"\0" * 7, None], ids=["nothing", "too little", "a name that no server has"])
+def test_sockets_of_other_programs_are_left_out(fabric: OwnUmad, answer: bytes | None) -> None:
+    """Any user may listen under such a name."""
+    name = f"ibkeys-other-{os.getpid()}" + ("" if answer is not None else "-" * 80)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listening:
+        listening.bind(b"\0" + f"{name}:umad".encode())
+        listening.listen(1)
+
+        def serve() -> None:
+            connected, _ = listening.accept()
+            with connected:
+                connected.recv(1000)
+                connected.send(answer or b"")
+
+        if answer is not None:
+            threading.Thread(target=serve, daemon=True).start()
+        listed = json.loads(sim("ls", "-f", "json").stdout)
+    assert [each["socket"] for each in listed["servers"] if each["socket"] in (name, fabric.socket_name)] == [
+        fabric.socket_name
+    ]

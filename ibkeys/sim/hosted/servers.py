@@ -12,7 +12,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from ibkeys.errors import TransportError
+from ibkeys.errors import TransportError, UsageError
 from ibkeys.sim.server.credentials import process_of_stream, user_of_stream
 from ibkeys.sim.server.ibsim_protocol import check_name, no_server
 from ibkeys.sim.server.umad import wire
@@ -59,12 +59,12 @@ def ask(name: str, host: str = "", *, with_folder: bool = False, patience: float
 
 
 def running() -> Iterator[RunningServer]:
-    """Yield the servers of this machine that answer this user."""
+    """Yield the servers of this machine that answer this user. Other programs may have sockets with such names."""
     for name in sorted({*_LISTENING.findall(_SOCKETS.read_text("utf-8", "replace"))}):
         try:
             yield ask(name, patience=_LISTING_PATIENCE)
-        except TransportError:  # It belongs to another user, has another version, hangs, or has just ended.
-            continue
+        except (TransportError, UsageError):
+            continue  # it belongs to another user, has another version, hangs, has just ended, or is no server
 
 
 def stop(server: RunningServer) -> None:

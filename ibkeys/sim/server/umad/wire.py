@@ -215,7 +215,10 @@ def host_answer(answered: HostAnswer) -> bytes:
 
 
 def parse_host_answer(raw: bytes) -> HostAnswer | str:
-    """Return the values in the ANSWER to HOST, or the text of an ANSWER that is an error."""
+    """Return the values in the ANSWER to HOST, or the text of an ANSWER that is an error. Any user may have a socket
+    with the name of a server, so *raw* may be anything."""
+    if len(raw) < _ANSWER.size:
+        return "nothing, as a server that ends or another program does"
     error, _ = _ANSWER.unpack_from(raw)
     parts = raw[_ANSWER.size :].decode("utf-8", "surrogateescape").split("\0")
     if not error and len(parts) == len(HostAnswer._fields) + 1:
