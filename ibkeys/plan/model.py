@@ -95,11 +95,8 @@ class PolicySource:
         return self.text
 
     def parsed(self) -> Policy | None:
-        """Return the parsed policy; None if the plan does not have its bytes, or they cannot be parsed."""
-        try:
-            return None if self.text is None else parse_policy(self.text, self.file)
-        except FileFormatError:
-            return None
+        """Return the parsed policy, which OpenSM may refuse; None if the plan does not have its bytes."""
+        return None if self.text is None else parse_policy(self.text, self.file)
 
 
 @dataclass(frozen=True, slots=True)

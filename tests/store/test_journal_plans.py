@@ -253,3 +253,17 @@ def test_an_undo_that_was_cut_off_ends_when_what_it_undid_is_finished_after_all(
         operation.outcome = "done"
     assert states(journal) == ["done", "undone"]
     assert not journal.find(1).is_unfinished
+
+
+def test_options_that_are_damaged_are_not_replaced_by_the_added_ones() -> None:
+    journal = Journal(None)
+    journal.begin("apply", "{}", "{damaged")
+    with pytest.raises(StoreError, match="the options of operation 1 cannot be read"):
+        journal.add_options(1, {"late": ["a"]})
+
+
+def test_sets_without_a_key_name_no_key() -> None:
+    journal = Journal(None)
+    with journal.operation("pkey-set") as operation:
+        record(operation)
+    assert journal.key_names() == set()

@@ -318,11 +318,15 @@ class Journal(Store):
         return frozenset(map(str, texts)) if isinstance(texts, list) else frozenset()
 
     def add_options(self, operation: int, added: Mapping[str, Any]) -> None:
-        """Add *added*, JSON without any key, to the options of an operation with a plan. Do nothing without a plan."""
+        """Add *added*, JSON without any key, to the options of an operation with a plan. Do nothing without a plan.
+        Raises StoreError if the options are damaged."""
         plan = self.plan_of(operation)
-        if plan is not None:
-            options = {**json.loads(plan.options), **added}
-            self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), operation))
+        if plan is None:
+            return
+        if not plan.kept and plan.options != "{}":
+            raise StoreError(f"{self.in_words} is damaged: the options of operation {operation} cannot be read")
+        options = json.dumps({**plan.kept, **added})
+        self.database.execute("UPDATE plans SET options = ? WHERE operation = ?", (options, operation))
 
     def _set_stage_from_any(self, operation: int, stage: Stage) -> None:
         """Set the stage of an operation from any other stage, because a resume or undo is always allowed. Do nothing
@@ -367,7 +371,7 @@ class Journal(Store):
     def key_names(self) -> set[str]:
         """Return the names in the key store of all keys that operations have set, or were about to set."""
         query = "SELECT key_name FROM entries UNION SELECT key_name FROM run_ports"
-        return {name for (name,) in self.database.query(query)}
+        return {name for (name,) in self.database.query(query) if name is not None}
 
     def nodes(self) -> dict[int, tuple[str, str]]:
         """Return (NodeDescription, node type) by port GUID, from the last operation that recorded a NodeDescription."""
