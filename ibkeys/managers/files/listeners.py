@@ -67,9 +67,9 @@ def hindrance_to_closing(folder: Path, fact: FileFact | None, user: int) -> str:
     """Return the reason why the rights of other users on the folder of the key files cannot be removed, "" if nothing
     prevents it.
 
-    *fact*: the folder's facts, None if it does not exist; *user*: the user ID of the OpenSM that uses it. A folder in
-    which everybody may write is a reason, with the sticky bit too, as /tmp: other programs use it, and any user can put
-    key files there.
+    *fact*: the folder's facts, None if it does not exist; *user*: the user ID of the OpenSM that uses it. A folder that
+    has the sticky bit, or in which everybody may write, such as /tmp, is a reason: other programs use it, and any user
+    can put key files there.
     """
     if fact is None or fact.is_private:
         return ""
