@@ -47,8 +47,8 @@ touch /var/lib/ibkeys/keys.db
 dpkg --remove ibkeys
 sed 's/^/removal: /' /asked
 dpkg --purge ibkeys
-find / -xdev -name '*ibkeys*' ! -path '/in/*' ! -path '/dev/*' ! -path '/var/cache/*' ! -path '/var/log/*' > /left
-sed 's/^/left: /' /left
+find / -xdev -name '*ibkeys*' ! -path '/in/*' ! -path '/dev/*' ! -path '/var/cache/*' ! -path '/var/log/*' |
+  sed 's/^/left: /'
 ls /var/lib/ibkeys
 """
 
