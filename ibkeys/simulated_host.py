@@ -21,6 +21,8 @@ SOCKET: Final = "IBKEYS_SIM_SOCKET"
 HOST: Final = "IBKEYS_SIM_HOST"
 FOLDER: Final = "IBKEYS_SIM_FOLDER"
 """The environment variables. With the first two alone a program finds its fabric, but uses the files of this host."""
+LIBRARY: Final = Path(__file__).resolve().parent / "sim" / "lib" / "libibumad.so.3"
+"""The libibumad of simulated fabrics."""
 OF_THE_HOST: Final = (SOCKET, HOST, FOLDER)
 _PREFIX: Final = "ibkeys-sim:"
 _NO_NEW_PRIVILEGES: Final = re.compile(r"^NoNewPrivs:\t1$", re.MULTILINE)
@@ -84,6 +86,16 @@ def own() -> SimulatedHost | None:
     return host_of_mounts(_text(PROC_SELF / "mountinfo")) or host_of_environment(
         os.environ, _text(PROC_SELF / "status")
     )
+
+
+def only_attaches() -> bool:
+    """Return whether this process finds a simulated fabric by its environment, but uses the files of the real host.
+
+    Both the socket and the host have a default in `LIBRARY`, so that each variable alone is a sign.
+    """
+    folders = os.environ.get("LD_LIBRARY_PATH", "").split(":")
+    is_attached = bool(os.environ.get(SOCKET) or os.environ.get(HOST) or str(LIBRARY.parent) in folders)
+    return is_attached and own() is None
 
 
 def refuse_ssh() -> None:

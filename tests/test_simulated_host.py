@@ -13,7 +13,7 @@ from ibkeys.cli.site.defaults import site_of
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.managers import settings
 from ibkeys.managers.elsewhere.ssh import SshHost
-from ibkeys.simulated_host import SimulatedHost, host_of_environment, host_of_mounts, own
+from ibkeys.simulated_host import LIBRARY, SimulatedHost, host_of_environment, host_of_mounts, own
 from ibkeys.store.paths import cache_directory, default_directory
 
 HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
@@ -92,6 +92,32 @@ def test_node_names_for_completion_are_with_the_files_of_the_host(
     assert names.load_names(names.NODES) == ["node01"]
     assert (real / names.NODES).read_text() == "real01\n"
     assert names.load_names_of_server("lab") == ["node01"]
+
+
+ATTACHING = {
+    "IBKEYS_SIM_SOCKET": "lab",
+    "IBKEYS_SIM_HOST": "node01",
+    "LD_LIBRARY_PATH": f"/opt/other/lib:{LIBRARY.parent}",
+}
+
+
+@pytest.mark.parametrize("variable", ATTACHING)
+def test_a_sweep_of_a_program_that_only_attaches_leaves_the_names_of_real_nodes(
+    variable: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Completion reads the list that the sweep wrote. Each variable has a default, so one of them is enough."""
+    for each in (*ATTACHING, "IBKEYS_SIM_FOLDER"):
+        monkeypatch.delenv(each, raising=False)
+    assert names.list_of_last_sweep("umad") == names.NODES
+    assert names.list_of_last_sweep("sim:demo") == names.SIMULATED_NODES
+    monkeypatch.setenv(variable, ATTACHING[variable])
+    assert own() is None
+    assert names.list_of_last_sweep("umad") == names.SIMULATED_NODES
+
+
+def test_a_simulated_host_has_its_own_list_of_nodes(there: SimulatedHost) -> None:
+    assert names.list_of_last_sweep("umad") == names.NODES
+    assert names.list_of_last_sweep("sim:demo") == names.SIMULATED_NODES
 
 
 def test_ibkeys_reads_no_settings_of_the_real_host(

@@ -85,7 +85,7 @@ def open_fabric(
         finally:
             exits.warn_each(fabric.warnings[already_written:])
             if fabric.swept is not None:
-                _save_names(where, fabric, fabric.swept)
+                _save_names(where, fabric.swept)
             if where.verbose:
                 _say_statistics(fabric)
 
@@ -119,17 +119,11 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
         raise
 
 
-def _save_names(where: Where, fabric: Fabric, topology: Topology) -> None:
-    """Save the node names of a sweep for completion. A failure is only a note with -v.
-
-    A program that attaches to a simulated fabric by the environment alone has the files of this host, and must not
-    replace the names of its real nodes.
-    """
+def _save_names(where: Where, topology: Topology) -> None:
+    """Save the node names of a sweep for completion. A failure is only a note with -v."""
     from ibkeys.cli.completing import names
-    from ibkeys.simulated_host import SOCKET
 
-    is_simulated = fabric.is_simulated or SOCKET in os.environ
-    list_name = names.SIMULATED_NODES if is_simulated else names.NODES
+    list_name = names.list_of_last_sweep(where.backend)
     try:
         names.save_names(list_name, (node.description for node in topology.nodes if node.description))
     except (OSError, RuntimeError) as error:

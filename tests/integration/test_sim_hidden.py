@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.sim.hosted.program import LIBRARY
+from ibkeys.simulated_host import LIBRARY
 from tests.corpus import DATA
 from tests.integration.ibsim import tool
 from tests.integration.simulated import AS_NOBODY, NOBODY, SIM, beside_adapter, needs_root, sim

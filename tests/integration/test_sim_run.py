@@ -9,6 +9,7 @@ import select
 import signal
 import socket
 import subprocess
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -162,6 +163,17 @@ def test_variables_of_the_real_fabric_do_not_reach_the_program(fabric: OwnUmad) 
     names = {line.partition("=")[0] for line in said.splitlines()}
     assert not names & {*real, "IBSIM_SOCKNAME"}
     assert {"IBKEYS_SIM_SOCKET", "IBKEYS_SIM_HOST", "IBKEYS_SIM_FOLDER"} <= names
+
+
+def test_completion_offers_the_nodes_of_a_sweep_on_the_host(on: Run, fabric: OwnUmad) -> None:
+    def complete() -> list[str]:
+        words = ["_IBKEYS_COMPLETE=bash_complete", "COMP_WORDS=ibkeys why -N node0", "COMP_CWORD=3"]
+        return on("node02", "env", *words, sys.executable, "-m", "ibkeys").stdout.strip().splitlines()
+
+    assert complete() == []
+    assert on("node02", "ibkeys", "discover").returncode == 0
+    assert len(complete()) == 6
+    assert all("node0" in each for each in complete())
 
 
 def test_a_signal_to_end_reaches_the_program(begin: Callable[..., subprocess.Popen[str]]) -> None:

@@ -16,6 +16,7 @@ from typing import Final
 
 from ibkeys import files
 from ibkeys.cli.completing.offers import LONGEST, is_plain
+from ibkeys.simulated_host import only_attaches
 from ibkeys.store.paths import cache_directory
 
 NODES: Final = "nodes"
@@ -33,6 +34,15 @@ def list_of_server(socket: str) -> str:
     if not is_plain(socket):
         raise OSError(f"{socket!r} is not a valid file name")
     return f"served-{socket}"
+
+
+def list_of_last_sweep(backend: str) -> str:
+    """Return the name of the list that a sweep with --backend *backend* writes, and from which completion reads.
+
+    A program that attaches to a simulated fabric by its environment alone has the files of the real host, and must not
+    replace the names of its nodes.
+    """
+    return SIMULATED_NODES if backend.startswith("sim:") or only_attaches() else NODES
 
 
 def save_names(list_name: str, names: Iterable[str]) -> None:

@@ -171,9 +171,9 @@ def _alternatives(word: str, socket: Any) -> list[str]:
 
 
 def _node_names(ctx: click.Context) -> list[str]:
-    from ibkeys.cli.completing.names import NODES, SIMULATED_NODES, load_names
+    from ibkeys.cli.completing.names import list_of_last_sweep, load_names
 
-    return load_names(SIMULATED_NODES if (ctx.params.get("backend") or "").startswith("sim:") else NODES)
+    return load_names(list_of_last_sweep(ctx.params.get("backend") or ""))
 
 
 CompletionSource = Callable[[click.Context, str], "list[Item]"]

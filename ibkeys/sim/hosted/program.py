@@ -17,9 +17,8 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import IbkeysError, LibraryMissing, Refused, UsageError
 from ibkeys.own_program import own_program
 from ibkeys.sim.hosted.confining import ALL, Hiding, confine
-from ibkeys.simulated_host import HOST, SimulatedHost
+from ibkeys.simulated_host import HOST, LIBRARY, SimulatedHost
 
-LIBRARY: Final = Path(__file__).resolve().parent.parent / "lib" / "libibumad.so.3"
 _LOADS: Final = re.compile(r"libibumad\.so\.3 => (\S+)")
 _REMOVED_VARIABLES: Final = ("LD_PRELOAD", "IBSIM_SOCKNAME", "IBSIM_SERVER_NAME", "IBSIM_SERVER_PORT", "SIM_HOST")
 """The variables that programs on simulated hosts do not inherit: with them they would see the adapters of ibsim."""
