@@ -29,7 +29,7 @@ from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, PlanStep, sets_of
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import Journal, RunningOperation
+from ibkeys.store.journal import PLAN_COMMANDS, Journal, RunningOperation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
@@ -113,7 +113,8 @@ class ApplyPlan(Plan):
             return journal.undo_of(self.undoes, origin)
         if self.operation_id is not None:
             return journal.reopen(self.operation_id, origin)
-        return journal.begin(APPLY, self.document, self.options, origin)
+        command = self.command if self.command in PLAN_COMMANDS else APPLY
+        return journal.begin(command, self.document, self.options, origin)
 
     def perform(self, writer: ChangeWriter, operation: RunningOperation) -> None:
         """Let the carrier make the change, and prove it. The operation is done if nothing is left, else open.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.store.journal import OperationRecord, Rollback
+from ibkeys.store.journal import PLAN_COMMANDS, OperationRecord, Rollback
 
 _RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
@@ -22,7 +22,7 @@ _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "pkey-add": ("ibkeys pkey-add", _UNDO),
     "pkey-remove": ("ibkeys pkey-remove", _UNDO),
     "enforce-set": ("ibkeys enforce-set", _UNDO),
-    "apply": (_RESUME, _UNDO),
+    **dict.fromkeys(PLAN_COMMANDS, (_RESUME, _UNDO)),
     "mkey-deploy": (_RESUME, _UNDO),
     "mkey-rotate": (_RESUME, _UNDO),
     "mkey-remove": (_RESUME, _UNDO),

@@ -10,7 +10,7 @@ from typing import Final, Literal
 from ibkeys.change.next_commands import CLOSE, OPENSM_COMMANDS, commands_of_open, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
-from ibkeys.store.journal.records import KEY_COMMANDS
+from ibkeys.store.journal.records import KEY_COMMANDS, PLAN_COMMANDS
 from ibkeys.store.journal.runs import MKeyRun, Runs
 from ibkeys.store.moving_runs import move_run_between
 from ibkeys.store.paths import StorePaths
@@ -110,7 +110,7 @@ def open_beside(journal: Journal, command: str) -> list[OperationRecord]:
     off, the operation that is undone. For a command of partitions, M_Keys or SM keys, the operations of its own kind
     are left out: the command names them itself when it knows the subnet. Every other command gets all. So does
     `harden`, which may find nothing to change, and would not name its own."""
-    operations, kind = _Operations(journal), "partitions" if command == "apply" else _kind_of(command)
+    operations, kind = _Operations(journal), "partitions" if command in PLAN_COMMANDS else _kind_of(command)
     found = {each.id: each for each in [*operations.list_unfinished(), *operations.list_awaiting()]}
     all_kinds = kind in ("other", "enforcement")
     return [found[number].record for number in sorted(found) if all_kinds or found[number].kind != kind]

@@ -112,13 +112,13 @@ class ShownChange(ABC):
 
 
 def writer_of(
-    fabric: LiveFabric, command: str, consent: Changing, continued: int | None = None, typed: str = ""
+    fabric: LiveFabric, command: str, consent: Changing, continued: int | None = None, subject: str = ""
 ) -> ChangeWriter:
     """Return the writer of a changing command, with the user's consent and the options for the journal.
 
-    *command*: its name in the journal. *continued*: the operation that the command continues; None: a new one. *typed*:
-    the command that was typed if it has another name, which the journal has before the options. Notes on
-    standard error name the other open operations. Open operations of the command's own kind are left to the plan of a
+    *command*: its name in the journal. *continued*: the operation that the command continues; None: a new one.
+    *subject*: what it changes, such as a partition, which the journal has before the options. Notes on standard error
+    name the other open operations. Open operations of the command's own kind are left to the plan of a
     new operation, which names them or is refused because of them. Raises UsageError for an interlock that does not
     exist, and StoreError for a journal that cannot be read.
     """
@@ -131,7 +131,7 @@ def writer_of(
         for text in notes_on_open(journal, command, continued):
             exits.note(text)
     agreed = Consent(consent.force, frozenset(consent.override))
-    options = (*([typed] if typed else []), *given_options())
+    options = (*([subject] if subject else []), *given_options())
     return ChangeWriter(fabric, command, agreed, consent.dry_run, options, continued)
 
 

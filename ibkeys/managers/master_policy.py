@@ -1,7 +1,7 @@
-"""The policy of the master SM, if that is an OpenSM on this host: ``--policy opensm``.
+"""The policy of the master SM, if that is an OpenSM on this host or on one that the user named: ``--policy opensm``.
 
 A standby may have another policy, which is not in effect. So a few MADs find the port of the master, and this must be
-the port of an OpenSM on this host.
+the port of an OpenSM on one of these hosts.
 """
 
 from __future__ import annotations
@@ -10,20 +10,24 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.errors import FileFormatError, UsageError
+from ibkeys.arguments import given
+from ibkeys.errors import FileFormatError, HostNotReached, UsageError
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.fabric.subnet_manager import find_subnet_manager
 from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.mad.const import SMState
+from ibkeys.managers.hosts import SmHost, report_on_hosts
 from ibkeys.managers.instance import NO_ENTRY, PROGRAM_UNKNOWN, HostEntry, Instance
 from ibkeys.managers.opensm.effective_options import as_written
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.reading import CHANGED, WORDS
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.partitions.model import Policy
+from ibkeys.printable import named
 from ibkeys.topology.subnet_manager import sm_state_name
 
 _NAME_THE_FILE: Final = "name the policy file"
+_MASTER: Final = sm_state_name(SMState.MASTER)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +42,35 @@ class MasterPolicy:
     notes: tuple[str, ...]
 
 
-def policy_of_master(fabric: LiveFabric, entry: HostEntry = NO_ENTRY, host: HostFiles = THIS_HOST) -> MasterPolicy:
-    """Return the policy of the OpenSM on this host that is master of *fabric*. *entry*: this host's entry in
-    ``sm.toml``; *host*: the files of this host.
+def policy_of_master(
+    fabric: LiveFabric,
+    entry: HostEntry = NO_ENTRY,
+    host: HostFiles = THIS_HOST,
+    others: Sequence[SmHost] | None = None,
+) -> MasterPolicy:
+    """Return the policy of the OpenSM that is master of *fabric*. *entry*: this host's entry in ``sm.toml``; *host*:
+    the files of this host; *others*: further hosts, which are examined if the master is not on this one, None if the
+    user could not name any.
 
-    Raises UsageError if the master is no OpenSM of this host, or cannot be determined; FileFormatError if the policy
-    cannot be read or OpenSM would refuse it.
+    Raises UsageError if the master is no OpenSM of these hosts, or cannot be determined; HostNotReached if it may be on
+    a host that did not answer; FileFormatError if the policy cannot be read or OpenSM would refuse it.
     """
     if fabric.is_simulated:
         raise UsageError(f"a simulated subnet has no OpenSM on this host: {_NAME_THE_FILE}")
-    report, left_out = _report_of(host, entry)
+    report, left_out = _report_of(host, entry, may_be_empty=bool(others))
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
         raise UsageError(
             f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_NAME_THE_FILE}"
         )
-    own = assign_ports(report, {guid: sm_state_name(SMState.MASTER)}, [fabric.own_guid])
-    found = [each for each in own.instances if each.port_guid == guid]
+    examined = [assign_ports(report, {guid: _MASTER}, [fabric.own_guid])]
+    found = _at_port(examined, guid)
+    if not found and others:
+        examined += [assign_ports(each, {guid: _MASTER}) for each in report_on_hosts(others, own_socket())]
+        found = _at_port(examined, guid)
     if len(found) != 1:
-        raise UsageError(
-            f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on this host "
-            f"({_in_words(own)}): {_NAME_THE_FILE}, or run on the master's host as root"
-        )
+        raise _not_found(examined, guid, can_name_hosts=others is not None)
     return _policy_of(found[0], left_out=left_out)
 
 
@@ -78,11 +88,33 @@ def policy_of_only_one(
     return _policy_of(report.instances[0], require_accepted, left_out)
 
 
-def _report_of(host: HostFiles, entry: HostEntry) -> tuple[HostReport, tuple[Instance, ...]]:
+def _at_port(reports: Sequence[HostReport], guid: int) -> list[Instance]:
+    """Return the OpenSMs at the port *guid*."""
+    return [each for report in reports for each in report.instances if each.port_guid == guid]
+
+
+def _not_found(reports: Sequence[HostReport], guid: int, can_name_hosts: bool) -> UsageError | HostNotReached:
+    """Return the error for a master that is not exactly one of the OpenSMs in *reports*."""
+    hosts = named(["this host", *(each.name for each in reports if each.name)])
+    silent = [each for each in reports if each.error]
+    problems = "".join(f"; host {each.name}: {each.error}" for each in silent)
+    by_name = f", or name that host: {given('--sm-host HOST', 'hosts=')}" if can_name_hosts else ""
+    processes = ", ".join(_in_words(each) for each in reports if each.instances) or "none"
+    text = (
+        f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on {hosts} ({processes}){problems}: "
+        f"{_NAME_THE_FILE}, or run on the master's host as root{by_name}"
+    )
+    return HostNotReached(text, silent[0].name) if silent else UsageError(text)
+
+
+def _report_of(
+    host: HostFiles, entry: HostEntry, may_be_empty: bool = False
+) -> tuple[HostReport, tuple[Instance, ...]]:
     """Return the report on a host, and the instances left out of it. If the program of some process is known to be
-    OpenSM, the processes of which only the name is opensm are left out. Raises UsageError if there is no OpenSM."""
+    OpenSM, the processes of which only the name is opensm are left out. Raises UsageError if there is no OpenSM, unless
+    *may_be_empty*."""
     report = report_on_host(host, entry, own_socket())
-    if not report.instances:
+    if not report.instances and not may_be_empty:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"
         raise UsageError(f"no OpenSM was found on this host{sure}: {_NAME_THE_FILE}")
     known = tuple(each for each in report.instances if each.process.program_known)
@@ -98,7 +130,8 @@ def _in_words(report: HostReport) -> str:
 
 def _process_in_words(instance: Instance) -> str:
     process = instance.process
-    return f"process {process.pid}" + ("" if process.program_known else ", whose program could not be examined")
+    where = f" on {instance.host}" if instance.host else ""
+    return f"process {process.pid}{where}" + ("" if process.program_known else ", whose program could not be examined")
 
 
 def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequence[Instance] = ()) -> MasterPolicy:

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.mad.const import SMState
 from tests.cli.scenes import Scene, Way
 from tests.cli.sites import LOCAL_PORT, toml
 from tests.recordings.opensm import Opensm
@@ -87,9 +88,9 @@ def test_the_tables_are_those_of_an_edited_file_that_is_planned_and_applied(name
         assert "done, verified by a fresh read; `ibkeys undo 1` rolls it back" in live.out
         after, edited = tables(live), files_of(live)
         [operation] = live.operations()
-        assert (operation["id"], operation["command"], operation["state"]) == (1, "apply", "done")
         command, partition = verb.split()[:2]
-        assert operation["options"][0].startswith(f"{command} {partition.split('=')[0]}")
+        assert (operation["id"], operation["command"], operation["state"]) == (1, command, "done")
+        assert operation["options"][0].startswith(partition.split("=")[0])
         live.must(f"undo 1 --override index-move {LIVE}")
         assert (tables(live), files_of(live)) == (before, files)
     with cluster(tmp_path / "steps") as steps:
@@ -188,6 +189,48 @@ def test_a_policy_that_is_not_typed_is_not_edited(scene: Scene, monkeypatch: pyt
 def test_a_standby_elsewhere_is_named(scene: Scene) -> None:
     assert scene.type("partition-rename tank scratch --yes") == 4
     assert "refused by interlock standby-differs" in scene.err
+
+
+def fail_over(scene: Scene) -> None:
+    """Let the SM of the other host be master, and this host's a standby."""
+    former, new = scene.world.opensms
+    former.begin(SMState.STANDBY)
+    new.begin(SMState.MASTER)
+    new.begin_again()
+
+
+def test_the_master_on_another_host_is_changed_through_it(scene: Scene) -> None:
+    fail_over(scene)
+    before = tables(scene), files_of(scene)
+    add = "partition-add gpu --full node05 --yes --wait 5"
+    assert scene.type(add) == 2
+    assert "is not one of the OpenSMs found on this host (process 100)" in scene.err
+    assert "or name that host: --sm-host HOST; with --policy FILE it edits that file only" in scene.err
+    scene.must(f"partition-show gpu --sm-host {STANDBY_HOST}")
+    assert "node05" not in scene.out
+    assert scene.type(f"{add} --sm-host {STANDBY_HOST}") == 0, scene.err
+    assert f"of OpenSM on {STANDBY_HOST} (process 101)" in scene.err
+    assert len(set(files_of(scene))) == 1
+    assert 0x8030 in tables(scene)["node05 mlx4_0", 1]
+    scene.must(f"undo 1 {LIVE}")
+    assert (tables(scene), files_of(scene)) == before
+
+
+def test_a_host_that_does_not_answer_may_have_the_master(scene: Scene) -> None:
+    fail_over(scene)
+    scene.world.silent_hosts.add(STANDBY_HOST)
+    assert scene.type(f"partition-add gpu --full node05 {LIVE}") == 3
+    assert f"found on this host, {STANDBY_HOST} (process 100); host {STANDBY_HOST}: " in scene.err
+    assert "it does not answer" in scene.err
+
+
+def test_what_is_not_confirmed_goes_back(scene: Scene) -> None:
+    before = tables(scene), files_of(scene)
+    assert scene.type(f"partition-add gpu --full node05 --confirm-within 5 {LIVE}") == 3, scene.err
+    assert scene.out.endswith("rolled back: the tables are as they were\n")
+    assert (tables(scene), files_of(scene)) == before
+    [operation, undo] = scene.operations()
+    assert (operation["command"], operation["state"], undo["undoes"]) == ("partition-add", "undone", 1)
 
 
 def test_members_that_cannot_join_are_noted_by_each_command(scene: Scene) -> None:

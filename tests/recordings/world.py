@@ -27,6 +27,7 @@ from ibkeys.host import file_access, host_files
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_files import HostTime
 from ibkeys.mad.const import SMState
+from ibkeys.managers.elsewhere.access import Access
 from ibkeys.managers.host_facts import host_facts
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.opensm import process as opensm_process
@@ -186,6 +187,12 @@ class World:
         files = NamedFiles(name, pids=lambda: self._pids(bool(name)))
         yield NamedHost({}, self.proc, files, lambda word: self.seen("guard", f"{name}: {word}"))
 
+    @contextmanager
+    def files(self, access: Access) -> Iterator[NamedFiles]:
+        """Open a host for reading, in place of `ibkeys.managers.elsewhere.access.open_files`."""
+        with self.machine(SmHost(access)) as machine:
+            yield machine.there
+
     # --- in place -----------------------------------------------------------------------------------------------------
 
     @contextmanager
@@ -291,6 +298,7 @@ class World:
         patch.setattr("ibkeys.managers.machines.this_host.is_in_layer", lambda seen: False)
         for module in ("ibkeys.managers.site", "ibkeys.apply.opensm.guards"):
             patch.setattr(f"{module}.open_machine", self.machine)
+        patch.setattr("ibkeys.managers.hosts.open_files", self.files)
         patch.setattr(host_files.LocalFiles, "processes", lambda files, proc, program: self._pids(False))
         patch.setattr("ibkeys.audit.gather.host_facts", partial(host_facts, **self.own_places()))
         patch.setattr("subprocess.Popen", _refuse_program)

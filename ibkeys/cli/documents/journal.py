@@ -43,8 +43,7 @@ _ORIGIN: Final = (
     _list_or_null("overrides", "The interlocks that were overridden.", "Overrides"),
     _list_or_null(
         "options",
-        "The options that were given, without what may be a key; first the command and the partition, if partition-add "
-        "or a command like it began an apply.",
+        "The options that were given, without what may be a key; for partition-add and the like first the partition.",
     ),
 )
 _OPEN_OR_NOTHING: Final = "Null: it is not open, or nothing does."

@@ -84,7 +84,7 @@ class ApplyRequest:
     """The request for an apply.
 
     ``path``: the file of the plan for a new apply; ``plan``: the plan of a new apply that is in no file, with
-    ``command_typed``, the command that made it, and ``questions`` about it; ``operation``: the number of an earlier
+    ``command``, which made it for ``subject``, and ``questions`` about it; ``operation``: the number of an earlier
     apply to resume or close. One of the three is given. ``each``: whether each port gets a row. ``rewrite``: whether
     OpenSM first rewrites every table.
     """
@@ -97,7 +97,8 @@ class ApplyRequest:
     rewrite: bool = False
     operation: int | None = None
     plan: PartitionPlan | None = None
-    command_typed: str = ""
+    command: str = "apply"
+    subject: str = ""
     questions: tuple[Question, ...] = ()
 
     def via(self) -> CarrierChoice:
@@ -110,13 +111,13 @@ class ApplyRequest:
         hosts, name = hosts_of(self.command_options.where, self.command_options.sm_hosts), self.through.via
         name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
         return CarrierChoice(
-            name, settings, hosts, self.command(), url, partial(open_ufm, ufm_options=self.command_options.ufm)
+            name, settings, hosts, self.command_line(), url, partial(open_ufm, ufm_options=self.command_options.ufm)
         )
 
-    def command(self) -> str:
+    def command_line(self) -> str:
         """Return the command line to repeat this request: the plan or operation, and the permissions."""
         if self.plan is not None:
-            return f"ibkeys {self.command_typed}"
+            return f"ibkeys {self.command} {self.subject}"
         words = ["ibkeys", *(["apply", str(self.path)] if self.path is not None else ["resume", str(self.operation)])]
         permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])
@@ -174,7 +175,7 @@ def carry_out(request: ApplyRequest, confirm_within: int | None) -> int:
             hooks = ApplyHooks(interrupts.check, bar)
             if confirm_within is not None:
                 add_confirmation(hooks, confirm_within, guardian, wait_for_enter(interrupts), exits.note, bar.stop)
-            with writer_of(fabric, "apply", consent, request.operation, request.command_typed) as writer:
+            with writer_of(fabric, request.command, consent, request.operation, request.subject) as writer:
                 plan = _plan(request, writer, partition_plan, hooks)
                 shown = ManyPortsChange(writer, plan, consent, command_options.format, request.each, interrupts, bar)
                 return shown.carry_out()

@@ -24,7 +24,15 @@ if TYPE_CHECKING:
 
 M = TypeVar("M")
 
-_OF_THE_FABRIC: Final = ("--allow-removals", "--allow-break", "--wait", "--sm-host", "--sudo", "--ssh-config")
+_OF_THE_FABRIC: Final = (
+    "--allow-removals",
+    "--allow-break",
+    "--confirm-within",
+    "--wait",
+    "--sm-host",
+    "--sudo",
+    "--ssh-config",
+)
 """Options that an edit of a file does not have."""
 
 

@@ -41,6 +41,9 @@ class Editing:
         options.flag("--allow-removals", help="Allow removals in other partitions too."), default=False
     )
     allow_break: bool = options.field_of(options.allow_break, default=False)
+    confirm_within: int | None = options.field_of(
+        options.confirm_within("Roll back unless confirmed within S seconds.")
+    )
     sm_wait: int = options.field_of(options.wait_for_sm, SM_WAIT)
 
 

@@ -18,12 +18,16 @@ from ibkeys.cli.policies.edited import difference
 from ibkeys.cli.policies.members import look_up
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import progress_bar
+from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import master_policy
 from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.errors import Refused, UsageError
 from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibkeys.managers.hosts import SmHost
     from ibkeys.managers.master_policy import MasterPolicy
     from ibkeys.partitions.editing.changes import EditedPolicy
     from ibkeys.partitions.editing.partition_name import PartitionName
@@ -36,8 +40,8 @@ _FILE_ONLY: Final = "with --policy FILE it edits that file only"
 def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     """Edit the policy in force, show the difference, ask, and apply it; return the exit code of `ibkeys apply`.
 
-    Raises UsageError if no OpenSM of this host is master, Refused for removals in other partitions and for an
-    interlock, and the errors of planning and applying.
+    Raises UsageError if no OpenSM of this host or of those named is master, Refused for removals in other partitions
+    and for an interlock, and the errors of planning and applying.
     """
     command, target = requested.document.name, requested.target
     if command_options.editing.out is not None:
@@ -47,10 +51,11 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
         raise UsageError(f"--from reads a file, and {command} without --policy FILE changes the fabric: {_FILE_ONLY}")
     with open_source(where) as source, progress_bar(where) as progress:
         from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
-        from ibkeys.plan.model import Enforce, PlanOptions
+        from ibkeys.plan.model import Enforce, PlanOptions, PolicySource
 
-        master = _policy_in_force(source)
-        topology, live = sweep_for_plan(source, master.policy, progress)
+        hosts = hosts_of(where, command_options.sm_hosts)
+        master = _policy_in_force(source, hosts)
+        topology, _ = sweep_for_plan(source, master.policy, progress)
     warn_of_unread(topology)
     edited = requested.edit(master.policy, look_up(topology, requested.words))
     exits.warn_each(edited.notes, "note")
@@ -59,17 +64,18 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
         return exits.DONE
     enforce = master.part_enforce if master.part_enforce in get_args(Enforce) else "both"
     options = PlanOptions(enforce, bool(master.allow_both_pkeys), False, ())  # type: ignore[arg-type]
-    plan = plan_of_sweep(edited.after, topology, live, options)
+    present = PolicySource(master.policy.path, master.policy.digest, master.policy.data)
+    plan = plan_of_sweep(edited.after, topology, present, options)
     if command_options.format == "table":
         write_each(map(clean, difference(edited)))
     _refuse_other_removals(plan, edited, command_options.editing.allow_removals, target)
     remark = requested.lacking_ipoib(master.policy)
-    return apply(_request(command_options, plan, f"{command} {target}", remark), None)
+    return apply(_request(command_options, plan, requested, remark), command_options.editing.confirm_within)
 
 
-def _policy_in_force(source: Source) -> MasterPolicy:
+def _policy_in_force(source: Source, hosts: Sequence[SmHost]) -> MasterPolicy:
     try:
-        return master_policy(source)
+        return master_policy(source, hosts)
     except UsageError as error:
         raise error.going_on(_FILE_ONLY) from None
 
@@ -83,9 +89,11 @@ def _report_no_change(command_options: EditOptions) -> None:
         write("nothing to change: the policy in force says this already")
 
 
-def _request(command_options: EditOptions, plan: PartitionPlan, typed: str, lacking_ipoib: str) -> ApplyRequest:
-    """Return the request to apply *plan*; the removals in it were looked at before. *typed*: the command and the
-    partition, for the journal and for messages. *lacking_ipoib*: the consequence that --no-ipoib confirms, "" for none.
+def _request(
+    command_options: EditOptions, plan: PartitionPlan, requested: RequestedEdit, lacking_ipoib: str
+) -> ApplyRequest:
+    """Return the request to apply *plan*; the removals in it were looked at before. *lacking_ipoib*: the consequence
+    that --no-ipoib confirms, "" for none.
     """
     from ibkeys.apply.apply import Permissions
     from ibkeys.change.consent import Question
@@ -106,7 +114,8 @@ def _request(command_options: EditOptions, plan: PartitionPlan, typed: str, lack
         permissions,
         ViaOptions("opensm", command_options.editing.sm_wait),
         plan=plan,
-        command_typed=typed,
+        command=requested.document.name,
+        subject=str(requested.target),
         questions=(Question(lacking_ipoib, "--no-ipoib"),) if lacking_ipoib else (),
     )
 

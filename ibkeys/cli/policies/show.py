@@ -14,7 +14,7 @@ from ibkeys.cli.exits import clean, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.aliases import note_aliases
 from ibkeys.cli.opening import open_source
-from ibkeys.cli.options import Where
+from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.policies.members import parse_partition
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import errors_of, finish, sweep
@@ -32,6 +32,7 @@ class _ShowOptions:
     """The options of `partition-show`. ``file``: the policy file; None: the policy in force."""
 
     where: Where
+    sm_hosts: SmHosts
     file: str | None = options.field(
         "--policy", "file", env=False, metavar="FILE", help="Show this file.  [default: the policy in force]"
     )
@@ -40,14 +41,15 @@ class _ShowOptions:
 
 @command("partition-show")
 @click.argument("partition", required=False)
-@options.group("command_options", _ShowOptions, options.reading)
+@options.group("command_options", _ShowOptions, options.sm_hosts, options.reading)
 def partition_show(partition: str | None, command_options: _ShowOptions) -> int:
     """Show partitions, with their members by name.
 
     PARTITION is a name or a P_Key such as 0x21; without it, all are shown. The policy is the one in force, of the
-    master OpenSM on this host, or that of --policy FILE. Members are those that OpenSM gives the partition on this
-    fabric, also by words such as ALL; `ibkeys compare` says whether the ports have these P_Keys.
+    master OpenSM on this host or one of --sm-host, or that of --policy FILE. Members are those that OpenSM gives the
+    partition on this fabric, also by words such as ALL; `ibkeys compare` says whether the ports have these P_Keys.
     """
+    from ibkeys.cli.sm.hosts import hosts_of
     from ibkeys.cli.sm.policy import is_opensm, master_policy, require_file
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.partitions.membership import end_ports_of, resolve
@@ -64,7 +66,7 @@ def partition_show(partition: str | None, command_options: _ShowOptions) -> int:
         policy.require_accepted()
     with open_source(where) as source:
         if file is None:
-            master = master_policy(source)
+            master = master_policy(source, hosts_of(where, command_options.sm_hosts))
             policy, allow_both = master.policy, bool(master.allow_both_pkeys)
         shown = _partitions(policy, wanted)
         topology = sweep(source, where, wanted=Wanted(sm_info=True))

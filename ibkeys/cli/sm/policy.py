@@ -14,6 +14,9 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibkeys.managers.hosts import SmHost
     from ibkeys.managers.master_policy import MasterPolicy
     from ibkeys.partitions.model import Policy
     from ibkeys.source import Source
@@ -75,17 +78,20 @@ def refuse_with_a_file(policy: str | None, option: str) -> None:
         raise UsageError(f"--from reads a file, not the fabric: omit --{option.replace('_', '-')}")
 
 
-def master_policy(source: Source) -> MasterPolicy:
-    """Return the policy of the master on this host. A note on standard error names the file.
+def master_policy(source: Source, hosts: Sequence[SmHost] | None = None) -> MasterPolicy:
+    """Return the policy of the master. A note on standard error names the file.
 
-    Raises UsageError for a snapshot, and if the master is not on this host; FileFormatError for its files.
+    *hosts*: the hosts that the user named, this one first; None if the command has no option for them. Raises
+    UsageError for a snapshot, and if the master is on none of these hosts; FileFormatError for its files, and
+    HostNotReached.
     """
     from ibkeys.fabric.live import LiveFabric
     from ibkeys.managers.master_policy import policy_of_master
 
     if not isinstance(source, LiveFabric):
         raise UsageError("opensm needs the fabric to find the master, and --from reads a file: name the policy file")
-    master = policy_of_master(source, settings_of(None).here)
+    here = hosts[0].entry if hosts else settings_of(None).here
+    master = policy_of_master(source, here, others=hosts[1:] if hosts is not None else None)
     exits.warn_each(master.notes, "note")
     return master
 

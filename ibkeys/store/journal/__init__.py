@@ -10,6 +10,7 @@ from ibkeys.store.journal.journal import Journal as Journal
 from ibkeys.store.journal.journal import RunningOperation as RunningOperation
 from ibkeys.store.journal.journal import values_to_keep as values_to_keep
 from ibkeys.store.journal.records import KEY_COMMANDS as KEY_COMMANDS
+from ibkeys.store.journal.records import PLAN_COMMANDS as PLAN_COMMANDS
 from ibkeys.store.journal.records import FileImage as FileImage
 from ibkeys.store.journal.records import Image as Image
 from ibkeys.store.journal.records import OperationRecord as OperationRecord
