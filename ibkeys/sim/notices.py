@@ -58,7 +58,10 @@ def local_change(port: SimPort, **flags: int) -> Notice:
 
 
 class Packet(NamedTuple):
-    """A data packet: its end ports, keys, SL and QPs. ``q_key``: None if the packet's Q_Key does not matter."""
+    """A data packet: its end ports, keys, SL and QPs, and the LID of the destination that it is sent to.
+
+    ``q_key``: None if the packet's Q_Key does not matter. ``destination_lid``: None for the base LID.
+    """
 
     source: SimPort
     destination: SimPort
@@ -67,6 +70,12 @@ class Packet(NamedTuple):
     sl: int = 0
     source_qp: int = 1
     destination_qp: int = 1
+    destination_lid: int | None = None
+
+    @property
+    def dlid(self) -> int:
+        """DLID, the LID that the packet is sent to."""
+        return self.destination.lid if self.destination_lid is None else self.destination_lid
 
 
 def bad_p_key(port: SimPort, packet: Packet) -> Notice:
@@ -93,7 +102,7 @@ def _ends(packet: Packet) -> dict[str, int]:
     source, destination = packet.source, packet.destination
     return {
         "lid_addr1": source.lid,
-        "lid_addr2": destination.lid,
+        "lid_addr2": packet.dlid,
         "sl": packet.sl,
         "qp1": packet.source_qp,
         "qp2": packet.destination_qp,

@@ -51,12 +51,16 @@ def carry(
     the route count the packet; a drop is always counted.
     """
     source, destination = packet.source, packet.destination
-    links, end = routing.hops(source, destination.lid)
+    links, end = routing.hops(source, packet.dlid)
     what = f"packet from {source} to {destination} with P_Key 0x{packet.p_key:04x}"
+    last = source
     for egress, ingress in links:
         if enforces(egress, OUTBOUND) and not allows(egress, packet.p_key):
             _count_constraint_error(egress, packet, "port_xmit_constraint_errors", traps)
             return PacketOutcome(f"{what}: dropped by outbound enforcement at {egress}")
+        if ingress is None:
+            break
+        last = ingress
         if is_counted:
             _count_packet(egress, "xmit")
             _count_packet(ingress, "rcv")
@@ -64,11 +68,8 @@ def carry(
             _count_constraint_error(ingress, packet, "port_rcv_constraint_errors", traps)
             return PacketOutcome(f"{what}: dropped by inbound enforcement at {ingress}")
     if end is not destination:
-        last = links[-1][1] if links else source
         last.record("packet-lost")
-        return PacketOutcome(
-            f"{what}: lost after {last}: no route to LID {destination.lid} or a link that is not Active"
-        )
+        return PacketOutcome(f"{what}: lost after {last}: no route to LID {packet.dlid} or a link that is not Active")
     index = match_in_table(packet.p_key, end.p_keys)
     if index is None:
         end.p_key_violations = min(end.p_key_violations + 1, 0xFFFF)

@@ -98,28 +98,29 @@ def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
     return None
 
 
-def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort]], SimPort | None]:
+def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort | None]], SimPort | None]:
     """Follow the route of a packet that is not an SMP from *port* to *lid*.
 
-    Returns the links that it passed, as (egress port, ingress port), and the end port; None for the end port if the
-    packet is lost. Such a packet passes a link only if the sending port is Active and the receiving port Armed or
-    Active (IBA 7.2.7).
+    Returns its links, as (egress port, ingress port), and the end port; None for the end port if the packet is lost.
+    Such a packet passes a link only if the sending port is Active and the receiving port Armed or Active (IBA 7.2.7):
+    of the link at which it is lost the ingress port is None.
     """
-    passed: list[tuple[SimPort, SimPort]] = []
+    links: list[tuple[SimPort, SimPort | None]] = []
     if port.covers(lid):
-        return passed, port
+        return links, port
     egress = _egress(port.node, lid) if port.node.is_switch else port
-    while egress is not None and len(passed) < MAX_LID_HOPS:
+    while egress is not None and len(links) < MAX_LID_HOPS:
         peer = egress.peer
         if peer is None or egress.state < PortState.ACTIVE or peer.state < PortState.ARMED:
+            links.append((egress, None))
             break
-        passed.append((egress, peer))
+        links.append((egress, peer))
         node = peer.node
         end = node.arrival_port(peer.number)
         if end.covers(lid):
-            return passed, end
+            return links, end
         egress = _egress(node, lid) if node.is_switch else None
-    return passed, None
+    return links, None
 
 
 def _egress(switch: SimNode, lid: int) -> SimPort | None:

@@ -89,12 +89,13 @@ class RoutedNet:
         self.subnet.inbound_check = random.choice(INBOUND_CHECKS)
 
     def route(self) -> None:
-        """Give every destination routes that have nothing to do with each other: a random tree that leads to it."""
-        size = max(port.lid for port in self.end_ports) + 1
+        """Give every LID routes that have nothing to do with each other: a random tree that leads to its port."""
+        lids = [(port, lid) for port in self.end_ports for lid in lids_of(port)]
+        size = max(lid for _, lid in lids) + 1
         tables = {switch: bytearray(b"\xff" * size) for switch in self.switches}
-        for port in self.end_ports:
+        for port, lid in lids:
             for switch, egress in self._tree_to(port):
-                tables[switch][port.lid] = egress
+                tables[switch][lid] = egress
         for switch, table in tables.items():
             switch.routes = table
             switch.touch()
@@ -117,6 +118,11 @@ class RoutedNet:
                 more = _cables_at(other)
                 self.random.shuffle(more)
                 edge += more
+
+
+def lids_of(port: SimPort) -> range:
+    """Return the LIDs of an end port."""
+    return range(port.lid, port.lid + (1 << port.lmc))
 
 
 def _cables_at(switch: SimNode) -> list[SimPort]:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.attributes import SwitchInfo
-from ibkeys.mad.const import AttributeID, NodeType
+from ibkeys.mad.const import AttributeID, NodeType, PortState
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.netfile.reader import parse_net_file
@@ -106,6 +106,36 @@ def test_a_switch_forwards_nothing_above_linear_fdb_top(subnet: Subnet, below: i
     arrived = subnet.process(build_smp(GET, NODE_INFO), NODE1, 1, dlid=lid)
     outcome = subnet.packet(Packet(subnet.port(NODE1, 1), subnet.port(NODE2, 1), 0xFFFF))
     assert (len(arrived), outcome.endswith("received")) == ((0, False) if below else (1, True))
+
+
+def test_a_switch_port_checks_a_packet_before_it_sends_it_also_to_a_link_that_is_down(subnet: Subnet) -> None:
+    """Outbound is checked before a packet is sent to the link, so it is the check that drops it, and counts it."""
+    source, destination = subnet.port(NODE1, 1), subnet.port(NODE2, 1)
+    leaf = destination.peer
+    assert leaf is not None
+    destination.state = PortState.INITIALIZE
+    assert ": lost after " in subnet.packet(Packet(source, destination, 0xFFFF))
+    leaf.outbound_enforcement, leaf.p_keys = 1, [0x8001]
+    assert "dropped by outbound enforcement" in subnet.packet(Packet(source, destination, 0xFFFF))
+    assert leaf.counter("port_xmit_constraint_errors") == 1
+    assert leaf.counter("port_xmit_pkts") == 0
+
+
+def test_a_packet_takes_the_route_of_the_lid_that_it_is_sent_to(subnet: Subnet) -> None:
+    source, destination, switch = subnet.port(NODE1, 1), subnet.port(NODE2, 1), subnet.node(SWITCH_A)
+    destination.lid, destination.lmc = 0x20, 2
+    assert switch.switch_info is not None
+    SwitchInfo.linear_fdb_top.patch(switch.switch_info, 0x23)
+    table = bytearray(b"\xff" * 0x24)
+    assert destination.peer is not None
+    table[0x22] = destination.peer.number
+    switch.routes = table
+    outcomes = {
+        lid: subnet.packet(Packet(source, destination, 0xFFFF, destination_lid=lid)).endswith("received")
+        for lid in (None, *range(0x1F, 0x25))
+    }
+    assert [lid for lid, arrived in outcomes.items() if arrived] == [0x22]
+    assert f"no route to LID {0x20} " in subnet.packet(Packet(source, destination, 0xFFFF))
 
 
 def test_a_recorded_linear_fdb_top_below_the_lids_is_raised_to_them() -> None:

@@ -93,7 +93,7 @@ class Carrying:
         end = routing.hops(port, address.lid)[1]
         if end is None:
             return Drop.NO_ROUTE, back
-        index = self._passes(port, end, p_key, address.sl)
+        index = self._passes(port, end, p_key, address.sl, address.lid)
         if index is None:
             return Drop.P_KEY, back
         grh = None if address.grh is None else wire.grh_from(address.grh, port.gid)
@@ -101,18 +101,18 @@ class Carrying:
         outcome = self._subnet.send(mad, port, address.lid)
         if isinstance(outcome, Drop) or not outcome:
             return outcome, back
-        index = self._passes(end, port, end.p_key_at(index), address.sl)
+        index = self._passes(end, port, end.p_key_at(index), address.sl, port.lid)
         if index is None:
             return Drop.P_KEY, back
         grh = None if address.grh is None else wire.grh_from(address.grh, end.gid)
         return outcome, back._replace(p_key_index=index, grh=grh)
 
-    def _passes(self, source: SimPort, end: SimPort, p_key: int, sl: int) -> int | None:
-        """Send a packet with *p_key* from *source* to *end*; return the index of the entry by which *end* accepts it,
-        None if it is dropped."""
+    def _passes(self, source: SimPort, end: SimPort, p_key: int, sl: int, dlid: int) -> int | None:
+        """Send a packet with *p_key* from *source* to *end*, which has *dlid*; return the index of the entry by which
+        *end* accepts it, None if it is dropped."""
         if source is end:
             return match_in_table(p_key, end.p_keys)
-        subnet, packet = self._subnet, Packet(source, end, p_key, sl=sl)
+        subnet, packet = self._subnet, Packet(source, end, p_key, sl=sl, destination_lid=dlid)
         # The ports do not count the packet in PortXmitPkts, PortRcvPkts and the like, as they count
         # no MAD; a drop is counted.
         return packets.carry(packet, subnet.inbound_check, subnet.traps, is_counted=False).entry

@@ -358,6 +358,18 @@ def test_a_switch_that_enforces_drops_a_gmp(running: Running, program: Opener) -
     assert edge.counter("port_rcv_constraint_errors") == 1
 
 
+def test_a_gmp_to_another_lid_of_its_receiver_takes_the_route_of_that_lid(running: Running, program: Opener) -> None:
+    port, switch = running.subnet.attach_port("H-2"), running.subnet.node("S-1")
+    port.lid, port.lmc = 6, 1
+    assert switch.switch_info is not None
+    SwitchInfo.linear_fdb_top.patch(switch.switch_info, 7)
+    switch.routes = bytearray(b"\xff\x00\x01\xff\x03\xff\xff\x02")  # to LID 7, and not to the base LID
+    one = program("H-1")
+    agent = one.register(PERF)
+    answer = one.exchange(agent, gmp(PERF, GET, 0x12), 7, qpn=1)
+    assert (answer.status, answer.mad[3]) == (0, 0x81)
+
+
 def test_an_agent_of_the_fabric_answers_with_its_own_p_key(running: Running, program: Opener) -> None:
     running.subnet.attach_port("H-1").p_keys = [0x8001, 0xFFFF]
     running.subnet.attach_port("H-2").p_keys = [0x7FFF]
