@@ -15,8 +15,9 @@
 Every use of a fabric starts with `open`; `load` reads a snapshot in its place. A method whose name is a verb may send.
 A property, or a method whose name is a noun, never sends: the result of a sweep is data. Errors are those of
 `ibkeys.errors`. `ibkeys.audit` runs rules, `ibkeys.mkeys` recovers lost M_Keys, `ibkeys.partitions` reads OpenSM's
-policy file. The public names are those of ``ibkeys.__all__`` and of these four modules. All other names are internal
-and may change with any version. Each name is loaded when it is first used.
+policy file. The public names are those of ``ibkeys.__all__`` and of these four modules, and the pytest plugin
+`ibkeys.testing`. All other names are internal and may change with any version. Each name is loaded when it is first
+used.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Comparing every value of every port in four sources.
+"""Comparing the values of ports in four sources: the policy, the SM's own policy file, the SA, and the nodes.
 
 Partition membership, enforcement bits and M_Key protection are compared. P_Key indexes are not compared, nor are values
 that no source manages (a switch port without a link, the table of a port between switches).

@@ -1,4 +1,4 @@
-"""The carriers by name. The journal has the name of each operation's carrier, and the same carrier finishes or undoes
+"""The carriers by name. The journal has the name of the carrier of each apply, and the same carrier finishes or undoes
 the operation."""
 
 from __future__ import annotations

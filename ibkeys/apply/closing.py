@@ -1,5 +1,6 @@
 """Ending the record of an apply that can be neither finished nor undone: another program or administrator has changed
-its files or ports, the ports that are left are gone, or it belongs to another subnet. Only the journal is written."""
+its files or ports, the ports that are left are gone, or it belongs to another subnet. Only the journal is written, and
+guards on other hosts are ended."""
 
 from __future__ import annotations
 

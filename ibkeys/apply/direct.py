@@ -1,5 +1,6 @@
 """The direct carrier: ibkeys sets each table and each enforcement bit by an SMP, phase by phase. SMPs: those of the
-engine for each Set (`ibkeys.change.engine`). A block that both gains and loses P_Keys is set twice, once in each phase.
+engine for each Set (`ibkeys.change.engine`). A block that both gains and loses P_Keys is set twice, once in each phase;
+if its table has no room to grow, only once, in the phase ``swap``.
 """
 
 from __future__ import annotations
@@ -54,8 +55,8 @@ class DirectCarrier(Carrier):
         return self._writer.objection_to_active_sm(f"{BESIDE_SM}{self._advice_to_use_sm()}")
 
     def _advice_to_use_sm(self) -> str:
-        """Return the option that makes the change through the master SM, for a message; "" if no master answers, or the
-        command is not known."""
+        """Return the end of a message, the command with the option that makes the change through the master SM; "" if
+        no master answers, or the command is not known."""
         manager = self._writer.ask_subnet_manager()
         if not self._command or manager.presence != "active":
             return ""
@@ -108,7 +109,7 @@ class DirectCarrier(Carrier):
         return (*planned, *(each for each in found if _identity(each) not in known))
 
     def carry_out(self, assignment: Assignment) -> CarrierResult:
-        """Make the phases, one after the other; after a phase that failed at some port none is begun."""
+        """Make the phases, one after the other. If a phase fails at some port, no later phase is begun."""
         return _Phases(self._writer, assignment).run()
 
     def go_back(self, operation: RunningOperation) -> RollbackResult:

@@ -1,5 +1,5 @@
 """The automatic rollback of a change that was not confirmed in time: an undo, which no interlock stops, restores the
-values that the operation overwrote."""
+values that the operation overwrote, except where another program or administrator has changed them since."""
 
 from __future__ import annotations
 

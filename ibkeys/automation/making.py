@@ -187,7 +187,8 @@ class Asked:
 
     @contextmanager
     def guarded(self, guardian: Guardian) -> Iterator[Guardian]:
-        """Give *guardian* the M_Key for all ports, and end it on exit."""
+        """Give *guardian* the M_Key for all ports, and close it on exit. If the change is not confirmed by then, its
+        process goes on and rolls the change back."""
         try:
             guardian.send_key(self.fabric.ring.for_all)
             yield guardian

@@ -1,4 +1,5 @@
-"""A clock for code that waits for another program. Tests replace it, so they do not wait."""
+"""A clock for code that waits for another program, and the loops that wait. Tests replace the clock, so they do not
+wait."""
 
 from __future__ import annotations
 

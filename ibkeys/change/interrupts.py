@@ -1,4 +1,5 @@
-"""Signals during a long change: no further port is begun, and the Sets that were sent are still proven."""
+"""Signals during a long change: after one, no further port is begun, and the Sets that were sent are still proven; a
+second SIGINT ends the change at once."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ class Step(Generic[Contents, AnyLook]):
     """One step through a subnet manager. ``name``: its name in the journal; ``contents``: the contents to be written;
     ``images``: its changes of ports, for the journal; ``must_signal``: the subnet manager has something to read, even
     if nothing had to be written; ``judge``: returns the verdict on the result, or raises the error that stops the
-    change and leaves the step as begun; ``wait``: in place of the runner's ``wait``, None for that."""
+    change and leaves the step as begun; ``wait``: in place of the runner's ``wait``; None: the runner's."""
 
     name: str
     kind: StepKind[Contents]

@@ -129,7 +129,8 @@ class ChangeWriter:
         return self._sweep_for_choice
 
     def sweep(self, wanted: Wanted | None = None, progress: OnFound | None = None) -> Topology:
-        """Return the result of `sweep_for_choice`, once; else sweep. Raises as `Fabric.sweep`."""
+        """Return the result of `sweep_for_choice` at the first call after it, else that of a new sweep. Raises as
+        `Fabric.sweep`."""
         found, self._sweep_for_choice = self._sweep_for_choice, None
         return found or self.fabric.sweep(wanted=wanted, progress=progress)
 

@@ -3,7 +3,7 @@
 A Get without the key costs nothing in class 0x05: that agent is known. The others are not known; assume one violation,
 one trap to the subnet manager, and a lease that starts, after which everybody can read the key. So such a port is
 queried without its key only if the user requests it, with one MAD and no retry; a second one follows only after an
-answer. A known key is sent to its own port and to no other.
+answer. A known key is sent only to the port that is proven to be its own, or that the user trusts (``trust_topology``).
 """
 
 from __future__ import annotations

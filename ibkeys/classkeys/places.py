@@ -1,7 +1,8 @@
 """Whether a port is at its known place: the key of a class is sent by LID, and to its own port only.
 
-The rule is that of M_Keys: any node can claim any GUID, so a GUID alone is not enough. The port must be behind the port
-where the known links place it, and that link must be proven (`ibkeys.discovery.links.proof`).
+The rule is that of M_Keys: any node can claim any GUID, so a GUID alone is not enough. Unless the user trusts the
+topology, the port must be behind the port where the known links place it, and that link must be proven
+(`ibkeys.discovery.links.proof`).
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ class _Swept:
         self._by_guid = grouped(found.end_ports(), lambda port: port.guid)
 
     def find(self, port: Port) -> Port | None:
-        """Return the port of the sweep with the GUID and the LID of *port*."""
+        """Return the port of the sweep with the GUID and the LID of *port*; None if there is none."""
         return next((each for each in self._by_guid.get(port.guid, ()) if each.lid == port.lid), None)
 
     def doubt_of(self, port: Port) -> str:

@@ -1,4 +1,4 @@
-"""The sequence common to all changing commands: plan, show, check interlocks, ask, apply, report."""
+"""The sequence common to the commands that change a fabric: plan, show, check interlocks, ask, apply, report."""
 
 from __future__ import annotations
 
@@ -291,7 +291,7 @@ class _ListedChange(ShownChange):
         self._content = self.plan.to_json()
 
     def show(self, put: Callable[[str], None]) -> None:
-        """Write each port with its values."""
+        """Write each port with its changes: value before -> after."""
         from ibkeys.change.wanted import value_in_words
 
         if not self._content["ports"]:

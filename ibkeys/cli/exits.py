@@ -1,4 +1,5 @@
-"""The end of a command: one exit code for each kind of error, and one line on standard error.
+"""The end of a command: one exit code for each kind of error, and one line on standard error, below which explanations
+may follow.
 
 The codes: 0 done, 1 a check says no, 2 wrong usage, 3 could not complete, 4 refused, 130 interrupted.
 """

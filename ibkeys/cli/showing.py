@@ -1,4 +1,5 @@
-"""The sequence common to all showing commands: read one port or all, write them, report errors, return an exit code."""
+"""The sequence common to the commands that show ports: read one port or all, write them, report errors, return an exit
+code."""
 
 from __future__ import annotations
 

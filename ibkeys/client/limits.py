@@ -2,7 +2,7 @@
 
 A fabric may have no end (each port leads to a new switch) and a node may be slow (each answer comes just before its
 timeout). Every limit is far above the needs of the largest real fabric, and a limit that is reached is named in the
-result, with the option that raises it.
+result, with the option that raises it, if it can be raised.
 
 The scheduler checks the limits of one node, and the time and SMPs of a sweep. `ibkeys.client.sa` checks those of one
 answer. The others are checked when a sweep finds a node or port (`ibkeys.discovery.bounds`).

@@ -1,8 +1,8 @@
 """A port that receives Reports: a `UmadPort` around another port, which removes Reports from the received MADs.
 
 The SA sends a Report to every subscriber of a trap and repeats it until a ReportResp comes or its attempts are used up
-(IBA 13.4.9; OpenSM: four times 200 ms). A sweep takes longer than that. So this port answers each Report as soon as it
-is received, whatever code called `recv`.
+(IBA 13.4.9; OpenSM: four times 200 ms). A sweep takes longer than that. So this port answers each Report of the SA as
+soon as it is received, whatever code called `recv`.
 """
 
 from __future__ import annotations

@@ -5,8 +5,9 @@ The rules are those of the Linux kernel's receiver (mad_rmpp.c), which OpenSM's 
 
 * The first segment is acknowledged at once, because a sender begins with a window of one. After it, the segment with
   the number NewWindowLast is acknowledged, and the last segment.
-* A segment that was acknowledged before is answered with the last acknowledgement again: it must have been lost.
-* Segments out of order are stored up to the end of the window, and acknowledged when the gap is closed.
+* A segment that was acknowledged before is answered with a new acknowledgement of all segments received in order: the
+  last one must have been lost.
+* Segments out of order are stored up to the end of the window.
 * A MAD that cannot be part of a valid transfer ends it, with an ABORT that has the reason.
 
 Stricter than the kernel: PayloadLength of the first segment, where it is not 0, must agree with number and length of

@@ -7,7 +7,7 @@ retry or a failure is of one part.
 The rules, each with its reason:
 
 * An attempt has its own TransactionID. The kernel refuses a second request with an ID that is still outstanding, and
-  may never report a lost one, so an ID is never used twice.
+  may never report a lost one, so an ID is used again only after all others.
 * Retries belong here and nowhere else: the kernel makes one attempt.
 * Every attempt ends: by its reply, by the kernel's timeout, or ``GRACE`` after the kernel should have reported.
 * SMPs in flight are bounded in total (an adaptive window) and for each node (an SMA is slow, VL15 has no flow control).

@@ -100,10 +100,12 @@ class TablesSteps(Generic[Contents]):
         )
 
     def _judge(self, number: int, before: Mapping[PortKey, Entries], found: TablesLook) -> Verdict:
-        """Return the verdict on a step, and record each port with wrong values in ``carried``. The verdict on a proven
-        step has images of the tables in which P_Keys got other indexes than predicted.
+        """Return the verdict on a step. Record in ``carried`` the ports with wrong values, and those that did not
+        answer: as failed if the step is the last one or some port has wrong values, else in a note. The verdict on a
+        proven step has images of the tables in which P_Keys got other indexes than predicted.
 
-        Raises PortsNotStored if OpenSM fell back to having no policy, so that the caller undoes the step.
+        Raises PortsNotStored if OpenSM fell back to having no policy and ``undoes_fallback`` is set, so that the caller
+        undoes the step.
         """
         step, targets, self.last_look = self.course.steps[number], self.prediction.survey.targets, found
         wrong, silent = found.wrong, found.silent

@@ -213,8 +213,8 @@ def set_drift_aside(
     prediction: Prediction, old: Policy | None, new: Policy | None, touched_ports: Collection[PortKey]
 ) -> Drift:
     """Set aside, in *prediction*, the ports that have drifted and do not belong to the change; return the drift.
-    *touched_ports*: the ports of the change, and those that an earlier run touched: a difference there is no drift,
-    wherever that run stopped."""
+    *touched_ports*: the ports of the change, and those that an earlier run touched: a difference there sets no port
+    aside, wherever that run stopped."""
     drift = drift_of(prediction, old, new, touched_ports)
     ports = [prediction.survey.targets[key].port for key in touched_ports if key in prediction.survey.targets]
     ends = [port.peer if port.is_external else port for port in ports]

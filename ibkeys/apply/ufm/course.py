@@ -1,7 +1,7 @@
 """The course of a change through UFM, worked out before anything is sent: the memberships that change, in steps. The
 intermediate states are those of `ibkeys.plan.steps`, as with OpenSM: no pair is disconnected or newly connected for a
-time. UFM changes one partition at a time, so each state is made in two steps, first the additions, then the removals;
-each is verified on the ports before the next.
+time, except pairs that a cycle cuts, which are named. UFM changes one partition at a time, so each state is made in two
+steps, first the additions, then the removals; each is verified on the ports before the next.
 """
 
 from __future__ import annotations

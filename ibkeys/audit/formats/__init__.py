@@ -1,1 +1,2 @@
-"""An audit's report for other readers: JUnit XML and SARIF for machines, one HTML page for people. Text out, no I/O."""
+"""Reports for other readers: JUnit XML, SARIF and the documents of SDN04 for machines, HTML pages for people. Only
+`folder` writes files."""

@@ -1,11 +1,11 @@
 """JUnit XML: one suite for each group, one test case for each rule, as CI systems show it.
 
 A rule that fails at ``--fail-on`` or worse is a failure with one line for each port. A rule that fails with a lower
-severity passes, with the same lines in its output. So these test cases fail only when the exit status is 1. A rule that
-is unknown, is waived or does not apply is skipped, with the reason: such a result is neither a failure nor a pass. Data
-that could not be read are an error in a suite of their own, so an audit of half a fabric (exit status 3) never shows as
-passed. JUnit has no schema
-that all readers share; this module uses the elements that Jenkins and GitLab read.
+severity passes, with the same lines in its output. So these test cases fail only when the exit status is 1, or 3
+because not everything could be read. A rule that is unknown, is waived or does not apply is skipped, with the reason:
+such a result is neither a failure nor a pass. Data that could not be read are an error in a suite of their own, so an
+audit of half a fabric (exit status 3) never shows as passed. JUnit has no schema that all readers share; this module
+uses the elements that Jenkins and GitLab read.
 """
 
 from __future__ import annotations

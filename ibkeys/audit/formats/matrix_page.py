@@ -101,7 +101,8 @@ def _row(row: MatrixRow, matrix: Matrix) -> dict[str, Any]:
 
 
 def _numbers(matrix: Matrix, partition: int, kind: str) -> str:
-    """Return the numbers of the columns that are in a partition as *kind*."""
+    """Return, as text, the ranges of the numbers of the columns that are in a partition as *kind*, or as both kinds; ""
+    if there is none."""
     numbers = [
         index + 1 for index, column in enumerate(matrix.columns) if dict(column.keys).get(partition) in (kind, "both")
     ]

@@ -96,8 +96,8 @@ def lay_out(reach: Reach, names: Mapping[int, str] | None = None, chosen: Collec
 
 
 def _columns(reach: Reach, called: FoldedNames, chosen: Collection[int]) -> Iterator[MatrixColumn]:
-    """Yield the groups of ports that are in some partition of *chosen*. Ports that differ only in other partitions
-    share a column."""
+    """Yield the groups of ports that are in some partition of *chosen*; empty: in any partition. Ports that differ only
+    in other partitions share a column."""
     found: dict[tuple[tuple[tuple[int, str], ...], tuple[tuple[int, PortForms, int], ...] | None], list[Port]] = {}
     for group in reach.groups:
         decides = sorted(

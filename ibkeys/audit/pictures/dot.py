@@ -74,7 +74,7 @@ def _node(node: Node, keys: KeySet | None, looks: DotColours) -> str:
 
 
 def _edges(fabric: Topology, ids: Mapping[Node, str]) -> Iterator[str]:
-    """Yield every cable once."""
+    """Yield a line for each cable between nodes of *ids*, each cable once."""
     drawn: set[Port] = set()
     for node in fabric.nodes:
         for _, port in sorted(node.ports.items()):

@@ -106,7 +106,7 @@ class MapLayout:
         return self._row[index]
 
     def top_of(self, row: int) -> int:
-        """Return where a line begins."""
+        """Return the height at which the line *row* begins, in pixels."""
         return self._top + row * ROW
 
     def place(self, index: int) -> tuple[int, int, int]:

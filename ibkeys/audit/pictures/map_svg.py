@@ -92,7 +92,7 @@ def map_style(made: FabricMap) -> str:
 
 
 def fill_style(made: FabricMap, colouring: Colouring, scope: str) -> str:
-    """Return the fills of one colouring, for boxes within *scope*."""
+    """Return the style rules with the fills of one colouring, for boxes within *scope*."""
     fills: dict[str, str] = {}
     if colouring == "partition":
         for index, _ in enumerate(made.legend[colouring][:_COLOURED]):

@@ -98,6 +98,6 @@ def broken(words: str, most: int) -> list[str]:
 
 
 def listed(things: Sequence[str], most: int) -> str:
-    """Return the first *most* of *things*, and how many more there are."""
+    """Return, as text, the first *most* of *things*, and how many more there are."""
     more = len(things) - most
     return ", ".join(things[:most]) + (f" and {more:,} more" if more > 0 else "")

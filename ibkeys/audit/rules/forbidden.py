@@ -45,7 +45,8 @@ class Partners:
 class Deviating:
     """A class of ports that reaches other ports although the policy forbids it.
 
-    ``ports``: the places of the ports of the class. ``found``: the places of their forbidden partners.
+    ``ports``: the ports of the class, one bit for the place of each in `Reach.ports`. ``found``: their forbidden
+    partners, as such bits.
     """
 
     profile: StandingSet

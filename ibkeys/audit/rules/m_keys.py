@@ -282,5 +282,5 @@ def differing_protection(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _majority(values: Counter[int]) -> int:
-    """Return the most frequent value, and the highest if several are equally frequent."""
+    """Return the most frequent value, of equally frequent ones the highest; 0 if there is none."""
     return max(values.items(), key=lambda item: (item[1], item[0]))[0] if values else 0

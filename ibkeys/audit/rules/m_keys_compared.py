@@ -65,8 +65,8 @@ def dropped(data: AuditInput, verdict: RuleVerdict) -> None:
 
 
 def _how_it_fell(port: Port) -> str:
-    """Return the likely cause of a lower level. A lease can only be the cause if the port has a lease, and its expiry
-    leaves the key in place.
+    """Return the likely cause of a lower level, in words. A lease can only be the cause if the port has a lease, and
+    its expiry leaves the key in place.
     """
     if port.m_key_state == "zero":
         return " and no M_Key: a reset removed both, or a subnet manager whose m_key is not set (no lease does that)"

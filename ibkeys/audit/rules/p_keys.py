@@ -63,7 +63,8 @@ _DEFAULT_REACHES: Final = {
 
 
 def _what_default_reaches(data: AuditInput, port: Port) -> str:
-    """Return which ports a full member of the default partition reaches, as far as its switch port allows."""
+    """Return, in words, which ports a full member of the default partition reaches, as far as its switch port
+    allows."""
     found = data.reach.traffic(port, DEFAULT_PARTITION)
     if found is None:
         return "it may talk to every port of the fabric, unless its switch port, which was only partly read, stops it"

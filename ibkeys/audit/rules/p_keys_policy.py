@@ -259,7 +259,8 @@ def _say(verdict: RuleVerdict, each: Deviating, port: Port, partners: Partners, 
 
 
 def _what_may_stop(data: AuditInput, bases: Collection[int]) -> str:
-    """Return the ports on links between switches that stop packets in these partitions, or were not read."""
+    """Return, as text, the ports on links between switches that stop packets in these partitions, or were not read; of
+    many, the first `NAMED_PARTNERS`."""
     ports = list(map(str, itertools.islice(data.reach.deciding(bases), NAMED_PARTNERS + 1)))
     more = " and more (all of them: matrix -f json)" if len(ports) > NAMED_PARTNERS else ""
     return ", ".join(ports[:NAMED_PARTNERS]) + more

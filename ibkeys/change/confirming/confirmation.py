@@ -1,8 +1,8 @@
 """Confirming a change: it is made first, and rolled back unless it is confirmed in time, as on network devices.
 
 A change is confirmed by Enter at the terminal, or by any process through the journal (``ibkeys confirm``), which needs
-no key store, lock or fabric. Exactly one of confirmation and rollback happens: both move the operation's stage in the
-journal, and only the first succeeds.
+no key store, lock or fabric. Confirmation and rollback exclude each other: both move the operation's stage in the
+journal, and only the first succeeds. If the journal cannot be read, the change is rolled back.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The engine that makes all changes: read, journal, Set, verify, on many ports at once. One port is a batch of one.
+"""The engine that makes all planned Sets: read, journal, Set, verify, on many ports at once. One port is a batch of
+one.
 
 Each port passes these steps in its own task, and no port waits for another:
 

@@ -79,7 +79,8 @@ def _line(group: Sequence[tuple[JsonRow | None, str]], names: FoldedNames) -> tu
 
 
 def _ports(rows: Sequence[JsonRow], names: FoldedNames) -> str:
-    """Return the folded names of ports as text; if that is too long, the first names and the number of other ports."""
+    """Return the folded names of ports as text; if that is too long, those of the first ports, and the number of other
+    ports."""
     words = names.words(rows)
     text = ", ".join(words)
     if len(words) <= _MOST_WORDS and len(text) <= _MOST_CHARACTERS:

@@ -50,7 +50,8 @@ class ResultRows:
 def run_listener() -> RunListener:
     """Return a listener that writes the progress of a run through OpenSM to standard error.
 
-    It writes what the user has to do, and each step twice: when it begins, and when it is done on all ports.
+    It writes what the user has to do, and each step after its first look, and again when a later look finds it
+    complete.
     """
     from ibkeys.mkeys.opensm.through import RunListener
 

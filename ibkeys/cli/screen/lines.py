@@ -1,4 +1,5 @@
-"""Folding lines to the width of a terminal: between words, never within a node's name, a GUID or a value.
+"""Folding lines to the width of a terminal: between words, never within a node's name, a GUID or a value that fits a
+line.
 
 A line that does not go to a terminal is not folded, because scripts read it.
 """

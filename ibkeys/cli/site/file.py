@@ -1,7 +1,8 @@
 """Reading a site file, and checking its owner and mode, the names of its settings, and the files that its values name.
 
 The file decides through which subnet manager a cluster is changed. So it must belong to the user or root, and no other
-user may be able to write or replace it, or a file that it names. No message repeats a value.
+user may be able to write or replace it, or a file that it names. No message repeats a value that may be a key, a
+password or a token.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The names that a site file may have, and the names that it must not have.
 
-A name is a long option in small letters, with ``_`` for ``-``, and has the option's meaning.
+A name other than `SUBNET` is a long option in small letters, with ``_`` for ``-``, and has the option's meaning.
 """
 
 from __future__ import annotations

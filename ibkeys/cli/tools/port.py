@@ -53,8 +53,8 @@ def port_show(command_options: ShowPortsOptions, **groups: bool) -> int:
     Without --enforcement, --caps or --counters, which can be combined, all values are shown; the table of many ports
     then has PortState, enforcement and counters only. Inbound applies to packets that enter a switch, outbound to
     packets that leave it; only external ports of switches enforce partitions, and sometimes ports of routers. Violation
-    counters stop at 65535, and counters-clear clears them. Constraint errors, which it does not clear, stop at 255:
-    packets that a switch port dropped, most because of its enforcement.
+    counters stop at 65535, and counters-clear clears them. Constraint errors, which counters-clear leaves as they are,
+    stop at 255: packets that a switch port dropped, most because of its enforcement.
     """
     no_group_chosen = not any(groups.values())
     chosen = [name for name in _GROUPS if no_group_chosen or groups[name]]
