@@ -1,4 +1,4 @@
-"""Every exception that ibkeys raises, in one tree.
+"""The errors of ibkeys, in one tree. Some modules have subclasses of them for their own use.
 
 IbkeysError
  +-- EncodeError        (ValueError)    the caller's value does not fit the field
@@ -14,7 +14,7 @@ IbkeysError
  +-- SendRefused                        the local driver refused this one MAD; .errno
  +-- Unreachable                        no SMP reaches that port; the message names an address that works
  +-- MKeyNeeded                         the port hides its M_Key and none is known: a Set would count a violation
- +-- NoRoom                             a P_Key table is full
+ +-- NoRoom                             too few free entries in a P_Key table, or too few free P_Keys for a policy
  +-- NotRecorded                        a snapshot does not hold it: it could not be read then
  +-- NotStored                          a Set was answered with success, a fresh Get shows another value
  +-- Incomplete                         a change of many ports stopped half way; the journal has it
@@ -216,7 +216,7 @@ class MKeyNeeded(IbkeysError):
 
 
 class NoRoom(IbkeysError):
-    """A P_Key table has no free entry left."""
+    """A P_Key table has too few free entries, or too few P_Keys are free for the partitions of a policy."""
 
 
 class NotRecorded(IbkeysError):

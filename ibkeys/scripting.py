@@ -199,7 +199,7 @@ class ChangeRun:
     def plan_add_p_keys(self, port: Place, keys: Iterable[PKey | int]) -> Plan:
         """Return a plan, for `apply`, that puts each P_Key into the first free entry.
 
-        A P_Key that is in the table already is not moved. Raises NoRoom if the table is full.
+        A P_Key that is in the table already is not moved. Raises NoRoom if the table has too few free entries.
         """
         from ibkeys.change.pkeys import plan_add
 

@@ -1,4 +1,5 @@
-"""A sweep of a subnet whose ports may have one of several keys: each port is queried once with each of its keys.
+"""A sweep of a subnet whose ports may have one of several keys: each port is queried with its keys one after the other,
+once with each, until it answers.
 
 A port at level 2 or 3 counts a violation for each wrong key, and its lease starts. So no query is repeated, and the
 kind of key that most ports answered to is tried first. A switch with several links is queried over one of them, while

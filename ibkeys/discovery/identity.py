@@ -118,8 +118,8 @@ class FoundNodes:
         )
 
     def switch_named(self, proof: LinkProof) -> Node | None:
-        """Return the proven switch that *proof* names, if it was found with the GUID and the LID that the SA has for
-        it.
+        """Return the proven switch that *proof* names; None if none was found with the GUID and the LID that the SA has
+        for it.
 
         Another node could claim the GUID, but it would have another LID.
         """

@@ -1,8 +1,9 @@
 """The choice of the M_Key for each port.
 
-A key is a secret that an SMP carries in clear, so it is sent only to the port that it belongs to. The ring has either
-one key for every port, which the user chose (``-y``), or keys by port GUID together with the known links and LIDs. Any
-node can claim any GUID, so a port gets the key of its GUID only at the known place of that GUID.
+A key is a secret that an SMP carries in clear, so the key of a port is sent only to that port. The ring has either one
+key for every port, which the user chose (``-y``), or keys by port GUID together with the known links and LIDs. Any node
+can claim any GUID, so a port gets the key of its GUID only at the known place of that GUID; with ``trust_topology``,
+whatever port is at that place gets it.
 """
 
 from __future__ import annotations
@@ -28,10 +29,10 @@ class KeyRing:
     """Known M_Keys, and the data that decide where each may be sent.
 
     Keys: ``for_all``: the key for every node, None if keys of single ports are used. ``by_guid``: port GUID → key; of a
-    switch its NodeGUID, which is the GUID of its port 0. ``levels``: port GUID → M_KeyProtectBits, as far as known (key
-    files have none). ``fallback``: the key for ports without a known key (a default of the configuration file).
-    ``learned``: port GUID → the key that this run installed, which takes precedence over all others. ``class_keys``:
-    class → port GUID → the key of that management class.
+    switch its NodeGUID, which is assumed to be the GUID of its port 0. ``levels``: port GUID → M_KeyProtectBits, as far
+    as known (key files have none). ``fallback``: the key for ports without a known key (a default of the configuration
+    file). ``learned``: port GUID → the key that this run installed, which takes precedence over all others.
+    ``class_keys``: class → port GUID → the key of that management class.
 
     Keys in doubt: ``spares``: port GUID → further keys that the port may have, because the answer to a Set was lost.
     ``confirmed``: port GUIDs whose key in ``by_guid`` was proven by a read, with no change of it begun since; their
@@ -44,8 +45,8 @@ class KeyRing:
     gone, so that no sweep looks for them.
 
     Choices of the user: ``trust_topology``: send the key of the expected port although the link could not be proven,
-    and the key of a class although no place is known. ``ask_unproven``: query ports that could not be proven or
-    identified once, without a key.
+    and the key of a class although no place is known. ``ask_unproven``: query once, without a key, the ports that could
+    not be proven or identified.
     """
 
     for_all: MKey | None = None

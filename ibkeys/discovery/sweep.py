@@ -1,6 +1,6 @@
 """Discovery: reading the whole fabric by directed routes in one pass, with the wanted attributes of each port.
 
-One task queries one node or one port; tasks start others as answers arrive, so the scheduler's window is always full.
+One task queries one node or one port; tasks start others as answers arrive, which keeps the scheduler's window full.
 The sweep tolerates loops, cables that end at their own switch, two ports of one HCA, nodes with equal GUIDs, silent
 nodes and nodes that need an M_Key. Attributes that it could not read become troubles; it never stops for one node.
 

@@ -1,8 +1,9 @@
 """Deciding which far ends of links are queried if nothing shows which port is there: it may be a protected port.
 
-A protected port counts each query without its key as a violation, and its lease starts. So such a far end waits
-until all others were queried. Then its port is identified without SMPs to it. A port that cannot be identified is not
-queried, but reported with the reason.
+A protected port counts each query without its key as a violation, and its lease starts. So such a far end waits until
+all others were queried. Then, as long as a protected port may be there, its port is identified without SMPs to it. A
+far end that still may be a protected port is not queried, but reported with the reason. With ``provokes`` all are
+queried once, without a key.
 """
 
 from __future__ import annotations
@@ -65,8 +66,9 @@ class UnprovenPlaces:
         then.
 
         Any of these places may be a protected port that was not found yet, or another link of a protected switch that
-        was found. As long as that is possible, a place is first identified without SMPs to it. A protected port, or a
-        place that cannot be identified, is not queried; another port is queried once.
+        was found. As long as that is possible, a place is first identified without SMPs to it. A place that is or still
+        may be a protected port is not queried; another port is queried once. With ``provokes`` all waiting places are
+        queried once.
         """
         before = None
         while True:

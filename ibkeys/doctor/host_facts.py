@@ -108,7 +108,8 @@ def _check_config(config: OpensmConfig) -> Iterator[ProbeResult]:
 
 
 def check_steps(store: KeyStore, folders: Iterable[Path]) -> Iterator[ProbeResult]:
-    """Yield a check for the guid2mkey of each of *folders*: whether it has the keys that the key store has."""
+    """Yield checks of the guid2mkey of each of *folders*: whether it lacks keys of the key store, and whether it has
+    newer ones."""
     for folder in folders:
         try:
             steps = compare_key_files(store, folder)

@@ -1,8 +1,8 @@
 """The contents of several files about one fabric, joined.
 
 A port's own answer has precedence over the SM's data about the port. If two files of the same kind have a value, the
-file that is named first counts. If files contradict each other about a node, they describe two fabrics, which is an
-error.
+file that is named first counts. If files give a node different types or numbers of ports, they describe two fabrics,
+which is an error.
 """
 
 from __future__ import annotations
@@ -246,7 +246,8 @@ def _needed_for_virtual_ports(info: bytes) -> tuple[NumberRow, ...]:
 
 
 def _merge(known: NodeFacts, other: NodeFacts, name: str) -> None:
-    """Add the values of *other* that *known* does not have. Raises FileFormatError where they contradict each other."""
+    """Add the values of *other* that *known* does not have; the values of *known* stay. Raises FileFormatError if type
+    or number of ports differ."""
     if (known.type, known.num_ports) != (other.type, other.num_ports):
         raise FileFormatError(
             f"node 0x{other.guid:016x} has another type or number of ports than in a file before it; import only files "

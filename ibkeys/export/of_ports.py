@@ -141,8 +141,8 @@ def place_of(port: Port) -> tuple[str, str]:
 
 
 def port_info(ports: Iterable[Port]) -> Family:
-    """Return the names of each port. If two ports have the same GUID and number, only the first is named, because a
-    join in a query could not distinguish them.
+    """Return the metric ``ibkeys_port_info``, with the names of each port. If two ports have the same GUID and number,
+    only the first is named, because a join in a query could not distinguish them.
     """
     family = Family(
         "ibkeys_port_info",

@@ -1,4 +1,4 @@
-"""A handle on one port of one node. Every read sends SMPs, so a script always sees the port's current values."""
+"""A handle on one port of one node. A read sends SMPs, so a script sees the port's current values."""
 
 from __future__ import annotations
 

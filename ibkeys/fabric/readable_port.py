@@ -54,7 +54,7 @@ class ReadablePort(Protocol):
         return self.port.is_end_port
 
     def identity(self) -> dict[str, Any]:
-        """Return the keys that every port carries in every JSON document."""
+        """Return the identity of the port as every JSON document has it: GUIDs, name, type, number and LID."""
         return self.port.identity()
 
     def read_port_info(self) -> PortInfo:

@@ -1,9 +1,9 @@
 """A snapshot: all values that one sweep read of a fabric's keys. `ibkeys.fabric.snapshot_file` writes and reads files
 of it.
 
-The fabric in it is the model that every sweep makes, so whatever works on a fabric works on a snapshot. In a snapshot
-from a file without keys, the M_Key field of PortInfo holds the key's fingerprint: 0 is 0, equal keys are equal, and
-nothing else can be learned from it.
+The fabric in it is the model that every sweep makes, so whatever works on the result of a sweep works on a snapshot. In
+a snapshot from a file without keys, the M_Key field of PortInfo holds the key's fingerprint: 0 is 0, equal keys are
+equal, and nothing else can be learned from it.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """A folder of snapshots: each named by the time when it was begun, pruned by age, the newest linked as ``latest``.
 
-Only files with such a name that are snapshots by their header are touched; all other files in the folder stay as they
-are.
+Only that link, and files with such a name that are snapshots by their header, are touched; all other files in the
+folder stay as they are.
 """
 
 from __future__ import annotations

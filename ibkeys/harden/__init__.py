@@ -1,1 +1,2 @@
-"""Hardening a fabric while OpenSM is running: turning audit findings into one plan of reversible steps."""
+"""Hardening a fabric while OpenSM is running: turning audit findings into one plan, whose steps name how to roll them
+back."""

@@ -1,4 +1,5 @@
-"""The step for partition enforcement: part_enforce in the options file of every OpenSM, proven at every leaf port.
+"""The step for partition enforcement: part_enforce in the options file of every OpenSM, proven at every leaf port that
+can enforce.
 
 OpenSM copies the P_Key table of each end port to its leaf port, and then lets the leaf port enforce. So an end port
 with exactly the P_Keys of the policy loses no connectivity. An end port with more P_Keys than the policy would lose
@@ -323,8 +324,9 @@ def _leaf_ports(survey: Survey, wanted: Enforcement) -> Iterator[EnforcingPort]:
 
 
 def _objections_to_drift(site: OpensmSite, survey: Survey, wanted: str) -> Iterator[Objection]:
-    """Yield ``drift`` if end ports have P_Keys that OpenSM did not give them: OpenSM copies only the P_Keys that it
-    gave to the leaf port. *wanted*: the new part_enforce of the master; with ``off`` no port loses connectivity."""
+    """Yield ``drift`` if the P_Keys of end ports differ from those that OpenSM gave them: to the leaf port, OpenSM
+    copies only what it gave to the end port. *wanted*: the new part_enforce of the master; with ``off`` no port loses
+    connectivity."""
     if wanted == "off":
         return
     options = replace(site.options, part_enforce="off")

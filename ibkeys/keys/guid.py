@@ -66,8 +66,8 @@ def is_spelled_as_guid(text: str) -> bool:
     """Return whether *text*, which could be a name or a LID too, is meant as a GUID; it may be an invalid one.
 
     A GUID is ``0x`` and more than four characters without a colon, or groups of four digits with colons between them,
-    as in sysfs. A switch port (``leaf1:3``) has at most three digits after its colon. Sixteen digits without ``0x`` are
-    no GUID here.
+    as in sysfs; eight such groups are a GID, which ends in a GUID. A switch port (``leaf1:3``) has at most three digits
+    after its colon. Sixteen digits without ``0x`` are no GUID here.
     """
     if _OF_SYSFS.fullmatch(text) or _GID.fullmatch(text):
         return True

@@ -1,4 +1,5 @@
-"""Removing keys from MADs, for logs and captures: only fields of known tables stay, and every other bit becomes zero.
+"""Removing keys from MADs, for logs and captures: only fields that are known to be no keys stay, and every other bit
+becomes zero.
 
 Devices and C libraries do not clear unused bytes, such as the end of a path, a table or a text. These may have old
 memory, even a key. So a byte stays only if a table says that it is no key.

@@ -1,8 +1,8 @@
 """Notice (IBA 13.4.8.2) and the DataDetails of the traps that subnet management sends (IBA 14.2.5.1).
 
-Byte offsets count from the beginning of the Notice; the details begin at byte 10. Traps 257 and 258 have the fields of
-trap 259, but the key of 259 has 16 bits, so its later fields are two bytes earlier. Trap 128 has no padding before its
-LID. Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agree.
+Byte offsets count from the beginning of the Notice; the details begin at byte 10. Trap 259 has the fields of traps 257
+and 258 and three more. Its key has 16 bits in place of 32, so the fields after it are two bytes earlier. Trap 128 has
+no padding before its LID. Source: opensm's ib_mad_notice_attr_t and the Linux kernel's qib SMA, which agree.
 """
 
 from __future__ import annotations

@@ -1,7 +1,8 @@
 """Offsets of MAD fields, for code that handles every MAD, where a view object for each would be too slow.
 
-Each constant is the place of one field: a number for a field of one byte, a slice for a field of several bytes. The
-values come from the field tables, so each offset is written only once. `reader` reads several fields at once.
+Each constant but `RESPONSE` is the place of a field or of a part of it: a number for one byte, a slice for several
+bytes. The values come from the field tables, so each offset is written only once. `reader` reads several fields at
+once.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def time_text(seconds: float | None) -> str | None:
 
 
 def guid_text(guid: int | None) -> str | None:
-    """Return a GUID as the JSON documents spell it."""
+    """Return a GUID as the JSON documents spell it; None for None."""
     return None if guid is None else f"0x{guid:016x}"
 
 

@@ -1,7 +1,7 @@
 """One running OpenSM with its effective files and options, as far as they can be read on its host.
 
-Nothing is guessed: a value that cannot be read is unknown and has the reason. A key is returned only as an `MKey`,
-which is masked when it is printed.
+A value that cannot be read is unknown and has the reason. A path that had to be assumed, and may be wrong, is marked as
+uncertain, with the doubt. A key is returned only as an `MKey`, which is masked when it is printed.
 """
 
 from __future__ import annotations

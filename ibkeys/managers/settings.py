@@ -91,8 +91,8 @@ def read_settings(path: Path) -> SmSettings:
 
 
 def _check_ssh_config(name: str | None) -> str | None:
-    """Return the path *name* of an ssh_config. Raises UsageError if it is not absolute, or another user can write the
-    file: ssh does not check a file that its option -F names, and such a file may name commands to run."""
+    """Return the path *name* of an ssh_config; None for None. Raises UsageError if it is not absolute, or another user
+    can write the file: ssh does not check a file that its option -F names, and such a file may name commands to run."""
     if name is not None:
         if not Path(name).is_absolute():
             raise UsageError("ssh_config must be an absolute path")

@@ -1,7 +1,7 @@
 """The reachable hosts with OpenSMs; finding the master among these, and checking that it is still the master.
 
 A change through OpenSM requires that the fabric has exactly one master, and that its process was found. Both are
-checked again before each step.
+checked again before each step; only while sm_key and sa_key change may there be several masters.
 """
 
 from __future__ import annotations

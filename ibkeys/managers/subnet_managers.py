@@ -1,4 +1,4 @@
-"""The subnet managers of a fabric: every port whose IsSM bit is set, with its SMInfo."""
+"""The subnet managers of a fabric: the ports whose IsSM bit is set or that answered to SMInfo, with their SMInfo."""
 
 from __future__ import annotations
 

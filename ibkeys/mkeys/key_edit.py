@@ -2,7 +2,8 @@
 
 The steps of the engine (`ibkeys.change.engine`) for an M_Key:
 
-1. PortInfo is read right before the Set, and must be the same as when the change was planned;
+1. PortInfo is read right before the Set, and must be the same as when the change was planned, unless the user takes it
+   over;
 2. the new key goes into the key store, and the old one stays there; the journal gets the former PortInfo, without keys;
 3. the Set carries the old key in its header;
 4. a Get with the new key verifies it. If the Set got no reply, the new key is tried first and the old one second: a
@@ -86,8 +87,9 @@ class KeyEdit:
         return self.wanted.key == self.old.key
 
     def build(self, now: bytes) -> bytes:
-        """Return the PortInfo *now* with M_Key, ProtectBits and lease as wanted, and all other fields as they are. Note
-        the key that the port has now, which the Set's header carries.
+        """Return the PortInfo to send: M_Key, ProtectBits and lease as wanted, "no change" in the fields that act when
+        they are written (`set_image`), and the others as in *now*. Note the key that the port has now, which the Set's
+        header carries.
 
         Raises Refused (``stale``) if PortInfo has changed since the plan was made, unless ``takes_over``; MKeyNeeded if
         the port hides a key that has changed.

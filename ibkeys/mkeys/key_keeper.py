@@ -66,8 +66,8 @@ def store_keys(store: KeyStore, edit: KeyEdit, returns: bool = False, keeps_zero
 
 
 def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bool) -> int | None:
-    """Return the number of the row with the wanted key, None for a key 0 that stays and gets no row; see
-    `store_keys`."""
+    """Put the wanted key into the key store, pending or, if the port has it already, current, and return the number of
+    its row; None for a key 0 that stays and gets no row; see `store_keys`."""
     port, old, ref = edit.port, edit.old, edit.ref
     where = port.node.guid, port.port_guid, port.num
     if not edit.keeps_key:

@@ -1,8 +1,8 @@
 """Finding the pairs of end ports that a plan must disconnect briefly, because tables are full or because ports wait for
 each other in a cycle.
 
-`ibkeys.plan.order` explains the phases in which tables are written. Only a table without room to grow can cut a pair:
-it is swapped, block by block.
+`ibkeys.plan.order` explains the phases in which tables are written. Within a phase, only a table without room to grow
+can cut a pair: it is swapped, block by block.
 """
 
 from __future__ import annotations

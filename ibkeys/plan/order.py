@@ -1,5 +1,6 @@
-"""The order in which the tables of a plan are written, so that two promises hold at every moment. Pairs of ports that
-may talk before and after stay connected, and pairs that may talk neither before nor after never become connected.
+"""The order in which the tables of a plan are written, so that two promises hold at every moment, but for the pairs
+that `find_breaks` names. Pairs of ports that may talk before and after stay connected, and pairs that may talk neither
+before nor after never become connected.
 
 Each table passes through three states: present, *grown*, planned. A grown table has every P_Key of the present and of
 the planned state, each with the stronger of its two memberships. While tables grow, each has at least its former

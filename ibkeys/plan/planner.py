@@ -178,7 +178,8 @@ class _Planner:
         return tuple(sorted({*by_policy, *stays}, key=lambda key: (table_order(key.partition), key)))
 
     def ports_to_disconnect(self, ends: list[Port], resolution: Resolution) -> frozenset[int]:
-        """Return the GUIDs of the CA ports that lose even the P_Key of the default partition.
+        """Return the GUIDs of the CA ports that lose even the P_Key of the default partition; none without the option
+        ``disconnect_unconfigured``.
 
         These are the ports that are in no other partition and that the default partition does not name. The SM's port,
         a port where another SM runs or may run, port 0 of a switch, and a router are never among them.

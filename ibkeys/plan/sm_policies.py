@@ -1,4 +1,5 @@
-"""Turning a plan into a series of policies for OpenSM that disconnects no pair and connects no pair wrongly.
+"""Turning a plan into a series of policies for OpenSM that, within the limits below, disconnects no pair and connects
+no pair wrongly.
 
 OpenSM writes the changes of a new policy port by port, additions and removals at once, in an order of its own. So
 ibkeys goes from the present state to the planned one through the states of `ibkeys.plan.steps`, and writes each of them

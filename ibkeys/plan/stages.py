@@ -1,5 +1,5 @@
-"""Splitting a plan that reuses a partition into stages. Each stage ends with intermediate tables, and is carried out
-like a plan of its own.
+"""Splitting a plan that reuses a partition into stages. Each stage but the last ends with intermediate tables, and each
+is carried out like a plan of its own.
 
 A plan that reuses no partition has a single stage. Otherwise `ibkeys.plan.courses` decides which partitions of which
 ports change in which stage, and this module computes the entries of each table. If the planned index of a P_Key is

@@ -85,7 +85,8 @@ class Move:
         return value.identity() if isinstance(value, Port) else value
 
     def _changed_value(self, port: Port) -> Port | str | None:
-        """Return the value of a port that differs before and after: the name of its node, the port, or its place."""
+        """Return the value of a port that differs before and after: the name of its node (None if it was not read), the
+        port, or its place."""
         if self.kind == "renamed":
             return name_of(port.node)
         return port if self.kind == "hca-replaced" else place_of(port)

@@ -1,7 +1,7 @@
 """Nodes and their ports as they were read, each attribute kept as its raw bytes.
 
-Views (`Port.port_info`, `Node.node_info`) are made on demand, so that 40,000 ports stay small. A value that could not
-be read is None, never zero.
+Views (`Port.port_info`, `Node.node_info`) are made on demand, so that 40,000 ports stay small. An attribute that could
+not be read is None, never zero.
 """
 
 from __future__ import annotations

@@ -36,9 +36,8 @@ class SubnetManager:
 
 
 def shown_subnet_manager(found: Topology) -> SubnetManager:
-    """Return the master of a sweep with SMInfo: the port that answers as master, else the port with the MasterSMLID.
-
-    Of two masters the first; the evidence names both.
+    """Return the facts about the master SM by a sweep with SMInfo. Its port is the one that answers as master, else the
+    one with the MasterSMLID; of two masters the first, and the evidence names both.
     """
     masters = [port for port in found.end_ports() if _state(port) == SMState.MASTER]
     if masters:

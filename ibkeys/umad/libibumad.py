@@ -137,7 +137,7 @@ class LibibumadPort(Closing):
         device.register(mgmt_class, class_version, methods)
 
     def send(self, batch: Sequence[Outgoing]) -> list[SendFailure]:
-        """Send a batch, with one call into C for each 64 MADs. MADs of one queue pair are sent in order.
+        """Send a batch, with one call into C for each 64 MADs and queue pair. MADs of one queue pair are sent in order.
 
         Returns the MADs that were not sent, each with the kernel's errno: EINVAL for a MAD that the kernel refuses
         because of its contents; EAGAIN, ENOBUFS or ENOMEM for the rest of such a call when the device takes no more

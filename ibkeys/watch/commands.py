@@ -1,5 +1,5 @@
-"""Running the user's command for each event: without a shell, few at a time, with a time limit, the event on its
-standard input.
+"""Running the user's command for each event, as long as not too many events wait for it: without a shell, few at a
+time, with a time limit, the event on its standard input.
 """
 
 from __future__ import annotations

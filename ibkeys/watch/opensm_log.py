@@ -136,7 +136,8 @@ _TRAP_OF: Final = {"P": TrapNumber.BAD_P_KEY, "Q": TrapNumber.BAD_Q_KEY}
 
 
 def _with_packet(notice: LogNotice, lid1: str, lid2: str, key: str, gid1: str, gid2: str) -> LogNotice | None:
-    """Return *notice* with the addresses and the key of the packet in its line. An invalid GID is left out."""
+    """Return *notice* with the addresses and the key of the packet in its line; None if a number is out of range. An
+    invalid GID is left out."""
     notice = replace(notice, lid1=int(lid1), lid2=int(lid2), key=int(key, 16), is_whole=True)
     with suppress(AddressValueError):
         notice = replace(notice, gid1=int(IPv6Address(gid1)), gid2=int(IPv6Address(gid2)))

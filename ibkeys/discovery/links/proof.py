@@ -1,7 +1,8 @@
 """Proving that a link is still the known one. The node of its near port and the SM are queried, never the far end.
 
-A key is sent over a known link only, and a port that is protected is never queried without its key. So before the first
-query of a far end this module determines which port is there:
+Unless the user chose otherwise (``trust_topology``, ``ask_unproven``), the key of a port is sent over a known link
+only, and a protected port is never queried without its key. So before the first query of a far end this module
+determines which port is there:
 
 1. The near port must be Active: a cable that was plugged in again falls to Down or Initialize, and an SM examines the
 link before it makes it Active.

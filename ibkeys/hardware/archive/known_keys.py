@@ -46,7 +46,7 @@ def _of_store(fabric: LiveFabric) -> Iterator[int]:
 
 
 def _of_sweep(fabric: LiveFabric) -> Iterator[int]:
-    """Yield the keys that were sent, and the keys that ports without protection returned."""
+    """Yield the keys that end ports answered to, and the keys in their PortInfo."""
     for port in fabric.swept.end_ports() if fabric.swept is not None else ():
         yield port.m_key.reveal()
         if port.port_info is not None:

@@ -80,7 +80,7 @@ def _yes(bit: int) -> str:
 
 @check("nodes.index-0", "standard", "index 0 of every P_Key table holds the default partition")
 def index_0(reading: FabricReading) -> CheckAnswer:
-    """Return how many P_Key tables begin with the P_Key of another partition."""
+    """Check that every P_Key table begins with a P_Key of the default partition."""
     tables = [port.p_keys for port in reading.end_ports if port.p_keys]
     if not tables:
         return not_checked("no P_Key table was read")

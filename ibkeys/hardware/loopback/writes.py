@@ -1,9 +1,9 @@
-"""The writes of a loopback: each is made, proven by a read, restored, and proven again.
+"""The writes of a loopback: each is made, proven by a read, and, but for cleared violation counters, restored and
+proven again.
 
 They are the changes of `ibkeys pkey-set`, `mkey-set` and `counters-clear`, with the interlocks, the journal and the key
-store of those commands. Violation counters cannot be restored. The writes of a run that was killed are restored by the
-next run, before it writes anything. A cable may be moved at any time, so the far port is proven again before each write
-and before each restoration.
+store of those commands. The writes of a run that was killed are restored by the next run, before it writes anything. A
+cable may be moved at any time, so the far port is proven again before each write and before each restoration.
 """
 
 from __future__ import annotations

@@ -140,8 +140,9 @@ def _read_p_key(sysfs: Sysfs, folder: str) -> tuple[PKey | None, InterfaceSource
 
 
 def _find_index(port: KernelPort | None, p_key: PKey | None) -> int | None:
-    """Return the index of an interface's partition in its port's table. The driver sets bit 15 in the interface's P_Key
-    for full and limited members alike, so only the other 15 bits are compared."""
+    """Return the index of an interface's partition in its port's table; None if it is not there, or was not read. The
+    driver sets bit 15 in the interface's P_Key for full and limited members alike, so only the other 15 bits are
+    compared."""
     if port is None or p_key is None or not p_key.is_valid:
         return None
     return next((index for index, key in port.occupied or () if key.partition == p_key.partition), None)

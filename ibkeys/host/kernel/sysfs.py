@@ -2,7 +2,7 @@
 
 Each file is read up to one page, which is all that a kernel writes into one. Links are followed inside the tree only. A
 value that cannot be read or is invalid is None, and is recorded as a `SysfsTrouble`, unless its file does not exist and
-is not required; nothing is raised.
+is not required, or it is a link; nothing is raised.
 """
 
 from __future__ import annotations

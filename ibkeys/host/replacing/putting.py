@@ -1,4 +1,5 @@
-"""Putting a new file in place of an old one, so that an edit by another program or administrator is never lost unread.
+"""Putting a new file in place of an old one, so that an edit by another program or administrator is not lost unread,
+but for the gaps below.
 
 First the new file is written completely, beside the old one, and synced to disk. Then both are exchanged in one step.
 The file that comes out is compared with the file that was read when the change was planned. If they differ, both are

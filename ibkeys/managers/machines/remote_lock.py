@@ -1,7 +1,8 @@
 """The lock beside a file of an OpenSM of another host. The program on that host holds it, as `ibkeys.host.host_lock`
 does on this host.
 
-The kernel frees the lock when the connection ends, for whatever reason. The lock file is removed only by a release.
+The kernel frees the lock when the connection ends, for whatever reason. The lock file is removed only by a release, or
+when another command takes over the lock that was left.
 """
 
 from __future__ import annotations

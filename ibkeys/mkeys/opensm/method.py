@@ -177,8 +177,8 @@ class _RunInProgress:
     # --- how it ended ------------------------------------------------------------------------------------------------
 
     def _report_ports(self, seen: PortReadings) -> None:
-        """Report the result for each port after the last step, and count the M_Key violations that have been added
-        since the run was planned."""
+        """Report the result for each port after the last step, give up the pending keys that a rollback has replaced,
+        and count the M_Key violations that have been added since the run was planned."""
         violations = 0
         with self._store.in_one_transaction():
             for guid, job in self._jobs.items():

@@ -9,8 +9,8 @@
 5. A key that was found goes into the key store before it is used. Then, if the user wants it, a new key, ProtectBits or
    lease are set by `ibkeys.mkeys.set`.
 
-A port whose lease is 0 never opens. The results name the ports that stay closed, and the ports that are reached only
-through them.
+A port whose lease is 0 never opens by itself. The results name the ports that stay closed, and the ports that are
+reached only through them.
 """
 
 from __future__ import annotations

@@ -2,8 +2,9 @@
 
 OpenSM writes guid2mkey only at the end of a sweep, and reads it only when it starts. After a crash during a sweep, the
 file does not have the keys of the ports, and at levels 2 and 3 OpenSM then cannot read even its own port. A repair
-reads each port once with each key that the port may have by the key store, the local port first. The keys to which
-ports answered go into the key store, and then into the files. No SMP of a repair changes a port.
+reads each port, the local port first, with the keys that the port may have by the key store, once with each, until it
+answers. The keys to which ports answered go into the key store, and then into the files. No SMP of a repair changes a
+port.
 
 Source: opensm osm_state_mgr.c (do_sweep), osm_lid_mgr.c; observed with opensm 3.3.23.
 """

@@ -1,4 +1,5 @@
-"""Ports that have an M_Key by the key store and that a sweep did not find. A run reports each of them.
+"""Ports that have an M_Key by the key store and that a sweep did not find. A run reports each of them, except those of
+another subnet and those for which the user has ended the wait.
 
 Such a port, or a node on the route to it, is off or silent. The port keeps its key until a run finds it.
 """

@@ -2,7 +2,8 @@
 
 Stock OpenSM has one key for the subnet, and writes its ``m_key``, level and lease to every port at each sweep. It reads
 its key files only when it starts, and drops a port whose key it does not know. So under a master, or an SM that may be
-the master, ibkeys changes no key by its own Sets. Source: opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
+the master, ibkeys changes no key by its own Sets, unless the user overrides the interlock ``mkey-under-sm``. Source:
+opensm osm_lid_mgr.c, osm_link_mgr.c, osm_db_pack.c.
 """
 
 from __future__ import annotations

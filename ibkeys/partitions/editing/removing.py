@@ -1,4 +1,5 @@
-"""Removing items from a definition. A line that loses all its items is removed with its comment.
+"""Removing items from a definition. A line that loses all its items is removed with its comment, unless it has the
+header or another definition too.
 
 The semicolon must not stay alone on its line, because OpenSM refuses that. It is moved behind the last remaining item,
 or NONE takes the place of the last item.

@@ -1,1 +1,2 @@
-"""The agents of a simulated node: its SMA with the M_Key check, its PMA, and the SA of a master SM."""
+"""The agents of a simulated node: its SMA with the M_Key check, its PMA, the SA of a master SM, and the agents of
+classes with keys of their own."""

@@ -2,7 +2,8 @@
 
 The order is that of the Linux qib and hfi1 SMAs. First the lease expires if it has run out; then the keys are compared.
 A right key stops the lease timer. For a wrong key, method and ProtectBits decide whether the SMP is accepted. If not,
-the violation is counted, the timer started unless M_KeyLeasePeriod is 0, and trap 256 sent.
+the violation is counted, the timer started unless M_KeyLeasePeriod is 0, and trap 256 sent, unless a security trap was
+sent shortly before.
 """
 
 from __future__ import annotations

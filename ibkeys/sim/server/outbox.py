@@ -46,7 +46,8 @@ class Attached(Protocol):
 class PassedMad(NamedTuple):
     """A MAD that is shown to a watcher. ``out``: the program ``client`` sent it; otherwise it is sent to ``client``.
 
-    ``note``: why it is a request of the client that got no answer, and is shown once more; "" for all other MADs.
+    ``note``: for a request of the client that is shown once more, because it got no answer, the reason; "" for all
+    other MADs.
     """
 
     client: Attached

@@ -1,6 +1,7 @@
 """Text commands for a simulated subnet. `GRAMMAR` lists them.
 
-A line is parsed completely before anything happens, so a line with a mistake changes nothing. Answers never show a key.
+A line is parsed completely before anything happens, so a line with a mistake changes nothing. Answers never show a
+secret key: an M_Key, an SM_Key, or a key of another management class.
 """
 
 from __future__ import annotations

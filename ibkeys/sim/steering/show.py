@@ -1,4 +1,4 @@
-"""Nodes, ports and events as text. No line shows a key."""
+"""Nodes, ports and events as text. No line shows an M_Key, an SM_Key or a key of another management class."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The journal. It stores the values that a command will overwrite, synced to disk before the Set is sent.
 
 The stored values, before and after the change, are called images. There are two kinds: whole attributes of 64 bytes,
-and files. The M_Key in an image of PortInfo is zeroed, and ``key_name`` names its row in the key store instead.
+and files, as which partitions of UFM count too. The M_Key in an image of PortInfo is zeroed, and ``key_name`` names its
+row in the key store instead.
 """
 
 from ibkeys.store.journal.entries import FileEntry as FileEntry

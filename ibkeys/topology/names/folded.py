@@ -130,7 +130,7 @@ class FoldedNames:
         return self._words(rows, self._numbers, guids_of)
 
     def called(self, row: Row) -> str:
-        """Return the name of a port's node, followed by its GUID if the name repeats."""
+        """Return the name of a port's node, followed by its GUID if the name repeats; its GUID if it has no name."""
         name, guid = row["node_desc"] or "", row["node_guid"]
         if not name:
             return str(guid)
@@ -226,8 +226,8 @@ class _Links:
                 self._hosts[guid, number] = peer.identity()
 
     def by_hosts(self, rows: Sequence[Row]) -> Iterator[tuple[list[str], list[Row], list[str]]]:
-        """Yield words for the leaf ports in *rows*, by the hosts that they are linked to, then the remaining rows and
-        an empty list.
+        """Yield at most one triple: words for the leaf ports in *rows*, by the hosts that they are linked to; the
+        remaining rows; an empty list.
 
         A word also names these hosts if they are among *rows*. Nothing is yielded if there is no leaf port.
         """
