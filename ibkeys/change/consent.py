@@ -33,6 +33,7 @@ INTERLOCKS: Final = {
     "container-layer": "replacing a file of OpenSM that is lost when its container or host is created again",
     "default-sa-key": "an M_Key through an OpenSM whose SA_Key is the default, with which anyone can read the M_Key",
     "unknown-sm": "a change through an SM with options that OpenSM 3.3 does not have",
+    "replaced-adapter": "an adapter that takes over from another, where something is unusual or not known",
     "lost-keys": "replacing a key store, journal or backup that has keys or operations which the new one lacks",
     "stale-lock": "a change on the host of an OpenSM where the command of another administrator was cut off",
     "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",

@@ -130,6 +130,7 @@ TYPED_HERE = {
     ("partition-delete", "--policy"),
     ("partition-show", "--policy"),
     ("partition-rename", "--policy"),
+    ("replace", "--policy"),
     ("sim", "--export-keys"),
     ("sim", "--on"),
 }

@@ -42,6 +42,11 @@ REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
     ("partition-show", "file"): (("partition-show", "--policy", "UFM"), "UFM's: `ibkeys policy-check ufm:URL`"),
     ("partition-delete", "file"): (("partition-delete", "--policy", "UFM", "a"), EDITED),
     ("partition-rename", "file"): (("partition-rename", "--policy", "UFM", "a", "b"), EDITED),
+    ("replace", "file"): (("replace", "--policy", "UFM", "0x2c903000a1021", "node02"), EDITED),
+    ("replace", "out"): (
+        ("replace", "--policy", "POLICY", "0x2c903000a9991", "node02", "--out", "UFM"),
+        EDITED,
+    ),
     ("partition-delete", "out"): (("partition-delete", "--policy", "POLICY", "lustre", "--out", "UFM"), EDITED),
     ("partition-rename", "out"): (("partition-rename", "--policy", "POLICY", "lustre", "b", "--out", "UFM"), EDITED),
     ("partition-add", "out"): (

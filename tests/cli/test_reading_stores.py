@@ -43,6 +43,7 @@ READING = (
     ("partition-show", "blue", "--policy", "{policy}"),
     ("partition-rename", "--policy", "{policy}", "blue", "navy"),
     ("partition-delete", "--policy", "{policy}", "navy"),
+    ("replace", "--policy", "{policy}", "0x2c903000a9991", "node04"),
     ("plan", "--policy", "{policy}", "--out", "{out}/plan.json"),
     ("watch", "--for", "1", "--smkey", "{sa_key}"),
     ("host-show", "--sysfs", "{sys}"),

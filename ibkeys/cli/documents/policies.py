@@ -203,7 +203,7 @@ PARTITION_SHOW: Final = Document(
     CsvRows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP, "full, limited or both."))),
 )
 
-# --- partition-add, -remove, -delete, -rename ------------------------------------------------------------------------
+# --- partition-add, -remove, -delete, -rename, replace ---------------------------------------------------------------
 
 _EDITED: Final = (
     _FILE,
@@ -220,3 +220,4 @@ PARTITION_ADD: Final = Document("partition-add", 1, _EDITED, _MEMBERS)
 PARTITION_REMOVE: Final = Document("partition-remove", 1, _EDITED, _MEMBERS)
 PARTITION_DELETE: Final = Document("partition-delete", 1, _EDITED, _MEMBERS)
 PARTITION_RENAME: Final = Document("partition-rename", 1, _EDITED, _MEMBERS)
+REPLACE: Final = Document("replace", 1, _EDITED, _MEMBERS)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
     from ibkeys.apply.carriers import CarrierChoice
     from ibkeys.change.confirming.guardian import Guardian
-    from ibkeys.change.consent import Question
+    from ibkeys.change.consent import Objection, Question
     from ibkeys.change.writer import ChangeWriter
     from ibkeys.plan.model import PartitionPlan
 
@@ -84,9 +84,9 @@ class ApplyRequest:
     """The request for an apply.
 
     ``path``: the file of the plan for a new apply; ``plan``: the plan of a new apply that is in no file, with
-    ``command``, which made it for ``subject``, and ``questions`` about it; ``operation``: the number of an earlier
-    apply to resume or close. One of the three is given. ``each``: whether each port gets a row. ``rewrite``: whether
-    OpenSM first rewrites every table.
+    ``command``, which made it for ``subject``, and ``questions`` and ``objections`` about it; ``operation``: the number
+    of an earlier apply to resume or close. One of the three is given. ``each``: whether each port gets a row.
+    ``rewrite``: whether OpenSM first rewrites every table.
     """
 
     command_options: ManyPortsOptions
@@ -100,6 +100,7 @@ class ApplyRequest:
     command: str = "apply"
     subject: str = ""
     questions: tuple[Question, ...] = ()
+    objections: tuple[Objection, ...] = ()
 
     def via(self) -> CarrierChoice:
         """Return the data for choosing the carrier: the method if one was typed, settings, hosts, and access to UFM."""
@@ -199,6 +200,7 @@ def _plan(
     require_typed_method(request.command_options.consent, carrier.choice)
     plan = plan_apply(writer, partition_plan, request.permissions, hooks, carrier)
     plan.questions += request.questions
+    plan.objections[:0] = request.objections
     return plan
 
 

@@ -132,7 +132,7 @@ def partition_add(
         return edited
 
     wanted = RequestedEdit(PARTITION_ADD, [*memberships, *words], edit, target, leaves_ipoib_open=flags.ipoib is None)
-    return _carry_out(wanted, command_options)
+    return carry_out(wanted, command_options)
 
 
 @command("partition-remove")
@@ -156,7 +156,7 @@ def partition_remove(partition: str, words: tuple[str, ...], command_options: Ed
         guids = dict.fromkeys(guid for each in ports_of_words.guids.values() for guid in each)
         return remove_members(policy, source, list(guids), ports_of_words.known)
 
-    return _carry_out(RequestedEdit(PARTITION_REMOVE, words, edit, source), command_options)
+    return carry_out(RequestedEdit(PARTITION_REMOVE, words, edit, source), command_options)
 
 
 @command("partition-delete")
@@ -173,7 +173,7 @@ def partition_delete(partition: str, command_options: EditOptions) -> int:
 
     target = parse_partition(partition)
     edit = RequestedEdit(PARTITION_DELETE, (), lambda policy, ports: delete_partition(policy, target), target)
-    return _carry_out(edit, command_options)
+    return carry_out(edit, command_options)
 
 
 @command("partition-rename")
@@ -191,7 +191,7 @@ def partition_rename(partition: str, name: str, command_options: EditOptions) ->
 
     target = parse_partition(partition)
     edit = RequestedEdit(PARTITION_RENAME, (), lambda policy, ports: rename_partition(policy, target, name), target)
-    return _carry_out(edit, command_options)
+    return carry_out(edit, command_options)
 
 
 def _by_guid(ports_of_words: PortsOfWords, memberships: Mapping[str, M]) -> dict[int, M]:
@@ -230,16 +230,16 @@ def _refuse_indx0(is_given: bool, command_options: EditOptions) -> None:
         raise Objection("index-0", text).refusal()
 
 
-def _carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
+def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     """Edit the policy file, or the policy in force; return the exit code.
 
     Nothing is written if the edit is refused. Raises UsageError, AddressError, FileFormatError, and Refused for an
     interlock.
     """
     if command_options.editing.file is None:
-        from ibkeys.cli.policies.live import carry_out
+        from ibkeys.cli.policies import live
 
-        return carry_out(requested, command_options)
+        return live.carry_out(requested, command_options)
     return _edit_file(requested, command_options, command_options.editing.file)
 
 
@@ -248,7 +248,7 @@ def _edit_file(requested: RequestedEdit, command_options: EditOptions, file: str
     Raises as `_carry_out`."""
     from ibkeys.cli.opening import open_source
     from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks, report
-    from ibkeys.cli.policies.members import PortsOfWords, look_up
+    from ibkeys.cli.policies.members import PortsOfWords
     from ibkeys.cli.showing import sweep
     from ibkeys.discovery.wanted import Wanted
 
@@ -258,15 +258,17 @@ def _edit_file(requested: RequestedEdit, command_options: EditOptions, file: str
     policy_file.policy.require_accepted()
     place = PolicyFile.read_if_there(editing.out) if editing.out is not None else policy_file
     ports_of_words = PortsOfWords.none()
-    if requested.words:
+    if requested.words or requested.find is not None:
         with open_source(command_options.where) as source:
-            topology = sweep(source, command_options.where, wanted=Wanted())
+            topology = sweep(source, command_options.where, wanted=Wanted(p_keys=requested.find is not None))
         warn_of_unread(topology)
-        ports_of_words = look_up(topology, requested.words)
+        ports_of_words = requested.look_up(topology)
     edited = requested.edit(policy_file.policy, ports_of_words)
     edited = edited.noted(requested.lacking_ipoib(policy_file.policy))
     has_text = edited.pending or editing.out is not None
-    refused = has_text and refuse_by_interlocks(place, consent.force, consent.override, only_say=consent.dry_run)
+    refused = has_text and refuse_by_interlocks(
+        place, consent.force, consent.override, only_say=consent.dry_run, further=ports_of_words.objections
+    )
     written = has_text and not consent.dry_run
     if written:
         place.write(edited.after.data or b"", like=policy_file)

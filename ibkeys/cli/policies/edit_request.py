@@ -60,23 +60,37 @@ class RequestedEdit:
     """An edit that the user typed.
 
     ``document``: the document of the command, with its name. ``words``: the words that name ports. ``edit``: makes the
-    edit of a policy. ``target``: the partition whose members may be removed. ``leaves_ipoib_open``: whether the user
-    could give ipoib to the partition, and did not say whether it gets it.
+    edit of a policy. ``target``: the partition whose members may be removed; None: those that the edit changes.
+    ``leaves_ipoib_open``: whether the user could give ipoib to the partition, and did not say whether it gets it.
+    ``find``: looks the words up on a fabric; None: as `ibkeys.cli.policies.members.look_up`.
     """
 
     document: Document
     words: Sequence[str]
     edit: Callable[[Policy, PortsOfWords], EditedPolicy]
-    target: PartitionName
+    target: PartitionName | None
     leaves_ipoib_open: bool = False
+    find: Callable[[Topology], PortsOfWords] | None = None
+
+    @property
+    def subject(self) -> str:
+        """The partition, or else the words, for the journal and for messages."""
+        return str(self.target) if self.target is not None else " ".join(self.words)
+
+    def look_up(self, topology: Topology) -> PortsOfWords:
+        """Return the ports that the words stand for. Raises the errors of `look_up` and ``find``."""
+        from ibkeys.cli.policies.members import look_up
+
+        return look_up(topology, self.words) if self.find is None else self.find(topology)
 
     def lacking_ipoib(self, policy: Policy) -> str:
         """Return a remark if the partition is new in *policy* and lacks the ipoib of most others; "" otherwise."""
         from ibkeys.partitions.editing.heads import lacking_ipoib
         from ibkeys.partitions.editing.partition_name import find_partition
 
-        is_open = self.leaves_ipoib_open and find_partition(policy, self.target) is None
-        return lacking_ipoib(policy) if is_open else ""
+        if self.target is None or not self.leaves_ipoib_open or find_partition(policy, self.target) is not None:
+            return ""
+        return lacking_ipoib(policy)
 
 
 editing_options = options.group(

@@ -20,6 +20,7 @@ from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
+    from ibkeys.change.consent import Objection
     from ibkeys.host.replacing.looked_up import SeenFile
     from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
     from ibkeys.partitions.model import Policy
@@ -87,17 +88,20 @@ class PolicyFile:
         put(self.content, data, metadata, files.LARGE)
 
 
-def refuse_by_interlocks(place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool) -> bool:
+def refuse_by_interlocks(
+    place: PolicyFile, force: bool, override: tuple[str, ...], only_say: bool, further: Sequence[Objection] = ()
+) -> bool:
     """Raise Refused if an interlock objects to writing the policy file *place*. Return whether one objects.
 
     *force*, *override*: the interlocks that the user overrides. *only_say*: whether to write a warning instead.
+    *further*: objections to the edit itself.
     """
     from ibkeys.change.consent import Consent
     from ibkeys.change.interlocks.file_owners import objections_to_edit
     from ibkeys.cli.sm.hosts import settings_of
 
     consent = Consent(force, frozenset(override))
-    all_objections = objections_to_edit(place.content.path, place.content.data, settings_of(None).here)
+    all_objections = [*further, *objections_to_edit(place.content.path, place.content.data, settings_of(None).here)]
     objections = [each for each in all_objections if not consent.covers(each.interlock)]
     for each in objections:
         if not only_say:

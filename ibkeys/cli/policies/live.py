@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, get_args
 
 from ibkeys.cli import exits
@@ -15,7 +16,6 @@ from ibkeys.cli.partitions.apply import carry_out as apply
 from ibkeys.cli.partitions.many_ports import ManyPortsOptions
 from ibkeys.cli.policies.edit_request import EditOptions, RequestedEdit, warn_of_unread
 from ibkeys.cli.policies.edited import difference
-from ibkeys.cli.policies.members import look_up
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import progress_bar
 from ibkeys.cli.sm.hosts import hosts_of
@@ -43,7 +43,7 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     Raises UsageError if no OpenSM of this host or of those named is master, Refused for removals in other partitions
     and for an interlock, and the errors of planning and applying.
     """
-    command, target = requested.document.name, requested.target
+    command = requested.document.name
     if command_options.editing.out is not None:
         raise UsageError(f"--out: {command} writes a file only with --policy FILE")
     where = command_options.where
@@ -57,7 +57,8 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
         master = _policy_in_force(source, hosts)
         topology, _ = sweep_for_plan(source, master.policy, progress)
     warn_of_unread(topology)
-    edited = requested.edit(master.policy, look_up(topology, requested.words))
+    ports_of_words = requested.look_up(topology)
+    edited = requested.edit(master.policy, ports_of_words)
     exits.warn_each(edited.notes, "note")
     if not edited.pending:
         _report_no_change(command_options)
@@ -68,9 +69,10 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     plan = plan_of_sweep(edited.after, topology, present, options)
     if command_options.format == "table":
         write_each(map(clean, difference(edited)))
-    _refuse_other_removals(plan, edited, command_options.editing.allow_removals, target)
-    remark = requested.lacking_ipoib(master.policy)
-    return apply(_request(command_options, plan, requested, remark), command_options.editing.confirm_within)
+    _refuse_other_removals(plan, edited, command_options.editing.allow_removals, requested.target)
+    request = _request(command_options, plan, requested, requested.lacking_ipoib(master.policy))
+    request = replace(request, objections=ports_of_words.objections)
+    return apply(request, command_options.editing.confirm_within)
 
 
 def _policy_in_force(source: Source, hosts: Sequence[SmHost]) -> MasterPolicy:
@@ -115,12 +117,14 @@ def _request(
         ViaOptions("opensm", command_options.editing.sm_wait),
         plan=plan,
         command=requested.document.name,
-        subject=str(requested.target),
+        subject=requested.subject,
         questions=(Question(lacking_ipoib, "--no-ipoib"),) if lacking_ipoib else (),
     )
 
 
-def _refuse_other_removals(plan: PartitionPlan, edited: EditedPolicy, is_allowed: bool, target: PartitionName) -> None:
+def _refuse_other_removals(
+    plan: PartitionPlan, edited: EditedPolicy, is_allowed: bool, target: PartitionName | None
+) -> None:
     """Raise Refused if *plan* removes P_Keys that the edit has nothing to do with, because the fabric differs from the
     policy in force."""
     from ibkeys.plan.order import removals
@@ -137,8 +141,8 @@ def _refuse_other_removals(plan: PartitionPlan, edited: EditedPolicy, is_allowed
         )
 
 
-def _bases(edited: EditedPolicy, target: PartitionName) -> set[int]:
+def _bases(edited: EditedPolicy, target: PartitionName | None) -> set[int]:
     from ibkeys.partitions.editing.partition_name import find_partition
 
-    found = find_partition(edited.before, target)
+    found = find_partition(edited.before, target) if target is not None else None
     return set() if found is None else {found.base}

@@ -15,6 +15,7 @@ from ibkeys.printable import clean, named
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
+    from ibkeys.change.consent import Objection
     from ibkeys.partitions.editing.changes import KnownPorts
     from ibkeys.partitions.editing.partition_name import PartitionName
     from ibkeys.partitions.membership import PortKind
@@ -48,12 +49,14 @@ class PortsOfWords:
     """The ports that words stand for.
 
     ``guids``: the port GUIDs by the word that stands for them; keywords are left out. ``known``: the names and types of
-    all ports of the fabric, by GUID. ``ports``: all end ports of the fabric, by GUID.
+    all ports of the fabric, by GUID. ``ports``: all end ports of the fabric, by GUID. ``objections``: the interlocks
+    that the ports trigger.
     """
 
     guids: dict[str, list[int]]
     known: KnownPorts
     ports: dict[int, Port]
+    objections: tuple[Objection, ...] = ()
 
     @classmethod
     def none(cls) -> PortsOfWords:

@@ -142,7 +142,7 @@ WANTED_VALUES: Final = "values"
 """The only option of an operation that sets values of single ports: the list of values that it is to set."""
 KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
 """The commands that begin runs of M_Keys."""
-PARTITION_VERBS: Final = ("partition-add", "partition-remove", "partition-delete", "partition-rename")
+PARTITION_VERBS: Final = ("partition-add", "partition-remove", "partition-delete", "partition-rename", "replace")
 """The commands that edit the policy in force, and apply the plan of it."""
 PLAN_COMMANDS: Final = ("apply", *PARTITION_VERBS)
 """The commands that begin operations which follow a plan. Others, such as ``harden``, begin these as ``apply``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -30,3 +31,20 @@ def read_node_name_map(path: str | Path) -> dict[int, str]:
             raise FileFormatError('expected GUID and name, as 0x0002c90200401000 "leaf 1"', str(path), number, column)
         names[int(match[1], 16)] = match[2]
     return names
+
+
+def with_other_guids(text: str, guids: Mapping[int, int]) -> str:
+    """Return the *text* of a node name map in which each line of a former GUID has the new one; all else stays.
+
+    *guids*: former GUID → new GUID. A line whose new GUID has a line of its own already stays as it is.
+    """
+    taken = {int(match[1], 16) for line in text.splitlines() if (match := _LINE.fullmatch(line))}
+
+    def renamed(line: str) -> str:
+        match = _LINE.fullmatch(line)
+        new = guids.get(int(match[1], 16)) if match is not None else None
+        if match is None or new is None or new in taken:
+            return line
+        return f"{line[: match.start(1)]}0x{new:0{len(match[1]) - 2}x}{line[match.end(1) :]}"
+
+    return "".join(renamed(bare := line.rstrip("\r\n")) + line[len(bare) :] for line in text.splitlines(keepends=True))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from hypothesis import strategies as st
 
 from ibkeys.partitions.editing.changes import EditedPolicy, KnownPorts
@@ -25,8 +27,8 @@ def text_of(edited: EditedPolicy) -> str:
     return edited.after.data.decode()
 
 
-def members(policy: Policy, both: bool) -> dict[tuple[int, int], tuple[bool, bool]]:
-    ports = [*(EndPort(each, "ca") for each in (*GUIDS, 100, 101)), EndPort(200, "switch")]
+def members(policy: Policy, both: bool, guids: Sequence[int] = GUIDS) -> dict[tuple[int, int], tuple[bool, bool]]:
+    ports = [*(EndPort(each, "ca") for each in (*guids, 100, 101)), EndPort(200, "switch")]
     return {
         (each.base, port): (port in each.full, port in each.limited)
         for each in resolve(policy, ports, 101, both).memberships
