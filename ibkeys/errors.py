@@ -57,7 +57,8 @@ NOTHING: Final = "nothing was changed"
 
 
 class IbkeysError(Exception):
-    """Base of all errors of this package. ``str()`` is one line: the request, the place, the answer, the remedy.
+    """Base of all errors that this package raises to its callers. ``str()`` is one line: the request, the place, the
+    answer, the remedy.
 
     The line is a `PortText`, so that errors of many ports can be grouped by cause. ``message``: the sentence with which
     the error was raised. ``step``: the step of a larger change that raised it; "" for none. ``changed``: the part of
@@ -66,7 +67,7 @@ class IbkeysError(Exception):
     there is none. ``way_on``: further actions, and the commands that continue.
 
     ``more``: an explanation, such as the reason and other ways to continue: one sentence on each line, "" for none. A
-    command shows it with -v; in a traceback it is a note of the error.
+    command shows it with -v, or in any case if it has no -v; in a traceback it is a note of the error.
     """
 
     more: str = ""

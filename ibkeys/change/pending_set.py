@@ -33,8 +33,8 @@ class Edit(Protocol):
     ``name``: the name of the ``attribute`` in journal and errors. ``is_alone``: it is the only Set of its port, so it
     waits for no other, and is sent although its node did not answer another SMP. ``max_sends``: how often the Set may
     be sent: 1, or ``Timing.retries`` + 1 in apply, undo and a rollout of M_Keys. It is sent again only after a proof
-    that it never arrived. ``target``: the port that it changes. ``key_name``: the name of the key store's row whose key
-    it sets.
+    that it never arrived, or in the form of `fallback`. ``target``: the port that it changes. ``key_name``: the name of
+    the key store's row whose key it sets.
     """
 
     name: ClassVar[str]

@@ -23,8 +23,8 @@ the time of the first attempt, and the time of this attempt."""
 
 
 class Window:
-    """A limit on the SMPs in flight. It grows by one with each reply. It halves when the device has no room for a
-    request, or a request to a node that had answered before is lost.
+    """A limit on the SMPs in flight. It grows by one with each reply, up to ``most``. It halves when the device has no
+    room for a request, or a request to a node that had answered before is lost.
 
     ``size``: how many SMPs may be in flight now; ``most``: the highest size. ``smoothed_rtt``: the average of the last
     round trips in seconds; 0 before the first one.

@@ -21,7 +21,7 @@ from ibkeys.topology.plausible import NO_ENTRIES
 
 @dataclass(slots=True)
 class PortHandle(ReadablePort):
-    """One port of one node, and the route to its agent. Every read sends SMPs; properties send none.
+    """One port of one node, and the route to its agent. A read sends SMPs; properties send none.
 
     ``port`` collects the values that were read, in the form of a sweep; ``route`` leads to the port's agent. A read
     that fails raises NoReply, MadStatusError or SendRefused, unless its name ends in ``_or_none``. `read_p_keys` raises

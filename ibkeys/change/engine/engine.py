@@ -293,7 +293,8 @@ class Engine:
         self._end(each, proof.error)
 
     def _prove_again(self, each: PendingSet) -> Task:
-        """Task: read a port again that did not answer after its Set."""
+        """Task: read a port again that did not answer after its Set, and judge the Set, or send it again if it provably
+        never arrived."""
         try:
             yield from self._steps.check_links(each.target)
         except IbkeysError as error:

@@ -115,7 +115,8 @@ class PortSteps:
 
 
 def was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
-    """Return whether an SMP was not sent because its node did not answer another one before."""
+    """Return whether an SMP was not sent because its node did not answer another one before; False for an edit that is
+    alone (`Edit.is_alone`)."""
     return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
 
 

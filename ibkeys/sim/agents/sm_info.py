@@ -21,8 +21,8 @@ def _manager(request: AgentRequest) -> SimSubnetManager:
 
 
 def get(request: AgentRequest) -> SmpAnswer:
-    """Return the answer to a Get(SMInfo). Raises SmpRefused if no subnet manager runs at the port, and for a modifier
-    other than 0."""
+    """Count a Get(SMInfo) in ActCount, and return its answer. Raises SmpRefused if no subnet manager runs at the port,
+    and for a modifier other than 0."""
     sm = _manager(request)
     if request.modifier:
         raise SmpRefused(INVALID)
