@@ -34,6 +34,7 @@ _NO_PROSE: Final = re.compile(
 _OF_OTHERS: Final = {
     Path("audit/pictures"): "variables of CSS",
     Path("plan/by_hand/ufm.py"): "a shell script for curl",
+    Path("symptoms"): "the table of `ibkeys explain`, for people; tests/symptoms holds its commands",
     Path("sim/steering"): "words of `ibkeys sim ctl`",
 }
 """Files whose texts have words like options that are none → what they are."""

@@ -1,5 +1,5 @@
 """What is made from what it describes each time the site is built: the reference pages of the site, and in the tree the
-JSON Schema files, and the lists of fields, of commands and of audit rules and the examples in the man pages.
+JSON Schema files, and in the man pages the lists of fields, commands, audit rules and symptoms, and the examples.
 """
 
 from __future__ import annotations
@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from docs.made import api, commands, documents, fields, man, rules, schemas
+from docs.made import api, commands, documents, fields, man, rules, schemas, symptoms
 
 ROOT = Path(__file__).parents[2]
 FOLDER = ROOT / "docs" / "reference"
@@ -31,7 +31,8 @@ def in_tree() -> Iterator[tuple[Path, str]]:
     """Yield each file of the tree that has something made, and what it should be."""
     yield from ((SCHEMAS / name, text) for name, text in documents.schemas())
     for page in sorted(MAN_PAGES.glob("*.[1-8]")):
-        yield page, rules.with_rules(commands.with_commands(documents.with_fields(page.read_text())))
+        made = commands.with_commands(documents.with_fields(page.read_text()))
+        yield page, symptoms.with_symptoms(rules.with_rules(made))
 
 
 def _write(path: Path, text: str) -> None:
@@ -46,5 +47,6 @@ def _pages() -> Iterator[tuple[str, str]]:
     yield from man.pages(MAN_PAGES)
     yield "documents.md", schemas.page(SCHEMAS)
     yield "rules.md", rules.page()
+    yield "symptoms.md", symptoms.page()
     yield "fields.md", fields.page()
     yield "python.md", api.page()

@@ -16,6 +16,7 @@ _RULE: Final = re.compile(r"[A-Z]{2}\d{3}")
 _MADE_FROM: Final = {
     "man": "man/index",
     "ibkeys/audit/catalogue.py": "rules",
+    "ibkeys/symptoms/table.py": "symptoms",
     "docs/published/schemas": "documents",
     "ibkeys/mad/decode.py": "fields",
     "ibkeys/__init__.py": "python",

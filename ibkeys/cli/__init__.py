@@ -102,6 +102,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "sm-repair": CommandEntry("sm.repair", "Rebuild OpenSM's key files after a crash during a change."),
     },
     "Explain and simulate": {
+        "explain": CommandEntry("tools.symptoms", "Explain a message, log line or number: paste it."),
         "help": CommandEntry("tools.help", "Show the help of a command, or list the commands."),
         "pkey-check": CommandEntry("tools.explain", "Show whether ports with these P_Keys can talk, and why."),
         "pkey-explain": CommandEntry("tools.explain", "Explain a P_Key."),
@@ -115,7 +116,7 @@ LISTED: Final = {name: entry for group in GROUPS.values() for name, entry in gro
 COMMANDS: Final = {**LISTED, "completion": CommandEntry("tools.completion", "Print the completion script of a shell.")}
 """All commands: the listed ones, and `completion`, which a user or a package runs once."""
 FIRST: Final[Mapping[str, Sequence[str]]] = {
-    "start": ("doctor", "audit", "report"),
+    "start": ("doctor", "audit", "report", "explain"),
     "ask": ("pkey-show", "mkey-show", "why", "matrix", "diff"),
     "change": ("plan", "apply", "mkey-rotate", "undo"),
 }

@@ -150,6 +150,7 @@ class _Place:
         yield "pkey-explain", _plain("pkey-explain", "0x8001")
         yield "qkey-explain", _plain("qkey-explain", "0x80010000")
         yield "decode", _plain("decode", "--attribute", "P_KeyTable", "ffff8001" + "0" * 120)
+        yield "explain", _plain("explain", "ERR 1B14", "LID 2")
         yield "doctor", at("doctor")
         yield "host-show", _plain("host-show", "--sysfs", mlx4_sriov(self.folder / "sys").root)
 

@@ -1,10 +1,21 @@
-"""The documents about single values: decode, pkey-check, pkey-explain, qkey-explain."""
+"""The documents about single values and texts: decode, explain, pkey-check, pkey-explain, qkey-explain."""
 
 from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.cli.documents.field import FLAG, OBJECT, TEXT, CsvRows, Document, Field, or_null
+from ibkeys.cli.documents.field import (
+    FLAG,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    list_of,
+    object_of,
+    or_null,
+)
 from ibkeys.cli.documents.shared import MEMBERSHIP, P_KEY
 
 DECODE: Final = Document(
@@ -65,3 +76,45 @@ _QKEY: Final = (
     Field("difference", TEXT, "How it differs from a P_Key."),
 )
 QKEY_EXPLAIN: Final = Document("qkey-explain", 1, _QKEY, CsvRows("Q_Key", _QKEY))
+
+_CAUSE: Final = (
+    Field("cause", TEXT, "The name of the cause."),
+    Field("text", TEXT, "The cause in words."),
+    Field("command", or_null(TEXT), "The command that decides, to be typed as it is. Null: no command of ibkeys does."),
+    Field("shows", or_null(TEXT), "What its output shows if this is the cause. Null: there is no command."),
+    Field("remedy", or_null(TEXT), "What to do then. Null: the output of the command says it."),
+)
+EXPLAIN: Final = Document(
+    "explain",
+    1,
+    (
+        Field("keys", NUMBER, "How many keys were found in the text. None of them is in this document."),
+        Field(
+            "answers",
+            list_of(
+                object_of(
+                    Field("symptom", TEXT, "The name of the symptom, as ibkeys-symptoms(7) has it."),
+                    Field("title", TEXT, "What it is."),
+                    Field("meaning", TEXT, "What the text says."),
+                    Field("details", list_of(TEXT), "What values in the text mean."),
+                    Field(
+                        "numbers",
+                        list_of(
+                            object_of(
+                                Field("kind", TEXT, "Its kind: lid, guid, pkey, qkey, port, route or index."),
+                                Field("value", TEXT, "The number, as commands take it."),
+                            )
+                        ),
+                        "Numbers near the words that were recognized.",
+                    ),
+                    Field("leaks", or_null(TEXT), "The secret that the text holds, and what to do. Null: none."),
+                    Field("unknown", or_null(TEXT), "What the text does not say. Null: nothing."),
+                    Field("source", TEXT, "Where wording and meaning are from."),
+                    Field("causes", list_of(object_of(*_CAUSE)), "The likely causes, the likeliest first."),
+                )
+            ),
+            "What is known about the text, the likeliest first. Empty: nothing.",
+        ),
+    ),
+    CsvRows("cause", (Field("symptom", TEXT, "The name of the symptom."), *_CAUSE)),
+)

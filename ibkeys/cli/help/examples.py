@@ -60,6 +60,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "harden": "ibkeys harden --dry-run",
     "smkey-rotate": "ibkeys smkey-rotate --dry-run",
     "sm-repair": "ibkeys sm-repair --dry-run",
+    "explain": "ibkeys explain 'ERR 1B14: Cannot join port 0x2c903000a1021'",
     "help": "ibkeys help mkey-rotate",
     "pkey-check": "ibkeys pkey-check 0x8001 0x1",
     "pkey-explain": "ibkeys pkey-explain 0x7fff",

@@ -1,0 +1,213 @@
+"""Messages of programs that run jobs: NCCL, UCX, MPI libraries, NVSHMEM, Mooncake, GASNet, storage, verbs.
+
+Wording and choice of the P_Key: the sources of each program, and the threads that a row names.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.symptoms.causes import (
+    HOST_LIMITED,
+    HOST_NOT_A_MEMBER,
+    INDEX_0,
+    INDEX_MOVED,
+    NO_SHARED_P_KEY,
+    NODE_GONE,
+    SWITCH_BLOCKS,
+)
+from ibkeys.symptoms.row import Cause, Symptom
+
+SUBJECT: Final = "NCCL, UCX, MPI and other programs"
+
+_INDEX_TOO_HIGH: Final = Cause(
+    "index-empty",
+    "The variable names an index of the P_Key table at which there is no P_Key, or a P_Key where an index is meant.",
+    ("host-show --partition {pkey}", "host-show"),
+    "the index of each P_Key, and what each program's variable should be",
+    "host-show --partition P_KEY -f env prints the right lines for a job script.",
+)
+_OTHER_THAN_KEYS: Final = (
+    "This error has many causes that are no keys: cable, routing, congestion, GPU or a crashed partner. If why says "
+    "that "
+    "the ports can talk with the P_Key that the program takes, it is none."
+)
+
+ROWS: Final = (
+    Symptom(
+        name="retry-exceeded",
+        title="transport retry counter exceeded (status 12, IBV_WC_RETRY_EXC_ERR)",
+        subject=SUBJECT,
+        patterns=(
+            r"(?:transport )?retry (?:counter|count) (?:was |has been )?exceeded",
+            r"IBV_WC_RETRY_EXC_ERR",
+            r"RETRY EXCEEDED ERROR",
+            r"got completion\b.{0,120}?\b(?:status ?= ?12|with error 12|error:? 12|IBV_WC_RETRY)",
+            r"InfiniBand retry count between two MPI processes",
+            r"\bFailed status 12\b",
+            r"completion with (?:error|status):? ?12\b",
+            r"\bstatus ?[=:]? ?12\b.{0,60}vendor err",
+            r"\bsyndrom(?:e)? 0x81\b",
+        ),
+        example="NET/IB : Got completion from peer 10.0.0.7<41022> with status=12 opcode=0 len=0 vendor err 129",
+        meaning="Packets of a queue pair were not acknowledged. That is what a P_Key that does not match looks like: "
+        "the receiver or a switch drops the packets, without an answer.",
+        causes=(INDEX_0, HOST_LIMITED, SWITCH_BLOCKS, NODE_GONE, INDEX_MOVED),
+        unknown=_OTHER_THAN_KEYS,
+        source="ibv_wc_status; NVIDIA/nccl#1323; sgl-project/sglang#23853",
+        words="NCCL Mooncake UCX Open MPI status 12 vendor err 129 retry exceeded",
+    ),
+    Symptom(
+        name="nccl-modify-qp",
+        title="NCCL or verbs: ibv_modify_qp failed",
+        subject=SUBJECT,
+        patterns=(
+            r"ibv_modify_qp\b.{0,80}(?:fail|error|Invalid argument|\b22\b)",
+            r"Failed to modify QP(?: \S+)? to (?:INIT|RTR|RTS)",
+            r"modify_qp.{0,30}to INIT.{0,30}fail",
+        ),
+        example="NET/IB : Call to ibv_modify_qp failed with 22 Invalid argument",
+        meaning="A queue pair could not be set up. In the step to INIT that is a P_Key index that is out of the table; "
+        "SELinux refuses a P_Key there too.",
+        causes=(_INDEX_TOO_HIGH, INDEX_0),
+        unknown="In the steps to RTR and RTS the reason is an address or GID, not a P_Key.",
+        source="ibv_modify_qp(3); NVIDIA/nccl#1323",
+        words="EINVAL NCCL_IB_PKEY",
+    ),
+    Symptom(
+        name="nccl-p-key",
+        title="NCCL_IB_PKEY: an index, not a P_Key",
+        subject=SUBJECT,
+        patterns=(r"NCCL_IB_PKEY\b",),
+        example="NCCL_IB_PKEY set by environment to 1.",
+        meaning="NCCL uses the P_Key at this index of each port's table; without the variable index 0.",
+        causes=(_INDEX_TOO_HIGH, INDEX_0),
+        source="NCCL's documentation; NVIDIA/nccl#1323",
+        rank=1,
+    ),
+    Symptom(
+        name="ucx-no-p-key",
+        title="UCX: unable to find specified pkey",
+        subject=SUBJECT,
+        patterns=(
+            r"(?:unable|failed) to find (?:the )?(?:specified |requested |given )?p_?key",
+            r"failed to find .{0,40}\bp_?key",
+            r"there is no valid p_?key to use",
+            r"\bUCX_IB_PKEY\b",
+            r"no (?:such )?p_?key .{0,40}(?:found|on \S+:\d)",
+        ),
+        example="ib_iface.c:857 UCX ERROR unable to find specified pkey 0x10 on mlx5_0:1/IB",
+        meaning="No entry of the port's P_Key table is in the partition that UCX_IB_PKEY names. UCX takes a limited "
+        "P_Key "
+        "too, if there is no full one; versions before 2020 do not.",
+        causes=(HOST_NOT_A_MEMBER, HOST_LIMITED),
+        source="ib_iface.c of UCX; openucx/ucx#5141, #7724",
+    ),
+    Symptom(
+        name="ucx-unreachable",
+        title="UCX: endpoint or destination unreachable",
+        subject=SUBJECT,
+        patterns=(
+            r"UCX\s+ERROR.{0,100}(?:Destination is unreachable|no (?:remote|active messages) transport)",
+            r"Endpoint timeout\b",
+            r"UCS_ERR_ENDPOINT_TIMEOUT",
+        ),
+        example="select.c:634 UCX ERROR no active messages transport to <no debug data>: Destination is unreachable",
+        meaning="UCX found no transport on which both sides can talk. With P_Keys: both are limited members of the "
+        "partition that they take, which UCX compares before it sends.",
+        causes=(HOST_LIMITED, NO_SHARED_P_KEY),
+        unknown=_OTHER_THAN_KEYS,
+        source="ib_iface.c of UCX; openucx/ucx#5141",
+        rank=1,
+    ),
+    Symptom(
+        name="mvapich-p-key",
+        title="MVAPICH2, MPICH: Can't find PKEY INDEX according to given PKEY",
+        subject=SUBJECT,
+        patterns=(r"find PKEY INDEX according to given PKEY", r"\bMV2_DEFAULT_PKEY\b"),
+        example="Can't find PKEY INDEX according to given PKEY",
+        meaning="MV2_DEFAULT_PKEY names a P_Key that is not in the table of this port.",
+        causes=(HOST_NOT_A_MEMBER, INDEX_0),
+        source="ibv_param.c, rdma_iba_priv.c of MVAPICH2",
+    ),
+    Symptom(
+        name="openmpi-p-key",
+        title="Open MPI: no port with the P_Key",
+        subject=SUBJECT,
+        patterns=(
+            r"btl_openib_(?:ib_)?pkey(?:_val)?\b",
+            r"openib BTL.{0,120}\bp_?key",
+            r"No OpenFabrics (?:connection|devices).{0,100}p_?key",
+        ),
+        example="mca_btl_openib_component: btl_openib_pkey 0x10: no port has this P_Key",
+        meaning="Open MPI to 4 uses the P_Key in btl_openib_pkey; 0 means index 0. Open MPI 5 has UCX's variable.",
+        causes=(HOST_NOT_A_MEMBER, INDEX_0),
+        source="btl_openib_component.c of Open MPI",
+    ),
+    Symptom(
+        name="nvshmem",
+        title="NVSHMEM hangs, or refuses its P_Key index",
+        subject=SUBJECT,
+        patterns=(
+            r"NVSHMEM_IB_PKEY_INDEX",
+            r"\bnvshmem\w*\b.{0,80}(?:hang|hung|stuck|timed? ?out)",
+            r"\b(?:hang|hung|stuck)s?\b.{0,80}\bnvshmem",
+        ),
+        example="Invalid NVSHMEM_IB_PKEY_INDEX 5 for IBRC QP",
+        meaning="NVSHMEM uses the P_Key at index 0; versions from 3.7.0 the index in NVSHMEM_IB_PKEY_INDEX. Where the "
+        "job's partition is at another index, it hangs without an error.",
+        causes=(INDEX_0, _INDEX_TOO_HIGH),
+        source="NVSHMEM's documentation; NVIDIA/nvshmem#82",
+    ),
+    Symptom(
+        name="mooncake",
+        title="Mooncake: Context is not active, or its P_Key index",
+        subject=SUBJECT,
+        patterns=(
+            r"\bMC_PKEY_INDEX\b",
+            r"Context (?:is )?not active",
+            r"mooncake.{0,80}\bp_?key",
+        ),
+        example="rdma_context.cpp:210] Context is not active",
+        meaning="Mooncake (of SGLang and vLLM) uses the P_Key at the index in MC_PKEY_INDEX, by default 0; versions "
+        "up to "
+        "0.3.10.post2 always 0.",
+        causes=(INDEX_0, _INDEX_TOO_HIGH),
+        source="kvcache-ai/Mooncake#1985; sgl-project/sglang#23853",
+        words="SGLang vLLM disaggregation",
+    ),
+    Symptom(
+        name="gasnet",
+        title="GASNet: GASNET_IBV_PKEY",
+        subject=SUBJECT,
+        patterns=(r"GASNET_IBV_PKEY\b",),
+        example="GASNET_IBV_PKEY 0x8010 not found on any port",
+        meaning="GASNet uses the first entry of this partition; full or limited does not matter to it.",
+        causes=(HOST_NOT_A_MEMBER, INDEX_0),
+        source="gasnet_core.c of GASNet, commit aba9933e",
+    ),
+    Symptom(
+        name="p-key-change",
+        title="a program was told that the P_Key table changed",
+        subject=SUBJECT,
+        patterns=(r"IBV_EVENT_PKEY_CHANGE", r"\bP_?Key[ _]change\b", r"pkey change event"),
+        example="mlx5_0: async event IBV_EVENT_PKEY_CHANGE on port 1",
+        meaning="The subnet manager wrote this port's P_Key table. Queue pairs keep their index: if the P_Key there "
+        "changed, "
+        "they now send with another one.",
+        causes=(INDEX_MOVED,),
+        source="ibv_get_async_event(3)",
+    ),
+    Symptom(
+        name="perftest-p-key",
+        title="perftest, qperf: pkey_index",
+        subject=SUBJECT,
+        patterns=(r"\bpkey_index\b", r"--pkey[_-]index"),
+        example="ib_write_bw: Couldn't use pkey_index 3",
+        meaning="The program takes the P_Key at this index of the port's table.",
+        causes=(_INDEX_TOO_HIGH, INDEX_0),
+        source="perftest, option --pkey_index",
+        rank=1,
+        words="ib_write_bw ib_send_lat",
+    ),
+)

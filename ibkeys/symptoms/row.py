@@ -1,0 +1,75 @@
+"""The rows of the table: a symptom, its causes, and the command that decides whether a cause is the right one."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.symptoms.numbers import NumberKind
+
+_PLACE: Final = re.compile(r"\{([a-z_0-9]+)\}")
+_BLANK: Final = re.compile(r" ([*?+]?)")
+
+
+def _any_blank(blank: re.Match[str]) -> str:
+    return r"\s" + (blank[1] or "+")
+
+
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """A cause of a symptom.
+
+    ``name``: for tests and JSON. ``text``: the cause in a sentence. ``commands``: command lines of ibkeys without
+    ``ibkeys``, with places such as ``{lid}`` for numbers of the text; the first whose numbers are known is printed.
+    They only read. Empty: no command of ibkeys decides. ``shows``: what the output shows if this is the cause.
+    ``remedy``: what to do then.
+    """
+
+    name: str
+    text: str
+    commands: tuple[str, ...] = ()
+    shows: str = ""
+    remedy: str = ""
+
+    def command(self, numbers: dict[NumberKind, str]) -> tuple[str, ...] | None:
+        """Return the words of the command with *numbers* filled in; None if no command decides."""
+        for line in self.commands:
+            if places_of(line) <= numbers.keys():
+                return tuple(_PLACE.sub(lambda place: numbers[NumberKind(place[1])], word) for word in line.split())
+        return None
+
+
+def places_of(line: str) -> set[NumberKind]:
+    """Return the kinds of the numbers that a command line needs."""
+    return {NumberKind(name) for name in _PLACE.findall(line)}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Symptom:
+    """A row of the table.
+
+    ``name``: its identifier. ``title``: what it is, as a heading. ``subject``: the part of the table it belongs to.
+    ``patterns``: regular expressions; a blank stands for any white space, and case does not matter. ``example``: such
+    a text. ``meaning``: what it says. ``causes``: the likely ones, the most likely first. ``unknown``: what the text
+    does not say. ``source``: where the wording and the meaning are from. ``leaks``: the secret that such a text holds,
+    and what to do; "" for none. ``rank``: 0 for a text that has one meaning, 1 for one that follows from another
+    fault, 2 for one that says little: such a row is left out beside others. ``words``: more words to find it by.
+    """
+
+    name: str
+    title: str
+    subject: str
+    patterns: tuple[str, ...]
+    example: str
+    meaning: str
+    causes: tuple[Cause, ...] = ()
+    unknown: str = ""
+    source: str
+    leaks: str = ""
+    rank: int = 0
+    words: str = ""
+
+    def compiled(self) -> tuple[re.Pattern[str], ...]:
+        """Return the patterns, compiled. Raises re.error for a wrong one."""
+        return tuple(re.compile(_BLANK.sub(_any_blank, each), re.IGNORECASE | re.ASCII) for each in self.patterns)
