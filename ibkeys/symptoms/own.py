@@ -166,6 +166,7 @@ _COMMANDS: Final = {
     "stale-lock": "journal",
     "sm-prints-keys": "sm-show",
     "links-initialize": "discover",
+    "replaced-adapter": "discover",
 }
 """Interlock → the command that shows why it refuses."""
 
@@ -174,7 +175,8 @@ def interlock_row(name: str) -> Symptom:
     """Return the row of an interlock."""
     what = INTERLOCKS[name]
     how = "--force" if name == "active-sm" else f"--override {name}"
-    cause = Cause(name, what[0].upper() + what[1:] + ".", (_COMMANDS[name],), "what stands in the way")
+    commands = (_COMMANDS[name],) if name in _COMMANDS else ()
+    cause = Cause(name, what[0].upper() + what[1:] + ".", commands, "what stands in the way" if commands else "")
     return Symptom(
         name=f"interlock-{name}",
         title=f"interlock {name}",
