@@ -148,6 +148,24 @@ def test_the_score_counts_unknown_rules_against_and_leaves_out_waived_ones() -> 
     assert scores == {"M_Keys": "66 %", "Key files": "-", "Violations and Q_Keys": "50 %", "Hygiene": "0 %"}
 
 
+def m_keys_score(audit: Report) -> int:
+    """Return the score of the M_Keys in percent."""
+    found = re.search(r"M_Keys(\d+) %", Page(render_html(audit)).text["shown"])
+    assert found is not None
+    return int(found[1])
+
+
+def test_the_score_of_m_keys_stays_low_while_no_port_is_protected() -> None:
+    """Level 0 everywhere: five of six rules pass, but everyone can read the keys. Or there is no key at all."""
+    readable = rule("MK002", "fail", subject(1), passed=0)
+    assert m_keys_score(report(readable)) == 49
+    assert m_keys_score(report(rule("MK001", "fail", subject(2)), readable)) == 49
+    without = [rule("MK001", "fail", subject(1), passed=0), rule("MK002", "n/a", passed=0)]
+    assert m_keys_score(report(*without)) == 49
+    assert m_keys_score(report(rule("MK002", "fail", subject(1), passed=1))) == 83
+    assert m_keys_score(report(rule("MK002", "waived", subject(1, "waived"), passed=0))) == 100
+
+
 def test_what_was_not_seen_is_named() -> None:
     shown = Page(render_html(small())).text["shown"]
     assert "'host0900 mlx5_0' 0x0002c90300000384 port 1: PortInfo: no reply after 3 attempts" in shown

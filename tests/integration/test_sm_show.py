@@ -172,6 +172,12 @@ def test_commands_take_the_policy_that_the_master_uses(fabric: Served) -> None:
         assert fabric.ibkeys("policy-check", "opensm", "-f", "json").returncode in (0, 1)
         done = fabric.ibkeys("compare", "--ipoib", "--policy", "opensm", "-f", "json")
         assert f"the policy is {hidden}" in done.stderr
+        done = fabric.ibkeys("matrix", "-f", "json", "--partition", "0x7fff")
+        assert [each["name"] for each in json.loads(done.stdout)["partitions"]] == ["Default"]
+        assert "the policy is" not in done.stderr
+        assert f"the policy is {hidden}, of OpenSM" in fabric.ibkeys("matrix", "-v").stderr
+        done = fabric.ibkeys("matrix", "-v", sim_host="H-0002c903000a1020")
+        assert "no names of partitions: the master (port GUID" in done.stderr
         elsewhere = fabric.ibkeys("plan", "--policy", "opensm", sim_host="H-0002c903000a1020")
         assert elsewhere.returncode == 2
         assert "is not one of the OpenSMs found on this host" in elsewhere.stderr

@@ -32,6 +32,9 @@ _ORDER: Final[tuple[Result, ...]] = ("fail", "unknown", "waived", "n/a", "pass")
 """The order in which the subjects of a rule are listed."""
 _OPEN_ROWS: Final = 60
 """With up to so many rows in all, every failing rule is unfolded."""
+_MOST_UNPROTECTED: Final = 49
+"""The highest score of the M_Keys, in percent, while no port is protected: other rules about M_Keys then pass, but an
+M_Key that everyone can read protects nothing."""
 _SEE: Final = "see “Could not be read”"
 
 
@@ -65,6 +68,7 @@ def render_html(
         picture=_picture(report),
         summary=words.summary,
         count=count,
+        most_unprotected=_MOST_UNPROTECTED,
         move_in_words=move_in_words,
         first=FIRST,
         most=MOST,
@@ -151,12 +155,22 @@ def _groups(report: Report) -> Iterator[dict[str, Any]]:
         counts = ", ".join(
             f"{tally[word]} {word}" for word in ("pass", "fail", "unknown", "waived", "n/a") if word in tally
         )
+        score = 100 * tally["pass"] // asked if asked else None
+        if score is not None and group == "MK" and report.looked_at is None and _none_is_protected(members):
+            score = min(score, _MOST_UNPROTECTED)
         yield {
             "title": title,
-            "share": f"{100 * tally['pass'] // asked} %" if asked else "-",
+            "share": f"{score} %" if score is not None else "-",
             "counts": counts,
             "bars": list(_bars(tally, len(members))),
         }
+
+
+def _none_is_protected(m_keys: Sequence[RuleResult]) -> bool:
+    """Return whether no port is known to be protected by an M_Key, by the rules that ask each port for it: MK001 (has
+    one) and MK002 (does not show it to everyone, if it has one)."""
+    asked = [each for each in m_keys if each.rule in ("MK001", "MK002")]
+    return any(each.result == "fail" for each in asked) and not asked[-1].passed
 
 
 def _bars(tally: Counter[Result], whole: int) -> Iterator[dict[str, Any]]:

@@ -32,7 +32,7 @@ def enforces(port: Port) -> bool:
     ),
     why="Without it only the receiving port checks P_Keys, so a host that gives itself more P_Keys is not stopped.",
     sources=("SEED1",),
-    remedy="part_enforce both in OpenSM; ibkeys enforce-set where no SM runs.",
+    remedy="`ibkeys harden` sets part_enforce both in OpenSM; `ibkeys enforce-set` where no SM runs.",
     false_positives="Gateways; sites that chose part_enforce in or out.",
     if_empty="no leaf port of a switch that can enforce",
 )

@@ -22,7 +22,7 @@ from ibkeys.managers.host_facts import KeyFile
     why="Anyone who can read the file has the keys. OpenSM writes its "
     "files with the umask, and packages install them as 0644.",
     sources=("OSM", "PUP"),
-    remedy="chmod 600, owner root; directories above writable by root only.",
+    remedy="`ibkeys harden` for OpenSM's files. Others: chmod 600, owner root; folders above writable by root only.",
     false_positives="A configuration in which no key is set (it is left out here).",
     needs="host",
     over_fabric=False,

@@ -43,7 +43,10 @@ def _with_key(verdict: RuleVerdict) -> Iterator[Port]:
         "OpenSM's default."
     ),
     sources=("OSM", "CMX"),
-    remedy="Set m_key in the subnet manager's configuration; where no SM runs, ibkeys mkey-deploy.",
+    remedy=(
+        "`ibkeys harden` sets an M_Key on every port through OpenSM. Only the M_Keys, or where no SM runs: `ibkeys "
+        "mkey-deploy --same --protect 2 --lease 60`. Another SM: m_key in its configuration."
+    ),
     false_positives="A lab without tenants.",
 )
 def unset(data: AuditInput, verdict: RuleVerdict) -> None:
@@ -64,7 +67,10 @@ def unset(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence="PortInfo.M_Key other than 0 with ProtectBits 0",
     why="At level 0 every Get(PortInfo) answers with the key, and anyone who has the key can change the port.",
     sources=("SEED5",),
-    remedy="ProtectBits 2: m_key_protection_level 2 in OpenSM, or `ibkeys mkey-set --protect 2 --lease 60`.",
+    remedy=(
+        "`ibkeys harden` sets ProtectBits 2 through OpenSM. New keys too, because everyone could read these, or where "
+        "no SM runs: `ibkeys mkey-rotate --same --protect 2 --lease 60`. Another SM: m_key_protection_level 2."
+    ),
     false_positives="A recovery under way: the lease ran out so that the key could be read.",
     if_empty="no port has an M_Key to show",
 )
@@ -84,7 +90,10 @@ def readable(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence="PortInfo.M_KeyProtectBits 1",
     why="At level 1 P_Key tables, forwarding tables and topology are open to anyone who sends an SMP.",
     sources=("NVG",),
-    remedy="m_key_protection_level 2 in OpenSM, or `ibkeys mkey-set --protect 2`.",
+    remedy=(
+        "`ibkeys harden --fail-on medium` sets ProtectBits 2 through OpenSM. Where no SM runs: `ibkeys mkey-rotate "
+        "--same --protect 2`. Another SM: m_key_protection_level 2."
+    ),
     false_positives="Sites whose diagnostics run without a key.",
     lower_in_cloud=True,
     if_empty="no port is protected at all: see MK001 and MK002",
@@ -107,7 +116,7 @@ def reads_open(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence="the same PortInfo.M_Key on more nodes than may share one (1)",
     why="One key that leaks opens every node that has it; a key for each port limits the damage to one.",
     sources=("NVG", "NICO", "CMX"),
-    remedy="m_key_per_port in NVIDIA's subnet manager; ibkeys mkey-rotate where no SM sets keys.",
+    remedy="m_key_per_port in NVIDIA's subnet manager; `ibkeys mkey-rotate --per-port` where no SM sets keys.",
     false_positives="Upstream OpenSM knows one key for the whole subnet: medium where it runs on this host.",
     lower_in_cloud=True,
 )
@@ -144,7 +153,10 @@ def _sm_cannot_do_better(data: AuditInput) -> bool:
     why="Without a lease, a port whose key is lost stays locked. A lease that is too short expires "
     "where one sweep is late or lost, and exposes the key.",
     sources=("NVG", "SEED5", "OSM"),
-    remedy="m_key_lease_period 60 in OpenSM, and at least 3 sweep intervals.",
+    remedy=(
+        "`ibkeys harden --fail-on medium --lease 60` through OpenSM; at least 3 sweep intervals. Another SM: "
+        "m_key_lease_period."
+    ),
     false_positives=(
         "Keys in escrow, so that none is lost. Where the sweep interval is not given and no OpenSM runs on "
         "this host, it is not checked."
@@ -199,7 +211,10 @@ def sweep_interval(data: AuditInput) -> int | None:
         "any other SM uses the value itself. Four values of a shell's $RANDOM give only 60 weak bits."
     ),
     sources=("NVG", "NICO"),
-    remedy="64 bits of a cryptographic random source: ibkeys keystore generate.",
+    remedy=(
+        "`ibkeys harden`, or only `ibkeys mkey-rotate --same`: 64 bits of a cryptographic random source. For another "
+        "SM: `ibkeys keystore generate`."
+    ),
     false_positives=(
         "One good key in 16 looks like $RANDOM by chance, so these keys are reported only if there are "
         "more than chance explains."

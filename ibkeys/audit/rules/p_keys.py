@@ -30,7 +30,10 @@ _EMPTY: Final[frozenset[int]] = frozenset()
         "they are in. A full member can still send if the P_Key table of its switch port has this P_Key as limited."
     ),
     sources=("NVG", "NICO"),
-    remedy="Default=0x7fff : ALL=limited, SELF=full; in partitions.conf; default_membership limited in NVIDIA's SM.",
+    remedy=(
+        "Default=0x7fff : ALL=limited, SELF=full; in partitions.conf, then `ibkeys harden --policy FILE`, or only "
+        "`ibkeys plan FILE --out PLAN` and `ibkeys apply PLAN`. default_membership limited in NVIDIA's SM."
+    ),
     false_positives=(
         "Ports of an SM, of UFM, of gateways. Ports on the list of SMs or named by the policy by GUID are left out. A "
         "port without IsPKeyNVRAM that was reset has 0xffff or 0x7fff alone until the SM has written its table: one "

@@ -99,7 +99,10 @@ def _line_of(data: AuditInput, key: int) -> dict[str, Any]:
     evidence="valid entries of the P_KeyTable whose partition the policy does not give the port",
     why="A user added it without the subnet manager, or it was left when the policy changed.",
     sources=("NICO", "OSM"),
-    remedy="`ibkeys plan FILE`, then apply: it removes what the policy does not have.",
+    remedy=(
+        "`ibkeys plan FILE --out PLAN` removes what the policy does not have. Then `ibkeys apply PLAN`, through "
+        "OpenSM, UFM or by Sets."
+    ),
     false_positives="A policy that is older than the fabric.",
     needs="policy",
 )
@@ -118,7 +121,9 @@ def not_in_policy(data: AuditInput, verdict: RuleVerdict) -> None:
     evidence=("P_Keys of the policy that are not in the P_KeyTable, or only as limited instead of full"),
     why="The application that needs it fails.",
     sources=("NICO",),
-    remedy="Let the SM sweep, or `ibkeys plan FILE` and apply.",
+    remedy=(
+        "Let the SM sweep. Or `ibkeys plan FILE --out PLAN`, then `ibkeys apply PLAN`, through OpenSM, UFM or by Sets."
+    ),
     false_positives=(
         "A node that has just booted: without IsPKeyNVRAM a reset leaves only index 0, with 0xffff or 0x7fff."
     ),
@@ -150,7 +155,7 @@ def _serves(key: int) -> frozenset[int]:
     evidence="a full P_Key in the table where the policy says limited",
     why="A full member reaches every member of the partition, a limited one only full ones.",
     sources=("SEED2",),
-    remedy="`ibkeys plan FILE`, then apply.",
+    remedy="`ibkeys plan FILE --out PLAN`, then `ibkeys apply PLAN`, through OpenSM, UFM or by Sets.",
     false_positives="Policies that say both, where both are allowed.",
     needs="policy",
 )
@@ -175,7 +180,10 @@ def raised(data: AuditInput, verdict: RuleVerdict) -> None:
     ),
     why="Isolation of tenants has to prevent this. Packets in one direction are enough for flooding and forging.",
     sources=("ISV",),
-    remedy="Correct the tables: ibkeys why A B shows by which P_Key, ibkeys plan what to change.",
+    remedy=(
+        "`ibkeys why A B` shows by which P_Key, `ibkeys plan FILE --out PLAN` what to change. Then `ibkeys apply "
+        "PLAN`, through OpenSM, UFM or by Sets."
+    ),
     false_positives="Services that all tenants share: waive them by pair.",
     needs="policy",
 )
@@ -284,7 +292,10 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
     evidence="the default partition in the policy or the registry: a tenant's name, or full membership for every CA",
     why="The default partition spans all ports, so a tenant there reaches everybody.",
     sources=("ISV",),
-    remedy="Give the tenant a P_Key of its own, and make everybody limited in 0x7fff.",
+    remedy=(
+        "In the policy, give the tenant a P_Key of its own (`ibkeys partition-add`) and make everybody limited in "
+        "0x7fff. Then `ibkeys harden --policy FILE`, or `ibkeys plan FILE --out PLAN` and `ibkeys apply PLAN`."
+    ),
     false_positives="A site with one tenant.",
     over_fabric=False,
 )

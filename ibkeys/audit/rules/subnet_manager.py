@@ -63,7 +63,10 @@ def masters(data: AuditInput, verdict: RuleVerdict) -> None:
     "runs here; what UFM gives its SM",
     why="With the right SM_Key the SA gives M_Keys and P_Key tables; OpenSM's and UFM's default is 1.",
     sources=("OSM", "UFMSM"),
-    remedy=("`ibkeys smkey-rotate --via opensm`: sm_key and sa_key become two different random numbers on all hosts."),
+    remedy=(
+        "`ibkeys harden`, or only `ibkeys smkey-rotate --via opensm`: sm_key and sa_key become two different random "
+        "numbers on all hosts."
+    ),
     false_positives="OpenSM does not answer a wrong key: if SM_Key 0 is answered and 1 is not, the rule passes.",
     over_fabric=False,
 )

@@ -19,7 +19,7 @@ from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, counts_document, missing_data, write_pairs
 from ibkeys.cli.render import table_lines, write_document
 from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
-from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted
+from ibkeys.cli.sm.policy import is_opensm, master_policy, policy_if_known, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
@@ -104,6 +104,8 @@ def matrix(
     with open_source(where) as source:
         if is_opensm(policy):
             names = _names_in(master_policy(source).policy)
+        elif policy is None and (known := policy_if_known(source, bool(where.verbose))) is not None:
+            names = _names_in(known)
         topology = sweep_for(source, where, filter, Wanted(p_keys=True))
     reach = Reach(topology, inbound_check=inbound_check)
     part = _part(topology, filter)

@@ -11,7 +11,7 @@ from ibkeys.cli import exits
 from ibkeys.cli.given import is_typed
 from ibkeys.cli.sm.hosts import settings_of
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
-from ibkeys.errors import UsageError
+from ibkeys.errors import FileFormatError, UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -94,6 +94,29 @@ def master_policy(source: Source, hosts: Sequence[SmHost] | None = None) -> Mast
     master = policy_of_master(source, here, others=hosts[1:] if hosts is not None else None)
     exits.warn_each(master.notes, "note")
     return master
+
+
+def policy_if_known(source: Source, verbose: bool) -> Policy | None:
+    """Return the policy of the master if that is an OpenSM on this host, for a command that can do without; else None.
+
+    A note on standard error says if the policy cannot be read or OpenSM would refuse it; with *verbose* also which file
+    it is, or why there is none.
+    """
+    from ibkeys.fabric.live import LiveFabric
+
+    if not isinstance(source, LiveFabric) or source.is_simulated:
+        return None
+    from ibkeys.managers.master_policy import policy_of_master
+
+    try:
+        master = policy_of_master(source, settings_of(None).here)
+    except (UsageError, FileFormatError) as error:
+        if verbose or isinstance(error, FileFormatError):
+            exits.note(f"no names of partitions: {error}")
+        return None
+    if verbose:
+        exits.warn_each(master.notes, "note")
+    return master.policy
 
 
 def only_policy() -> Policy:
