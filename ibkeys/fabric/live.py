@@ -117,6 +117,14 @@ class LiveFabric(OpenPort):
 
         read_alias_guids(self.client, found, named)
 
+    def read_routes(self, found: Topology, pairs: Iterable[tuple[Port, Port]]) -> None:
+        """Read the blocks of forwarding tables that the routes between pairs of end ports of *found*, the last sweep,
+        need. See `ibkeys.discovery.forwarding.read_routes`.
+        """
+        from ibkeys.discovery.forwarding import read_routes
+
+        read_routes(self.client, found, pairs)
+
     def sa(
         self, sm_key: SMKey | int | None = None, sm_lid: int | None = None, pkey_index: int | None = None
     ) -> SaClient:

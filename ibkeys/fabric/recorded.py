@@ -66,6 +66,9 @@ class RecordedFabric(Closing):
         unread = (each for each in self.snapshot.fabric.troubles if each.attribute == GUIDInfo.name)
         found.troubles += [each for each in unread if each.port in ports and id(each) not in known]
 
+    def read_routes(self, found: Topology, pairs: Iterable[tuple[Port, Port]]) -> None:
+        """Do nothing: a snapshot has all blocks of forwarding tables, or none."""
+
     def find_port(self, address: AddressLike = None, portnum: int | None = None) -> RecordedPort:
         """Return one recorded port. Raises AddressError, UsageError, Unreachable, ImpossibleValue."""
         return self.handle(find_port(self.snapshot.fabric, as_address(address), portnum))

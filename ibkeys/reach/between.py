@@ -1,7 +1,8 @@
 """Switch ports that enforce partitions on links between switches, and the packets that they stop.
 
-Which of these ports a packet passes depends on its route, and routes are not read. So a packet gets from one switch to
-another on every route, on some routes, or on none (`ibkeys.reach.routes`).
+Which of these ports a packet passes depends on its route. Where forwarding tables were read, its route is the one to
+the base LID of the receiver (`ibkeys.topology.forwarding`). Elsewhere a packet gets from one switch to another on every
+route, on some routes, or on none (`ibkeys.reach.routes`).
 
 From switch to switch a packet passes a port that checks outbound and then one that checks inbound. Each port decides by
 its own table, like the ports that face the end ports (`ibkeys.reach.forms`).
@@ -18,6 +19,7 @@ from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck, PKey
 from ibkeys.reach.forms import FULL, LIMITED, form, forms_in, passing
 from ibkeys.reach.routes import Edge, Routes, SwitchGraph, numbers_in
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread
+from ibkeys.topology.forwarding import ForwardingRoute, follow
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 
@@ -70,27 +72,37 @@ class SwitchLinks:
         """Partition → the numbers of the checks whose tables have its P_Keys, each with the forms in that table."""
         self._read_checks = b""
         """For each check 1 if its table was read, else 0."""
+        self.numbered_at: dict[Port, range] = {}
+        """The numbers of the checks on a link by the port that sends to it, if any port on the link checks."""
+        self.route: Callable[[Port, Port], ForwardingRoute | None] = cache(self._find_route)
+        """Returns the route from an end port to the base LID of another; None where it is not known, or is lost."""
         ports = [port for node in self._switches for port in node.ports.values()]
         between = [port for port in ports if _is_between(port)]
         if any(self._checks_of(port, direction) for port in between for direction in _BITS):
             self._read(between)  # else nothing is stopped between switches, wherever links lead that were not read
 
     def _read(self, between: Sequence[Port]) -> None:
-        links: dict[Edge, list[LinkChecks]] = {}
+        links: dict[Edge, list[tuple[Port, LinkChecks]]] = {}
         checks_of = self._checks_of
         for port in between:
             peer = port.peer
             assert peer is not None
             edge = self.number[port.node], self.number[peer.node]
             if edge[0] != edge[1]:
-                links.setdefault(edge, []).append((*checks_of(port, "outbound"), *checks_of(peer, "inbound")))
+                checks = *checks_of(port, "outbound"), *checks_of(peer, "inbound")
+                links.setdefault(edge, []).append((port, checks))
         for node in self._switches:
             for port in _leading_beyond(node):
                 here, there = self.number[node], len(self._switches)
-                links.setdefault((here, there), []).append(checks_of(port, "outbound"))
-                links.setdefault((there, here), []).append(checks_of(port, "inbound"))
+                links.setdefault((here, there), []).append((port, checks_of(port, "outbound")))
+                links.setdefault((there, here), []).append((port, checks_of(port, "inbound")))
         self._edges = links.keys()
-        self.numbered = {edge: [self._number(link) for link in each] for edge, each in links.items() if any(each)}
+        for edge, parallel in links.items():
+            if any(checks for _, checks in parallel):
+                self.numbered[edge] = [self._number(checks) for _, checks in parallel]
+                if self.is_known(edge):
+                    ports = (port for port, _ in parallel)
+                    self.numbered_at.update(zip(ports, self.numbered[edge], strict=True))
         for number, each in enumerate(self.checks):
             for partition, forms in (each.forms or {}).items():
                 self._holding.setdefault(partition, []).append((number, forms))
@@ -101,6 +113,15 @@ class SwitchLinks:
         first = len(self.checks)
         self.checks += link
         return range(first, len(self.checks))
+
+    def _find_route(self, source: Port, destination: Port) -> ForwardingRoute | None:
+        lid = destination.lid
+        route = follow(source, lid) if lid and self._has_tables else None
+        return route if route is not None and route.end == "arrives" else None
+
+    @cached_property
+    def _has_tables(self) -> bool:
+        return any(switch.forwarding is not None for switch in self._switches)
 
     def stopped(self, partition: int, key_form: int, check: InboundCheck) -> bytes:
         """Return which of ``checks`` stop packets with a form of a partition's P_Key: 1 for each that does, 0 for each
@@ -158,10 +179,14 @@ class SwitchLinks:
 
 
 class Between:
-    """The packets that the ports on *links* stop, by one reading of the inbound check."""
+    """The packets that the ports on *links* stop, by one reading of the inbound check.
 
-    def __init__(self, links: SwitchLinks, check: InboundCheck) -> None:
+    *by_tables*: whether packets take the routes of the forwarding tables that were read; False: any route.
+    """
+
+    def __init__(self, links: SwitchLinks, check: InboundCheck, by_tables: bool = True) -> None:
         self._links = links
+        self.is_by_tables = by_tables
         self.inbound_check: InboundCheck = check
         self.places: Callable[[int], SwitchGroups | None] = cache(self._places_of)
         """Returns how the packets of a partition get from switch to switch; None if nothing stops any on any route."""
@@ -186,6 +211,9 @@ class Between:
         routes = self._routes_of(key & PARTITION_MASK, form(key))
         if routes is None:
             return _PASSES
+        route = self._links.route(source, destination) if self.is_by_tables else None
+        if route is not None:
+            return self._crossing_on(route, key)
         edges = list(routes.doubtful_between(start, end))
         if not edges:
             return _PASSES
@@ -195,6 +223,15 @@ class Between:
         # no route is left: the links on the edge of what packets may reach are those that stop them
         frontier = [edge for edge in edges if edge in routes.closed and may >> edge[0] & 1 and not may >> edge[1] & 1]
         return Crossing(False, *self._stopping_on(frontier, key))
+
+    def _crossing_on(self, route: ForwardingRoute, key: PKey) -> Crossing:
+        """Return whether packets with *key* pass the ports between switches on their route."""
+        stopped, checks = self._stopped_by(key), self._links.checks
+        at = self._links.numbered_at
+        numbers = [number for hop in route.hops if hop.out_port in at for number in at[hop.out_port]]
+        stops = tuple((checks[number].port, checks[number].direction) for number in numbers if stopped[number])
+        unread = tuple(dict.fromkeys(checks[number].port for number in numbers if checks[number].forms is None))
+        return Crossing(False, stops[:1]) if stops else Crossing(None, (), unread) if unread else _PASSES
 
     def reached_by_limited(self, port: Port, partition: int) -> tuple[int, int] | None:
         """Return the switches that packets with the limited P_Key of a partition reach from an end port, surely and

@@ -49,12 +49,12 @@ class RawWay:
 
 
 class RawPackets:
-    """The filters of raw packets in *fabric*."""
+    """The filters of raw packets in *fabric*. *by_tables*: see `Between`."""
 
-    def __init__(self, fabric: Topology) -> None:
+    def __init__(self, fabric: Topology, by_tables: bool = True) -> None:
         # A filter drops every packet, as an empty table does. So any P_Key gives the same answer, by either reading of
         # the inbound check.
-        self._between = Between(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK)
+        self._between = Between(SwitchLinks(fabric, _checks_of), DEFAULT_INBOUND_CHECK, by_tables)
 
     def way(self, source: Port, destination: Port) -> RawWay:
         """Return whether raw packets from *source* reach *destination*, and which switch ports drop them.

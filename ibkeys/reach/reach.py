@@ -93,7 +93,8 @@ class Reach:
     switch port facing them enforces and by which table. ``virtualized``: end ports with virtual ports. The P_Keys of
     virtual ports cannot be read, so these end ports may reach more ports than this object shows. ``not_active``: the
     end of each end port's link that is not Active. ``inbound_check``: the assumption about switches, see
-    `ibkeys.keys.pkey.InboundCheck`.
+    `ibkeys.keys.pkey.InboundCheck`. *adaptive_routing*: switches may deviate from their forwarding tables, so packets
+    may take any route.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Reach:
         place: Callable[[Port], int | None] | None = None,
         *,
         inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK,
+        adaptive_routing: bool = False,
     ) -> None:
         self._fabric = fabric
         self.inbound_check: InboundCheck = inbound_check
@@ -111,7 +113,7 @@ class Reach:
         self.not_active: list[Port] = []
         self._profiles: dict[Port, StandingSet] = {}
         self._links = SwitchLinks(fabric)
-        self._between = {check: Between(self._links, check) for check in INBOUND_CHECKS}
+        self._between = {check: Between(self._links, check, not adaptive_routing) for check in INBOUND_CHECKS}
         groups: dict[StandingSet, PortGroup] = {}
         for port in fabric.end_ports():
             if port.hides_p_keys:
@@ -312,12 +314,13 @@ class Reach:
     def why(self, a: Port, b: Port) -> PairVerdict:
         """Return the proof for two different end ports: whether they can talk, by which P_Keys, and which ports stop
         packets."""
-        return prove(a, b, self.inbound_check, self._between)
+        if_adaptive = Between(self._links, self.inbound_check, by_tables=False)
+        return prove(a, b, self.inbound_check, self._between, if_adaptive)
 
     @cached_property
     def raw(self) -> RawPackets:
         """The reach of raw packets."""
-        return RawPackets(self._fabric)
+        return RawPackets(self._fabric, self._between[self.inbound_check].is_by_tables)
 
     def matches(self, a: Port, b: Port) -> tuple[Match, ...]:
         """Return the P_Keys of two different end ports that match, with the checks of packets with them."""

@@ -30,6 +30,7 @@ from ibkeys.topology.enforcement import (
     leaf_of,
     unread_for,
 )
+from ibkeys.topology.forwarding import ForwardingRoute, follow
 from ibkeys.topology.nodes import Port
 
 
@@ -113,6 +114,9 @@ class Connectivity(NamedTuple):
     b_to_a: bool | None
 
 
+_NOT_KNOWN: Final = Connectivity(None, None, None)
+
+
 @dataclass(frozen=True, slots=True)
 class PairVerdict:
     """Whether two end ports can talk, and why.
@@ -120,7 +124,9 @@ class PairVerdict:
     ``ways``: the answer if switches check inbound as ``inbound_check`` assumes, ``otherwise``: the answer for the other
     reading. ``unread``: the ports whose values were not read; ``virtualized``: those of the two ports that have virtual
     ports, whose P_Keys cannot be read. ``not_active``: the ends of the two ports' links that are not Active. While an
-    end is not Active, nothing gets through, whatever the matches are.
+    end is not Active, nothing gets through, whatever the matches are. ``routes``: the routes to the base LIDs by the
+    forwarding tables, from a to b and back, as far as they were read; None for a port without a LID. Along a route
+    that loses packets nothing gets through either. ``if_adaptive``: the answer if switches may route adaptively.
     """
 
     ways: Connectivity
@@ -130,6 +136,13 @@ class PairVerdict:
     otherwise: Connectivity
     virtualized: tuple[Port, ...] = ()
     not_active: tuple[Port, ...] = ()
+    routes: tuple[ForwardingRoute | None, ForwardingRoute | None] = (None, None)
+    if_adaptive: Connectivity = _NOT_KNOWN
+
+    @property
+    def depends_on_adaptive_routing(self) -> bool:
+        """Whether the answer is a different one if switches may route adaptively."""
+        return self.ways != self.if_adaptive
 
     @property
     def can_talk(self) -> bool | None:
@@ -152,10 +165,13 @@ class PairVerdict:
         return self.ways != self.otherwise
 
 
-def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between]) -> PairVerdict:
+def prove(
+    a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[InboundCheck, Between], if_adaptive: Between
+) -> PairVerdict:
     """Return the proof for two different end ports whose tables were read.
 
-    *between*: the checks of the ports on links between switches, for each reading of the inbound check.
+    *between*: the checks of the ports on links between switches, for each reading of the inbound check. *if_adaptive*:
+    the same for *inbound_check* if switches may route adaptively.
     """
     (other,) = (each for each in INBOUND_CHECKS if each != inbound_check)
     matches = find_matches(a, b, between[inbound_check])
@@ -163,11 +179,17 @@ def prove(a: Port, b: Port, inbound_check: InboundCheck, between: Mapping[Inboun
     unread = tuple(dict.fromkeys((*unread_for(a), *unread_for(b), *on_routes)))
     virtualized = tuple(port for port in (a, b) if port.hides_p_keys)
     not_active = tuple(dict.fromkeys(end for end in (inactive_end(a), inactive_end(b)) if end is not None))
-    ways, otherwise = (
+    there, back = (follow(source, lid) if (lid := end.lid) else None for source, end in ((a, b), (b, a)))
+    ways, otherwise, adaptive = (
         Connectivity(False, False, False) if not_active else _ways(a, b, found)
-        for found in (matches, find_matches(a, b, between[other]))
+        for found in (matches, find_matches(a, b, between[other]), find_matches(a, b, if_adaptive))
     )
-    return PairVerdict(ways, matches, unread, inbound_check, otherwise, virtualized, not_active)
+    if between[inbound_check].is_by_tables:
+        lost = [route is not None and route.arrives is False for route in (there, back)]
+        ways, otherwise = (_without(lost, each) for each in (ways, otherwise))
+    return PairVerdict(
+        ways, matches, unread, inbound_check, otherwise, virtualized, not_active, (there, back), adaptive
+    )
 
 
 def keys_held(port: Port) -> list[PKey]:
@@ -222,6 +244,14 @@ def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Connectivity:
         verdict((match.passes for match in matches), there and back),
         verdict((match.gets_there for match in matches), there),
         verdict((match.gets_back for match in matches), back),
+    )
+
+
+def _without(lost: Sequence[bool], ways: Connectivity) -> Connectivity:
+    """Return *ways* without the directions whose route loses the packets."""
+    there, back = lost
+    return Connectivity(
+        False if there or back else ways.can_talk, False if there else ways.a_to_b, False if back else ways.b_to_a
     )
 
 

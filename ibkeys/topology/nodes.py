@@ -85,7 +85,8 @@ class Node:
     ``path``: the directed route by which the node was first reached, as the ports to leave by; () is the local node.
 
     Two nodes with the same GUID are two objects; ``twin`` numbers them from 0. ``says_capacity``: false if NodeInfo was
-    put together from files that lack PartitionCap.
+    put together from files that lack PartitionCap. ``forwarding``: the blocks of a switch's LinearForwardingTable that
+    were read, by number; None if none was wanted.
     """
 
     info: bytes
@@ -95,6 +96,7 @@ class Node:
     description: str | None = None
     description_raw: bytes | None = None
     switch_info_raw: bytes | None = None
+    forwarding: dict[int, bytes] | None = None
     ports: dict[int, Port] = field(default_factory=dict)
     is_switch: bool = field(init=False)
 

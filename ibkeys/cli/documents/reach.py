@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, get_args
 
 from ibkeys.cli.documents.field import (
     FLAG,
@@ -20,15 +20,20 @@ from ibkeys.cli.documents.field import (
 )
 from ibkeys.cli.documents.shared import (
     ERRORS,
+    GUID,
     LOOKED_AT,
     MEMBERSHIP,
+    NODE_DESC,
+    NODE_TYPE,
     NOT_ACTIVE,
     P_KEY,
     PARTITION,
     PORT,
     PORT_IDENTITY,
+    PORT_NUMBER,
     UNREACHED,
 )
+from ibkeys.topology.forwarding import RouteEnd
 
 INBOUND_CHECK: Final = Field(
     "inbound_check", TEXT, "What switches are taken to check of packets that come in: partition or membership."
@@ -154,6 +159,62 @@ _CHECK: Final = object_of(
 _END: Final = object_of(
     *PORT, _NUM_PORTS, Field("pkeys", or_null(list_of(P_KEY)), "Its P_Keys, by their indexes. Null: not read.")
 )
+_PATH: Final = object_of(
+    _OF_PACKETS,
+    Field("lid", NUMBER, "The LID that the packet is sent to; the base LID of the port comes first."),
+    Field("pkey", P_KEY, "The P_Key of the packet."),
+    Field("outcome", one_of("delivered", "stopped", "lost", "unknown"), "What becomes of it."),
+    Field(
+        "lost_by",
+        one_of(*get_args(RouteEnd)[1:], None),
+        "Why the route does not lead to the LID, or why it is not known further. Null: a check decides, or it arrives.",
+    ),
+    Field(
+        "counter",
+        one_of("PortRcvConstraintErrors", "PortXmitConstraintErrors", "P_KeyViolations", None),
+        "The counter by which the port that stops it counts it.",
+    ),
+    Field("unread", or_null(PORT_IDENTITY), "The port whose check was not read, if that is why it is unknown."),
+    Field(
+        "hops",
+        list_of(
+            object_of(
+                Field("node_guid", GUID),
+                Field("node_desc", NODE_DESC),
+                Field("node_type", NODE_TYPE),
+                Field("in_port", or_null(NUMBER), "The port by which it comes in. Null: it is sent here."),
+                Field("out_port", or_null(NUMBER), "The port by which it leaves. Null: it ends here."),
+                Field(
+                    "checks",
+                    list_of(
+                        object_of(
+                            Field("port", PORT_NUMBER),
+                            Field("direction", one_of("inbound", "outbound", "received"), "When it is checked."),
+                            Field("index", or_null(NUMBER), "The entry that lets it pass. Null: none does."),
+                            Field("entry", or_null(P_KEY), "The P_Key of that entry."),
+                        )
+                    ),
+                    "The ports of this node that check its P_Key.",
+                ),
+            )
+        ),
+        "The nodes on its route, up to the one where it ends.",
+    ),
+)
+_PATHS: Final = list_of(_PATH)
+
+WHY_PACKET: Final = Document(
+    "why-packet",
+    1,
+    (
+        _A._replace(kind=_END),
+        _B._replace(kind=_END),
+        Field("packets", _PATHS, "A packet from A to each LID of B."),
+        INBOUND_CHECK,
+    ),
+    CsvRows("LID of B", (Field("lid", NUMBER), Field("pkey", P_KEY), Field("outcome", TEXT), Field("lost_by", TEXT))),
+    page="why",
+)
 
 WHY: Final = Document(
     "why",
@@ -180,6 +241,13 @@ WHY: Final = Document(
         INBOUND_CHECK,
         Field("depends_on_inbound_check", FLAG, "Whether the other assumption gives a different result."),
         Field("otherwise", object_of(*_CAN_TALK), "The result with the other assumption."),
+        Field(
+            "packets",
+            _PATHS,
+            "Packets by the forwarding tables that were read: with each P_Key that matches, in both directions, to "
+            "each LID of the receiver.",
+        ),
+        Field("if_adaptive", object_of(*_CAN_TALK), "The result if switches may deviate from their forwarding tables."),
         Field(
             "traffic",
             object_of(

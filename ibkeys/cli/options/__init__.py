@@ -8,6 +8,7 @@ from ibkeys.cli.options.asking_sa import pkey_idx as pkey_idx
 from ibkeys.cli.options.asking_sa import probe_sa as probe_sa
 from ibkeys.cli.options.asking_sa import sa as sa
 from ibkeys.cli.options.asking_sa import sm_port as sm_port
+from ibkeys.cli.options.assumed import adaptive_routing as adaptive_routing
 from ibkeys.cli.options.assumed import inbound_check as inbound_check
 from ibkeys.cli.options.changes import Changing as Changing
 from ibkeys.cli.options.changes import allow_break as allow_break

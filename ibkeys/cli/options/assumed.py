@@ -1,4 +1,4 @@
-"""The option for the assumption about switches, of commands that compute reach."""
+"""The options for assumptions about switches, of commands that compute reach."""
 
 from __future__ import annotations
 
@@ -16,3 +16,9 @@ inbound_check: Final = option(
     help="What switches are assumed to check on incoming packets.  [default: partition]",
 )
 """The values are those of `ibkeys.keys.pkey.InboundCheck`."""
+
+adaptive_routing: Final = option(
+    "--adaptive-routing",
+    is_flag=True,
+    help="Assume that switches may deviate from their forwarding tables.",
+)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ibkeys.cli import exits
 from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.exits import write, write_each
+from ibkeys.cli.partitions.paths import write_packet_verdict, write_paths
 from ibkeys.cli.render import heading_of
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import MAY_STOP_LISTED
@@ -50,7 +51,24 @@ def write_proof(document: JsonRow) -> None:
                 f"--inbound-check {by_other} the answer is: {otherwise}"
             )
         )
+    if document["if_adaptive"] != {name: document[name] for name in document["if_adaptive"]}:
+        otherwise = _in_words(document["if_adaptive"], *names, "it depends on the route")
+        write(
+            exits.clean(
+                "  this is by the forwarding tables; if switches route adaptively, which cannot be read "
+                f"(--adaptive-routing), the answer is: {otherwise}"
+            )
+        )
+    write_paths(document["packets"])
     _write_other_traffic(document, names)
+
+
+def write_packet_proof(document: JsonRow) -> None:
+    """Write the document of `why --packet` for people."""
+    for end in (document["a"], document["b"]):
+        write(heading_of(end))
+    write_packet_verdict(document["packets"][0])
+    write_paths(document["packets"])
 
 
 def _write_p_keys(document: JsonRow) -> None:
@@ -96,7 +114,7 @@ def _why_unknown(document: JsonRow) -> str:
     """Return why a result about a pair is not known."""
     on_routes = any(check["on_some_routes"] for match in document["by"] for check in match["checks"])
     if on_routes or not (document["unread"] or document["virtualized"]):
-        return "it depends on the route, and routes are not read"
+        return "it depends on the route" + ("" if document["packets"] else ", and routes are not read")
     return "not everything could be read"
 
 

@@ -3,42 +3,64 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.documents.field import JsonRow
-from ibkeys.cli.documents.reach import WHY
+from ibkeys.cli.documents.reach import WHY, WHY_PACKET
 from ibkeys.cli.help.command import command
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import AddressKinds, Where
-from ibkeys.cli.partitions.proof import write_proof
+from ibkeys.cli.partitions.paths import path_document
+from ibkeys.cli.partitions.proof import write_packet_proof, write_proof
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import not_active_document, stop_document, sweep
+from ibkeys.cli.types import PKEY
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.client.address import Address
-    from ibkeys.keys.pkey import InboundCheck
+    from ibkeys.keys.pkey import InboundCheck, PKey
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import Match, PacketCheck, PairVerdict
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
+
+_EXIT_CODES: Final = {
+    "delivered": exits.DONE,
+    "stopped": exits.SAYS_NO,
+    "lost": exits.SAYS_NO,
+    "unknown": exits.NOT_COMPLETED,
+}
+"""By the outcome of a packet."""
 
 
 @command("why")
 @options.kind
 @click.argument("a")
 @click.argument("b")
+@options.option("--packet", metavar="P_KEY", type=PKEY, help="Follow one packet with this P_Key from A to B.")
 @options.inbound_check
+@options.adaptive_routing
 @options.format
 @options.reading
-def why(where: Where, kind: AddressKinds, a: str, b: str, inbound_check: InboundCheck, format: str) -> int:
+def why(
+    where: Where,
+    kind: AddressKinds,
+    a: str,
+    b: str,
+    packet: PKey | None,
+    inbound_check: InboundCheck,
+    adaptive_routing: bool,
+    format: str,
+) -> int:
     """Show whether two ports can talk, or what blocks them.
 
-    Shows the P_Keys by which they can talk, or the port that stops them. A and B are each a LID, a directed route, a
+    Shows the P_Keys by which they can talk, or the port that stops them, and the route of the packets hop by hop. A
+    and B are each a LID, a directed route, a
     GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port after a
     slash, as in 'node07 mlx5_0/2'. A host's name means all nodes of that host; then each pair is shown. Exit status 1
     when a pair cannot talk, or when packets get through in one direction only.
@@ -46,10 +68,18 @@ def why(where: Where, kind: AddressKinds, a: str, b: str, inbound_check: Inbound
     from ibkeys.reach.reach import Reach
 
     ends = [_parse_end(text, kind) for text in (a, b)]
+    if packet is not None and adaptive_routing:
+        raise UsageError("--packet follows the forwarding tables, which --adaptive-routing does not trust: omit one")
     with open_source(where) as source:
         found = sweep(source, where, p_keys=True)
-    pairs = _pairs(*(_ports(found, *end, only_one=format != "table") for end in ends))
-    reach = Reach(found, inbound_check=inbound_check)
+        pairs = _pairs(*(_ports(found, *end, only_one=format != "table") for end in ends))
+        known = len(found.troubles)
+        source.read_routes(found, pairs)
+    for trouble in found.troubles[known:]:
+        exits.warn(trouble.error, "not read")
+    if packet is not None:
+        return max(_show_packet(one, other, packet, inbound_check, format) for one, other in pairs)
+    reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
     return max(_show(reach, one, other, format) for one, other in pairs)
 
 
@@ -80,6 +110,25 @@ def _pairs(ones: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Por
     return pairs
 
 
+def _show_packet(one: Port, other: Port, p_key: PKey, inbound_check: InboundCheck, format: str) -> int:
+    """Write what becomes of packets with a P_Key to each LID of a port, and return the exit code for the base LID."""
+    from ibkeys.reach.packet import packets_to
+
+    if not other.lid:
+        raise UsageError(f"{other} has no LID, or it was not read: no packet can be sent to it")
+    paths = packets_to(one, other, [p_key], inbound_check)
+    packets = [path_document("a_to_b", path) for path in paths]
+    document = {
+        "a": _end_document(one),
+        "b": _end_document(other),
+        "packets": packets,
+        "inbound_check": inbound_check,
+    }
+    if not write_document(format, WHY_PACKET, lambda: document, packets):
+        write_packet_proof(document)
+    return _EXIT_CODES[paths[0].outcome]
+
+
 def _show(reach: Reach, one: Port, other: Port, format: str) -> int:
     """Write the verdict about two ports and return the exit code."""
     verdict = reach.why(one, other)
@@ -107,6 +156,19 @@ def _parse_end(text: str, kind: AddressKinds) -> tuple[Address, int | None]:
     return as_address(text), portnum
 
 
+def _paths(verdict: PairVerdict, one: Port, other: Port) -> list[JsonRow]:
+    """Return the packets with the P_Keys that match, in both directions, as far as forwarding tables were read."""
+    from ibkeys.reach.packet import packets_to
+
+    found = []
+    there, back = verdict.routes
+    for way, route, ends in (("a_to_b", there, (one, other)), ("b_to_a", back, (other, one))):
+        if route is not None and len(route.hops) > 1 + (route.end == "table not read"):
+            keys = dict.fromkeys(each.a_pkey if way == "a_to_b" else each.b_pkey for each in verdict.matches)
+            found += [path_document(way, path) for path in packets_to(*ends, keys, verdict.inbound_check)]
+    return found
+
+
 def _why_document(reach: Reach, one: Port, other: Port, verdict: PairVerdict) -> JsonRow:
     checks = [(match, row) for match in verdict.matches for row in _checks_of(match)]
     stops = {check: way for _, (way, check, some) in checks if check.index is None and not some}
@@ -128,6 +190,8 @@ def _why_document(reach: Reach, one: Port, other: Port, verdict: PairVerdict) ->
         "inbound_check": verdict.inbound_check,
         "depends_on_inbound_check": verdict.depends_on_inbound_check,
         "otherwise": verdict.otherwise._asdict(),
+        "packets": _paths(verdict, one, other),
+        "if_adaptive": verdict.if_adaptive._asdict(),
         "traffic": {
             # SMPs pass a link that is not Active, but not one that is down.
             "smps": all(end.is_linked for end in verdict.not_active),
