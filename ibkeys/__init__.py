@@ -38,10 +38,13 @@ if TYPE_CHECKING:
     from ibkeys.automation.methods import ThroughOpenSM as ThroughOpenSM
     from ibkeys.automation.methods import ThroughUFM as ThroughUFM
     from ibkeys.automation.operations import Operation as Operation
+    from ibkeys.automation.partition_verbs import Partitions as Partitions
     from ibkeys.automation.result import ChangeResult as ChangeResult
     from ibkeys.automation.result import PortOutcome as PortOutcome
     from ibkeys.automation.result import Progress as Progress
     from ibkeys.automation.result import Proposal as Proposal
+    from ibkeys.automation.shown_partitions import ShownPartition as ShownPartition
+    from ibkeys.automation.shown_partitions import ShownPolicy as ShownPolicy
     from ibkeys.change.consent import Consent as Consent
     from ibkeys.change.consent import Objection as Objection
     from ibkeys.change.plan import Change as Change
@@ -88,7 +91,9 @@ _MODULES = {
     "automation.making": ("How", "NewKeys"),
     "automation.methods": ("Direct", "ThroughOpenSM", "ThroughUFM"),
     "automation.operations": ("Operation",),
+    "automation.partition_verbs": ("Partitions",),
     "automation.result": ("ChangeResult", "PortOutcome", "Progress", "Proposal"),
+    "automation.shown_partitions": ("ShownPartition", "ShownPolicy"),
     "change.consent": ("Consent", "Objection"),
     "change.plan": ("Change", "Plan"),
     "change.wanted": ("PlannedChange",),

@@ -17,6 +17,7 @@ from ibkeys.topology.nodes import Port
 if TYPE_CHECKING:
     from ibkeys.automation.making import How, NewKeys
     from ibkeys.automation.operations import Operation
+    from ibkeys.automation.partition_verbs import Partitions
     from ibkeys.automation.result import ChangeResult
     from ibkeys.change.consent import Consent, Objection
     from ibkeys.change.plan import Plan
@@ -70,6 +71,13 @@ class Fabric(OpenFabric):
         from ibkeys.automation.operations import operations_in
 
         return operations_in(self.stores, open_only=open_only)
+
+    @property
+    def partitions(self) -> Partitions:
+        """The partitions of the policy in force, which its methods change and show."""
+        from ibkeys.automation.partition_verbs import Partitions
+
+        return Partitions(self)
 
     # --- changes of the whole fabric -----------------------------------------------------------------------------
 

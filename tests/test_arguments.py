@@ -66,6 +66,7 @@ def arguments() -> Iterator[str]:
         ibkeys.Fabric.apply,
         ibkeys.Fabric.remove_m_keys,
         ibkeys.Fabric.sa,
+        ibkeys.Partitions.add,
         Operation.undo,
     ):
         yield from inspect.signature(function).parameters
@@ -77,7 +78,9 @@ def arguments() -> Iterator[str]:
 
 @pytest.mark.parametrize(("option", "argument"), ARGUMENTS.items())
 def test_both_exist(option: str, argument: str) -> None:
-    names = {name for _, command in commands() for param in command.params for name in param.opts}
+    names = {
+        name for _, command in commands() for param in command.params for name in (*param.opts, *param.secondary_opts)
+    }
     assert {word for word in shlex.split(option) if word.startswith("--")} <= names
     assert {*re.findall(r"(\w+)=", argument)} <= {*arguments()}
 

@@ -89,7 +89,7 @@ class Asked:
     """The arguments of a script for a change of *fabric*, see `How`. ``goes_on``: the operation that is resumed or
     undone.
 
-    ``begun``: the operation, once it has begun.
+    ``begun``: the operation, once it has begun. ``subject``: what it changes, such as a partition, for the journal.
     """
 
     fabric: LiveFabric
@@ -100,6 +100,7 @@ class Asked:
     confirm_within: int | None = None
     goes_on: int | None = None
     begun: int | None = None
+    subject: str = ""
 
     @classmethod
     def of(cls, fabric: LiveFabric, how: How, kind: type[How] = How, **beside: object) -> Self:
@@ -266,7 +267,8 @@ def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Pr
     """
     given = asked.given
     while True:
-        with ChangeWriter(asked.fabric, command, given, asked.dry_run, continued=asked.goes_on) as writer:
+        subject = [asked.subject] if asked.subject else []
+        with ChangeWriter(asked.fabric, command, given, asked.dry_run, subject, asked.goes_on) as writer:
             try:
                 change = prepare(writer)
             except Refused as refusal:

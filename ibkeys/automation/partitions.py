@@ -88,7 +88,7 @@ class _Partitions(Prepared):
 def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permissions: Permissions) -> ChangeResult:
     """Apply a plan, or the file of one. Raises the errors of `plan_apply`, FileFormatError and UsageError for a
     file."""
-    via = _via(asked, permissions.breaks)
+    via = carrier_choice(asked, permissions.breaks)
     with files.told_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
         document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
 
@@ -97,22 +97,23 @@ def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permission
         asked.refuse_unseen(carrier.choice)
         return plan_apply(writer, document, permissions, hooks, carrier)
 
-    return _change("apply", asked, prepare)
+    return change_partitions("apply", asked, prepare)
 
 
 def resume_partitions(asked: Asked, permissions: Permissions) -> ChangeResult:
     """Finish the operation in *asked*. Raises the errors of `plan_resume`."""
-    how: Any = {"via": _via(asked, permissions.breaks), "operation": asked.goes_on}
-    return _change("apply", asked, lambda writer, hooks: plan_resume(writer, permissions, hooks, **how))
+    how: Any = {"via": carrier_choice(asked, permissions.breaks), "operation": asked.goes_on}
+    return change_partitions("apply", asked, lambda writer, hooks: plan_resume(writer, permissions, hooks, **how))
 
 
 def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResult:
     """Restore the values that the operation in *asked* overwrote. Raises the errors of `plan_undo`."""
-    how: Any = {"via": _via(asked, breaks, at_once), "breaks": breaks}
-    return _change("undo", asked, lambda writer, hooks: plan_undo(writer, asked.goes_on, hooks, **how))
+    how: Any = {"via": carrier_choice(asked, breaks, at_once), "breaks": breaks}
+    return change_partitions("undo", asked, lambda writer, hooks: plan_undo(writer, asked.goes_on, hooks, **how))
 
 
-def _via(asked: Asked, breaks: bool, at_once: bool = False) -> CarrierChoice:
+def carrier_choice(asked: Asked, breaks: bool, at_once: bool = False) -> CarrierChoice:
+    """Return the method of *asked* for the planning functions; *breaks*, *at_once* and errors: as in `carrier_via`."""
     fabric = asked.fabric
 
     def warn(text: str) -> None:
@@ -122,7 +123,11 @@ def _via(asked: Asked, breaks: bool, at_once: bool = False) -> CarrierChoice:
     return carrier_via(asked.via, warn, is_real_subnet=not fabric.is_simulated, breaks=breaks, at_once=at_once)
 
 
-def _change(command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks], ApplyPlan]) -> ChangeResult:
+def change_partitions(
+    command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks], ApplyPlan]
+) -> ChangeResult:
+    """Make the change that *plan* plans, and return its result. *command*: its name in the journal. Raises the errors
+    of *plan* and of `make_change`."""
     seconds = asked.seconds
     interrupts = Interrupts(survive_hangup=seconds is not None)
     with _guard(asked, seconds) if seconds is not None else nullcontext() as guardian:

@@ -269,13 +269,6 @@ def name_cells(row: JsonRow) -> list[Any]:
     return [row["node_desc"], row["node_guid"], row["port"], row["lid"]]
 
 
-def short_name(port: Port) -> str:
-    """Return the name of a port's node, with the port number if the node is no switch and has several ports."""
-    node = port.node
-    several = not node.is_switch and node.num_ports > 1
-    return (node.description or f"0x{node.guid:016x}") + (f" port {port.num}" if several else "")
-
-
 def guid_of(port: Port) -> str | None:
     """Return a port's GUID as text of the document; None if it was not read."""
     guid = port.port_guid

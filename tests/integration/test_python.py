@@ -51,6 +51,28 @@ def test_a_host_gets_into_a_partition_and_the_subnet_manager_keeps_it(site: tupl
     assert run(served, "host_into_partition", *words, "--yes").strip() == ""
 
 
+def test_the_members_of_a_tenant_are_those_of_a_list(site: tuple[Hosted, Running]) -> None:
+    served, running = site
+    before = running.policy.read_bytes()
+    listed = served.folder / "tenant"
+    listed.write_text("node04 mlx4_0\nnode05 mlx4_0\n")
+    guids = {name: f"0x{served.net.port(f'{name} mlx4_0', 1).guid:016x}" for name in ("node04", "node05", "node06")}
+    assert run(served, "tenant_members", "red=0x10", listed, code=1) == f"+ {guids['node04']}\n+ {guids['node05']}\n"
+    run(served, "tenant_members", "red=0x10", listed, "--yes")
+    assert members(served) == {"node04 mlx4_0", "node05 mlx4_0"}
+    listed.write_text("node05 mlx4_0\nnode06 mlx4_0\n")
+    assert run(served, "tenant_members", "red", listed, "--yes") == f"+ {guids['node06']}\n- {guids['node04']}\n"
+    assert members(served) == {"node05 mlx4_0", "node06 mlx4_0"}
+    assert run(served, "tenant_members", "red", listed, "--yes").strip() == ""
+    operations = ibkeys.operations(ibkeys.Stores(journal=served.folder / "stores" / "journal.db"))
+    assert [each.command for each in operations] == ["partition-add", "partition-add", "partition-remove"]
+    for number in (3, 2, 1):
+        done = served.ibkeys("undo", number, "--yes", "--override", "index-move")
+        assert done.returncode == 0, done.stdout + done.stderr
+    assert running.policy.read_bytes() == before
+    assert members(served) == set()
+
+
 def test_every_night_what_was_taken_away_is_put_back_and_nothing_is_taken_away(site: tuple[Hosted, Running]) -> None:
     served, running = site
     guid = served.net.port("node04 mlx4_0", 1).guid

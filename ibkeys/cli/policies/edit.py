@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 import click
 
@@ -12,17 +11,12 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.documents.policies import PARTITION_ADD, PARTITION_DELETE, PARTITION_REMOVE, PARTITION_RENAME
 from ibkeys.cli.given import refuse_given
 from ibkeys.cli.help.command import command
-from ibkeys.cli.policies.edit_request import EditOptions, RequestedEdit, editing_options, warn_of_unread
+from ibkeys.cli.policies.edit_request import EditOptions, editing_options
 from ibkeys.cli.policies.flags import FlagOptions
-from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
-    from ibkeys.cli.policies.members import PortsOfWords
-    from ibkeys.partitions.editing.changes import EditedPolicy
-    from ibkeys.partitions.model import MemberRule, MemberWord, Policy
-
-
-M = TypeVar("M")
+    from ibkeys.automation.partition_edits import RequestedEdit
+    from ibkeys.cli.documents.field import Document
 
 _OF_THE_FABRIC: Final = (
     "--allow-removals",
@@ -42,21 +36,6 @@ class Memberships:
 
     full: tuple[str, ...] = options.repeated_field("--full", "WHO", "Ports that become full members.")
     limited: tuple[str, ...] = options.repeated_field("--limited", "WHO", "Ports that become limited members.")
-
-    def memberships_by_word(self, required: bool = True) -> dict[str, MemberWord]:
-        """Return the membership, full or limited, by the word of its option.
-
-        *required*: whether there must be at least one word. Raises UsageError if there is none, and for a word of both
-        options.
-        """
-        if required and not (self.full or self.limited):
-            raise UsageError("no port is given: name ports with --full WHO or --limited WHO")
-        contradictory = set(self.full) & set(self.limited)
-        if contradictory:
-            raise UsageError(f"{', '.join(sorted(contradictory))}: named with --full and with --limited")
-        memberships: dict[str, MemberWord] = dict.fromkeys(self.full, "full")
-        memberships.update(dict.fromkeys(self.limited, "limited"))
-        return memberships
 
 
 _members = options.group("members", Memberships)
@@ -85,54 +64,14 @@ def partition_add(
     together, through the subnet manager; --policy FILE only edits that file. Comments, order and every other byte of
     the policy are kept.
     """
-    from ibkeys.cli.policies.members import keywords_of, parse_partition
-    from ibkeys.partitions.editing.changes import EditedPolicy, add_members, move_members
-    from ibkeys.partitions.editing.groups import add_group, remove_group
-    from ibkeys.partitions.editing.heads import set_flags
-    from ibkeys.partitions.editing.partition_name import find_partition
-    from ibkeys.partitions.model import MemberRule
+    from ibkeys.automation.partition_edits import added
+    from ibkeys.cli.policies.members import parse_partition
 
     target = parse_partition(partition)
     source = parse_partition(out_of) if out_of is not None else None
-    wanted_flags, groups = flags.flags(), flags.groups()
-    _refuse_indx0("indx0" in wanted_flags, command_options)
-    if words and source is None:
-        raise UsageError(
-            f"{words[0]}: give its membership, --full WHO or --limited WHO; it keeps one with --out-of only"
-        )
-    memberships = members.memberships_by_word(required=not (words or wanted_flags or groups))
-    unchanged_memberships: dict[str, MemberWord | None] = dict.fromkeys(words)
-    if twice := memberships.keys() & unchanged_memberships:
-        raise UsageError(f"{', '.join(sorted(twice))}: named with a membership and without one")
-    if source is not None:
-        _refuse_keywords([*memberships, *words])
-
-    def edit_members(policy: Policy, ports_of_words: PortsOfWords) -> EditedPolicy:
-        if source is not None:
-            return move_members(
-                policy,
-                source,
-                target,
-                _by_guid(ports_of_words, {**memberships, **unchanged_memberships}),
-                ports_of_words.known,
-            )
-        rules: list[MemberRule] = [MemberRule(each, 0, memberships[each]) for each in keywords_of(memberships)]
-        rules += [MemberRule("GUID", guid, how) for guid, how in _by_guid(ports_of_words, memberships).items()]
-        return add_members(policy, target, rules, ports_of_words.known)
-
-    def edit(policy: Policy, ports_of_words: PortsOfWords) -> EditedPolicy:
-        is_new = find_partition(policy, target) is None
-        has_members = bool(memberships or words)
-        edited = edit_members(policy, ports_of_words) if has_members else EditedPolicy(policy, policy)
-        if wanted_flags:
-            edited = edited.followed_by(set_flags(edited.after, target, wanted_flags), with_notes=not is_new)
-        for mgid, is_added in reversed(groups.items()):  # each new one comes first in the port list
-            edit_group = add_group if is_added else remove_group
-            edited = edited.followed_by(edit_group(edited.after, target, mgid))
-        return edited
-
-    wanted = RequestedEdit(PARTITION_ADD, [*memberships, *words], edit, target, leaves_ipoib_open=flags.ipoib is None)
-    return carry_out(wanted, command_options)
+    return carry_out(
+        added(target, members.full, members.limited, flags.texts(), source, words), PARTITION_ADD, command_options
+    )
 
 
 @command("partition-remove")
@@ -146,17 +85,10 @@ def partition_remove(partition: str, words: tuple[str, ...], command_options: Ed
     comment; every other byte of the policy stays. The policy in force and the fabric are changed together; --policy
     FILE only edits that file.
     """
+    from ibkeys.automation.partition_edits import removed
     from ibkeys.cli.policies.members import parse_partition
-    from ibkeys.partitions.editing.changes import remove_members
 
-    source = parse_partition(partition)
-    _refuse_keywords(words)
-
-    def edit(policy: Policy, ports_of_words: PortsOfWords) -> EditedPolicy:
-        guids = dict.fromkeys(guid for each in ports_of_words.guids.values() for guid in each)
-        return remove_members(policy, source, list(guids), ports_of_words.known)
-
-    return carry_out(RequestedEdit(PARTITION_REMOVE, words, edit, source), command_options)
+    return carry_out(removed(parse_partition(partition), words), PARTITION_REMOVE, command_options)
 
 
 @command("partition-delete")
@@ -168,12 +100,10 @@ def partition_delete(partition: str, command_options: EditOptions) -> int:
     The policy in force and the fabric are changed together; --policy FILE only edits that file. Partitions whose P_Key
     OpenSM picks by itself get their present P_Key written first, so that it stays.
     """
+    from ibkeys.automation.partition_edits import deleted
     from ibkeys.cli.policies.members import parse_partition
-    from ibkeys.partitions.editing.heads import delete_partition
 
-    target = parse_partition(partition)
-    edit = RequestedEdit(PARTITION_DELETE, (), lambda policy, ports: delete_partition(policy, target), target)
-    return carry_out(edit, command_options)
+    return carry_out(deleted(parse_partition(partition)), PARTITION_DELETE, command_options)
 
 
 @command("partition-rename")
@@ -186,69 +116,35 @@ def partition_rename(partition: str, name: str, command_options: EditOptions) ->
     PARTITION is its name or P_Key, NAME the new name. P_Keys stay: a partition whose P_Key OpenSM picks by itself gets
     its present P_Key written first. Without --policy FILE the policy in force is changed.
     """
+    from ibkeys.automation.partition_edits import renamed
     from ibkeys.cli.policies.members import parse_partition
-    from ibkeys.partitions.editing.heads import rename_partition
 
-    target = parse_partition(partition)
-    edit = RequestedEdit(PARTITION_RENAME, (), lambda policy, ports: rename_partition(policy, target, name), target)
-    return carry_out(edit, command_options)
+    return carry_out(renamed(parse_partition(partition), name), PARTITION_RENAME, command_options)
 
 
-def _by_guid(ports_of_words: PortsOfWords, memberships: Mapping[str, M]) -> dict[int, M]:
-    """Return the membership of each port by its GUID. *memberships*: the membership by the word that names the port.
-
-    Raises UsageError for a port to which two words give different memberships.
-    """
-    by_guid: dict[int, M] = {}
-    for word, guids in ports_of_words.guids.items():
-        for guid in guids:
-            if by_guid.setdefault(guid, memberships[word]) != memberships[word]:
-                port = ports_of_words.known.text_of(guid)
-                raise UsageError(f"{port}: two names select it with different memberships; one of them is {word!r}")
-    return by_guid
-
-
-def _refuse_keywords(words: Sequence[str]) -> None:
-    from ibkeys.cli.policies.members import keywords_of
-
-    if keywords := keywords_of(words):
-        raise UsageError(
-            f"{keywords[0]} stands for a group of ports, and its effect depends on its position: change "
-            "it with an editor"
-        )
-
-
-def _refuse_indx0(is_given: bool, command_options: EditOptions) -> None:
-    """Raise Refused (``index-0``) if index 0 of ports would change and the user has not overridden the interlock."""
-    from ibkeys.change.consent import Objection
-
-    if is_given and "index-0" not in command_options.consent.override:
-        text = (
-            "indx0 changes the P_Key at index 0 of every member, which programs use that name no other; drivers notice "
-            "it only when they start again"
-        )
-        raise Objection("index-0", text).refusal()
-
-
-def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
-    """Edit the policy file, or the policy in force; return the exit code.
+def carry_out(requested: RequestedEdit, document: Document, command_options: EditOptions) -> int:
+    """Edit the policy file, or the policy in force; return the exit code. *document*: of the edit of a file.
 
     Nothing is written if the edit is refused. Raises UsageError, AddressError, FileFormatError, and Refused for an
     interlock.
     """
+    from ibkeys.change.consent import Consent
+
+    requested.refuse_index_0(Consent(overrides=frozenset(command_options.consent.override)))
     if command_options.editing.file is None:
         from ibkeys.cli.policies import live
 
         return live.carry_out(requested, command_options)
-    return _edit_file(requested, command_options, command_options.editing.file)
+    return _edit_file(requested, document, command_options, command_options.editing.file)
 
 
-def _edit_file(requested: RequestedEdit, command_options: EditOptions, file: str) -> int:
+def _edit_file(requested: RequestedEdit, document: Document, command_options: EditOptions, file: str) -> int:
     """Read a policy file, look the words up on the fabric, edit the policy, write and report; return the exit code.
-    Raises as `_carry_out`."""
+    Raises as `carry_out`."""
+    from ibkeys.automation.named_ports import PortsOfWords, unread_in
     from ibkeys.cli.opening import open_source
     from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks, report
-    from ibkeys.cli.policies.members import PortsOfWords
+    from ibkeys.cli.policies.members import look_up
     from ibkeys.cli.showing import sweep
     from ibkeys.discovery.wanted import Wanted
 
@@ -261,8 +157,8 @@ def _edit_file(requested: RequestedEdit, command_options: EditOptions, file: str
     if requested.words or requested.find is not None:
         with open_source(command_options.where) as source:
             topology = sweep(source, command_options.where, wanted=Wanted(p_keys=requested.find is not None))
-        warn_of_unread(topology)
-        ports_of_words = requested.look_up(topology)
+        exits.warn_each(unread_in(topology))
+        ports_of_words = requested.find(topology) if requested.find is not None else look_up(topology, requested.words)
     edited = requested.edit(policy_file.policy, ports_of_words)
     edited = edited.noted(requested.lacking_ipoib(policy_file.policy))
     has_text = edited.pending or editing.out is not None
@@ -272,7 +168,7 @@ def _edit_file(requested: RequestedEdit, command_options: EditOptions, file: str
     written = has_text and not consent.dry_run
     if written:
         place.write(edited.after.data or b"", like=policy_file)
-    report(requested.document, edited, place, written, ports_of_words.ports, command_options.format)
+    report(document, edited, place, written, ports_of_words.ports, command_options.format)
     if refused:
         return exits.REFUSED
     return exits.SAYS_NO if consent.dry_run and edited.pending else exits.DONE

@@ -2,25 +2,12 @@
 
 from __future__ import annotations
 
-import ipaddress
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from dataclasses import dataclass, fields
 
 import click
 
 from ibkeys.cli import options
-from ibkeys.errors import EncodeError, UsageError
-from ibkeys.keys.number import parse_number, quoted
-from ibkeys.partitions.words import MTU_BYTES, RATE_GBPS
-
-if TYPE_CHECKING:
-    from ibkeys.partitions.editing.heads import FlagValue
-
-_DEFAULT: Final = "default"
-"""The value that removes a flag, so that OpenSM's default holds."""
-_MTUS: Final = {str(size): code for code, size in MTU_BYTES.items()}
-_RATES: Final = {rate: code for code, rate in RATE_GBPS.items()}
+from ibkeys.partitions.editing.flag_texts import DEFMEMBERS, FlagTexts
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +23,7 @@ class FlagOptions:
     defmember: str | None = options.field(
         "--defmember",
         env=False,
-        type=click.Choice(["full", "limited", "both", _DEFAULT]),
+        type=click.Choice(DEFMEMBERS),
         help="Membership of ports that the policy names without one.",
     )
     indx0: bool | None = options.field(
@@ -46,61 +33,6 @@ class FlagOptions:
     mgid: tuple[str, ...] = options.repeated_field("--mgid", "GID", "Add this multicast group to the partition.")
     without_mgid: tuple[str, ...] = options.repeated_field("--without-mgid", "GID", "Remove this multicast group.")
 
-    def groups(self) -> dict[int, bool]:
-        """Return the MGIDs (128 bits) that were typed, and whether each is to be added. Raises UsageError for a text
-        that is no GID, and for one with both options."""
-        groups = {_gid("--mgid", each): True for each in self.mgid}
-        for each in self.without_mgid:
-            if groups.setdefault(_gid("--without-mgid", each), False):
-                raise UsageError(f"{quoted(each)}: given with --mgid and with --without-mgid")
-        return groups
-
-    def flags(self) -> dict[str, FlagValue | None]:
-        """Return the flags that were typed, by their names in partitions.conf. Raises UsageError for a value that the
-        flag cannot have."""
-        flags: dict[str, FlagValue | None] = {}
-        if self.ipoib is not None:
-            flags["ipoib"] = self.ipoib
-        for name, text, parse in (
-            ("mtu", self.mtu, lambda text: _code("--mtu", text, _MTUS)),
-            ("rate", self.rate, lambda text: _code("--rate", text, _RATES)),
-            ("sl", self.sl, lambda text: _number("--sl", text, 0, 15)),
-            ("Q_Key", self.q_key, lambda text: _number("--q-key", text, 1, 0xFFFFFFFF)),
-        ):
-            _take(flags, name, text, parse)
-        if self.scope:
-            is_default = _DEFAULT in self.scope
-            flags["scope"] = None if is_default else frozenset(_number("--scope", each, 1, 15) for each in self.scope)
-        if self.defmember is not None:
-            flags["defmember"] = None if self.defmember == _DEFAULT else self.defmember
-        if self.indx0 is not None:
-            flags["indx0"] = self.indx0
-        return flags
-
-
-def _take(flags: dict[str, FlagValue | None], name: str, text: str | None, parse: Callable[[str], int]) -> None:
-    if text is not None:
-        flags[name] = None if text == _DEFAULT else parse(text)
-
-
-def _gid(option: str, text: str) -> int:
-    try:
-        return int(ipaddress.IPv6Address(text.replace("%", " ")))  # Python accepts a zone after "%", OpenSM does not
-    except ValueError:
-        raise UsageError(f"{option}: {quoted(text)} is not a GID, such as ff12::77") from None
-
-
-def _code(option: str, text: str, codes: dict[str, int]) -> int:
-    if text not in codes:
-        raise UsageError(f"{option}: {quoted(text)} is none of {', '.join(codes)}, or {_DEFAULT}")
-    return codes[text]
-
-
-def _number(option: str, text: str, least: int, most: int) -> int:
-    try:
-        value = parse_number(text, option, 32)
-    except EncodeError as error:
-        raise UsageError(str(error)) from None
-    if not least <= value <= most:
-        raise UsageError(f"{option}: {quoted(text)} is not a number from {least} to {most}, or {_DEFAULT}")
-    return value
+    def texts(self) -> FlagTexts:
+        """Return what was typed, to be read."""
+        return FlagTexts(**{each.name: getattr(self, each.name) for each in fields(self)})

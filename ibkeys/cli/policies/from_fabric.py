@@ -53,8 +53,8 @@ def policy_from(
     ports have is written once, as ALL, and the exceptions are listed. Lists what a partitions.conf cannot express.
     Exits 1 if planning this policy on the same fabric would change something.
     """
+    from ibkeys.automation.named_ports import known_ports
     from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks
-    from ibkeys.cli.policies.members import known_ports
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.plan.policies.from_fabric import policy_from as made_from
     from ibkeys.topology.subnet_manager import shown_subnet_manager

@@ -13,13 +13,13 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.documents.policies import REPLACE
 from ibkeys.cli.help.command import command
 from ibkeys.cli.policies.edit import carry_out
-from ibkeys.cli.policies.edit_request import EditOptions, RequestedEdit, editing_options
+from ibkeys.cli.policies.edit_request import EditOptions, editing_options
 from ibkeys.cli.tools.names import exempt_guids
 from ibkeys.errors import UsageError
 from ibkeys.printable import clean
 
 if TYPE_CHECKING:
-    from ibkeys.cli.policies.members import PortsOfWords
+    from ibkeys.automation.named_ports import PortsOfWords
     from ibkeys.partitions.editing.changes import EditedPolicy
     from ibkeys.partitions.model import Policy
     from ibkeys.topology.model import Topology
@@ -43,6 +43,8 @@ def replace(old: str | None, new: str | None, baseline: str | None, command_opti
     the subnet manager; --policy FILE only edits that file. Refused while OLD answers, and for a NEW that the policy
     names already.
     """
+    from ibkeys.automation.partition_edits import RequestedEdit
+
     if old is None and baseline is None:
         raise UsageError("name OLD and NEW, or an earlier snapshot (--baseline) that shows what was replaced")
     if new is None and baseline is None:
@@ -50,7 +52,8 @@ def replace(old: str | None, new: str | None, baseline: str | None, command_opti
     words = [word for word in (old, new) if word is not None]
     exempt_guids(words)
     pairs = _Pairs(old, new, _load(baseline), command_options)
-    return carry_out(RequestedEdit(REPLACE, words, pairs.edit, None, find=pairs.find), command_options)
+    requested = RequestedEdit(REPLACE.name, words, pairs.edit, None, find=pairs.find)
+    return carry_out(requested, REPLACE, command_options)
 
 
 def _load(baseline: str | None) -> Topology | None:
@@ -74,8 +77,8 @@ class _Pairs:
 
         Raises UsageError, AddressError, and Refused for a former node that answers.
         """
+        from ibkeys.automation.named_ports import PortsOfWords, by_guid, known_ports
         from ibkeys.change.consent import Objection
-        from ibkeys.cli.policies.members import PortsOfWords, by_guid, known_ports
         from ibkeys.topology.replaced import REPLACED_ADAPTER
 
         self.found = list(self._pairs(topology))

@@ -21,9 +21,8 @@ from ibkeys.cli.showing import errors_of, finish, sweep
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
-    from ibkeys.partitions.editing.partition_name import PartitionName
-    from ibkeys.partitions.membership import Resolution
-    from ibkeys.partitions.model import Partition, Policy
+    from ibkeys.automation.shown_partitions import ShownPartition
+    from ibkeys.partitions.model import Partition
     from ibkeys.topology.model import Topology
 
 
@@ -49,12 +48,11 @@ def partition_show(partition: str | None, command_options: _ShowOptions) -> int:
     master OpenSM on this host or one of --sm-host, or that of --policy FILE. Members are those that OpenSM gives the
     partition on this fabric, also by words such as ALL; `ibkeys compare` says whether the ports have these P_Keys.
     """
+    from ibkeys.automation.shown_partitions import choose_partitions, show_partitions
     from ibkeys.cli.sm.hosts import hosts_of
     from ibkeys.cli.sm.policy import is_opensm, master_policy, require_file
     from ibkeys.discovery.wanted import Wanted
-    from ibkeys.partitions.membership import end_ports_of, resolve
     from ibkeys.partitions.reader import read_policy
-    from ibkeys.topology.subnet_manager import shown_subnet_manager
 
     where, format = command_options.where, command_options.format
     file = None if is_opensm(command_options.file) else command_options.file
@@ -68,15 +66,13 @@ def partition_show(partition: str | None, command_options: _ShowOptions) -> int:
         if file is None:
             master = master_policy(source, hosts_of(where, command_options.sm_hosts))
             policy, allow_both = master.policy, bool(master.allow_both_pkeys)
-        shown = _partitions(policy, wanted)
+        chosen = choose_partitions(policy, wanted)
         topology = sweep(source, where, wanted=Wanted(sm_info=True))
         source.read_alias_guids(topology, policy.named_guids)
-    sm_guid = shown_subnet_manager(topology).port_guid
-    if sm_guid is None and policy.names_the_sm:
-        exits.note("the subnet manager's port is not known: it is missing where the policy, or OpenSM, names it")
-    resolution = resolve(policy, end_ports_of(topology.end_ports()), sm_guid, allow_both)
-    note_aliases(topology, policy.path, sorted({rule.guid for rule in resolution.unmatched}))
-    partitions = [_document(each, resolution, topology) for each in shown]
+    shown = show_partitions(policy, chosen, topology, allow_both)
+    exits.warn_each(shown.notes, "note")
+    note_aliases(topology, policy.path, shown.unmatched)
+    partitions = [_document(each) for each in shown.partitions]
     content = {"file": policy.path, "digest": policy.digest, "partitions": partitions, "errors": errors_of(topology)}
     rows = (
         {**member, "partition": each["partition"], "name": each["name"]}
@@ -84,51 +80,25 @@ def partition_show(partition: str | None, command_options: _ShowOptions) -> int:
         for member in each["members"]
     )
     if not write_document(format, PARTITION_SHOW, lambda: {**content, "unreached": topology.unreached}, rows):
-        _write_words(shown, partitions, topology)
+        _write_words(chosen, partitions, topology)
     return finish(errors_of(topology), format)
 
 
-def _partitions(policy: Policy, wanted: PartitionName | None) -> list[Partition]:
-    """Return the partition *wanted*, or all, the default partition also if the policy does not define it. Raises
-    UsageError for one that does not exist."""
-    from ibkeys.partitions.editing.partition_name import find_partition, no_partition
-    from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, Partition
-
-    default = policy.partition(DEFAULT_PARTITION) or Partition(DEFAULT_PARTITION, DEFAULT_NAME, ())
-    if wanted is None:
-        return [*policy.partitions, *([] if default.definitions else [default])]
-    found = find_partition(policy, wanted)
-    if found is None and (wanted.base == DEFAULT_PARTITION or (wanted.name, wanted.base) == (DEFAULT_NAME, None)):
-        return [default]
-    if found is None:
-        raise no_partition(policy, wanted)
-    return [found]
-
-
-def _document(partition: Partition, resolution: Resolution, topology: Topology) -> dict[str, Any]:
-    """Return what the document says of a partition. Members are in the order of the ports of the fabric."""
+def _document(shown: ShownPartition) -> dict[str, Any]:
+    """Return what the document says of a partition."""
     from ibkeys.partitions.describe import groups_json
 
-    found = next((each for each in resolution.memberships if each.base == partition.base), None)
-    full, limited = (found.full, found.limited) if found is not None else (frozenset(), frozenset())
-    ports = [port for port in topology.end_ports() if port.guid in full | limited]
-    absent = {rule.guid for rule in partition.rules if rule.who == "GUID"} - full - limited
+    partition = shown.partition
     return {
         "partition": f"0x{partition.base:04x}",
         "name": partition.name,
         "automatic": partition.automatic,
         "indx0": partition.indx0,
         "ipoib": partition.ipoib,
-        "members": [
-            {**port.identity(), "membership": _membership(port.guid in full, port.guid in limited)} for port in ports
-        ],
-        "absent": [f"0x{guid:016x}" for guid in sorted(absent)],
+        "members": [{**each.port.identity(), "membership": each.membership} for each in shown.members],
+        "absent": [f"0x{guid:016x}" for guid in shown.absent],
         "groups": groups_json(partition),
     }
-
-
-def _membership(is_full: bool, is_limited: bool) -> str:
-    return "both" if is_full and is_limited else "full" if is_full else "limited"
 
 
 def _write_words(shown: Sequence[Partition], partitions: Sequence[dict[str, Any]], topology: Topology) -> None:

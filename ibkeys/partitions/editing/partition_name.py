@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Self
 
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.model import DEFAULT_NAME, DEFAULT_PARTITION, Partition, Policy
 from ibkeys.printable import clean, named
 from ibkeys.similar_names import did_you_mean
@@ -17,6 +20,20 @@ class PartitionName:
 
     name: str | None
     base: int | None
+
+    @classmethod
+    def parse(cls, text: str, parse_p_key: Callable[[str], PKey] = PKey.parse) -> Self:
+        """Return the partition that a user names: ``lustre``, ``0x21`` or ``lustre=0x21``. *parse_p_key*: reads the
+        number. Raises UsageError, and the errors of *parse_p_key*."""
+        name, equals, key = text.partition("=")
+        if not equals and text.lower().startswith("0x"):
+            name, key = "", text
+        base = parse_p_key(key).partition if key else None
+        if base == 0 or (equals and not key) or not text:
+            raise UsageError(
+                f"{clean(text)!r} is not a partition: give its name, its P_Key (0x21), or both (lustre=0x21)"
+            )
+        return cls(name.strip() or None, base)
 
     def __str__(self) -> str:
         number = f"0x{self.base:04x}" if self.base is not None else ""

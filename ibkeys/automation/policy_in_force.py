@@ -1,0 +1,98 @@
+"""An edit of the policy in force: the policy of the master's OpenSM is read, edited, and planned for the fabric."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import cast, get_args
+
+from ibkeys.arguments import given
+from ibkeys.automation.named_ports import PortsOfWords, look_up, unread_in
+from ibkeys.automation.partition_edits import RequestedEdit
+from ibkeys.change.consent import Objection, Question
+from ibkeys.discovery.wanted import OnFound
+from ibkeys.errors import Refused
+from ibkeys.fabric.live import LiveFabric
+from ibkeys.managers.hosts import SmHost
+from ibkeys.managers.master_policy import MasterPolicy, policy_of_master
+from ibkeys.partitions.editing.changes import EditedPolicy
+from ibkeys.partitions.editing.partition_name import find_partition
+from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
+from ibkeys.plan.model import Enforce, PartitionPlan, PlanOptions, PolicySource
+from ibkeys.plan.order import removals
+from ibkeys.printable import counted, named
+from ibkeys.topology.model import Topology
+
+
+@dataclass(frozen=True, slots=True)
+class PlannedEdit:
+    """An edit of the policy in force that was not made yet. ``plan``: None if the policy in force says this already.
+    ``questions``: consequences that the user must be asked about; ``objections``: the interlocks that the edit itself
+    triggers."""
+
+    edited: EditedPolicy
+    plan: PartitionPlan | None = None
+    questions: tuple[Question, ...] = ()
+    objections: tuple[Objection, ...] = ()
+
+
+def read_policy_in_force(fabric: LiveFabric, hosts: Sequence[SmHost]) -> MasterPolicy:
+    """Return the policy of the OpenSM that is master. *hosts*: the hosts on which it may run, this one first.
+
+    Raises the errors of `policy_of_master`.
+    """
+    this_host, *others = hosts or [SmHost()]
+    return policy_of_master(fabric, this_host.entry, others=others)
+
+
+def plan_edit(
+    fabric: LiveFabric,
+    requested: RequestedEdit,
+    master: MasterPolicy,
+    warn: Callable[[str], None],
+    note: Callable[[str], None],
+    find_ports: Callable[[Topology, Sequence[str]], PortsOfWords] = look_up,
+    progress: OnFound | None = None,
+) -> PlannedEdit:
+    """Edit *master*, the policy in force, and plan the changes of the fabric.
+
+    *warn*, *note*: called with each warning and note. *find_ports*: looks the words up, unless *requested* does. SMPs:
+    a sweep, with all P_Key tables. Raises AddressError and UsageError for words and for an edit that the policy cannot
+    express, and the errors of the sweep and of planning.
+    """
+    topology, _ = sweep_for_plan(fabric, master.policy, progress)
+    for text in unread_in(topology):
+        warn(text)
+    found = find_ports(topology, requested.words) if requested.find is None else requested.find(topology)
+    edited = requested.edit(master.policy, found)
+    for text in edited.notes:
+        note(text)
+    if not edited.pending:
+        return PlannedEdit(edited)
+    # The plan is refused later if the file in force is no longer the one that was edited.
+    present = PolicySource(master.policy.path, master.policy.digest, master.policy.data)
+    plan = plan_of_sweep(edited.after, topology, present, _options_of(master))
+    remark = requested.lacking_ipoib(master.policy)
+    questions = (Question(remark, given("--no-ipoib")),) if remark else ()
+    return PlannedEdit(edited, plan, questions, found.objections)
+
+
+def _options_of(master: MasterPolicy) -> PlanOptions:
+    enforce = master.part_enforce if master.part_enforce in get_args(Enforce) else "both"
+    return PlanOptions(cast(Enforce, enforce), bool(master.allow_both_pkeys), False, ())
+
+
+def refuse_other_removals(plan: PartitionPlan, requested: RequestedEdit, edited: EditedPolicy) -> None:
+    """Raise Refused (``removals``) if *plan* removes P_Keys that the edit has nothing to do with, because the fabric
+    differs from the policy in force. Called if the user gave no permission for that."""
+    found = find_partition(edited.before, requested.target) if requested.target is not None else None
+    bases = {change.base for change in edited.changes} | (set() if found is None else {found.base})
+    others = [(port, key) for port, key in removals(plan.tables) if key.partition not in bases]
+    if others:
+        what = counted(len(others), "P_Key")
+        raise Refused(
+            f"the fabric differs from the policy in force, so this would also remove {what} of other partitions: "
+            f"{named([f'{port} loses {key}' for port, key in others])}; `ibkeys plan opensm` shows all of it, and "
+            f"{given('--allow-removals')} permits it",
+            "removals",
+        )
