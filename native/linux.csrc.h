@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <linux/capability.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdint.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
@@ -35,6 +36,12 @@ static int ibkeys_drop_capabilities(void)
 static int ibkeys_no_new_privileges(void)
 {
 	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+}
+
+/* The kernel kills this process when the thread that made it ends. */
+static int ibkeys_die_with_parent(void)
+{
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 }
 
 static int ibkeys_landlock_create(uint64_t accesses)

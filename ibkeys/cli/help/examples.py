@@ -41,6 +41,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "policy-from": "ibkeys policy-from --out today.conf",
     "policy-diff": "ibkeys policy-diff opensm new.conf",
     "plan": "ibkeys plan new.conf --out change.json",
+    "rehearse": "ibkeys rehearse change.json --from monday.db",
     "apply": "ibkeys apply change.json --confirm-within 300",
     "mkey-deploy": "ibkeys mkey-deploy --protect 2 --lease 60 --confirm-within 300",
     "mkey-rotate": "ibkeys mkey-rotate --protect 2 --lease 60 --confirm-within 300",

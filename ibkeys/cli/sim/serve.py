@@ -20,7 +20,7 @@ from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.sim.made import SubnetOptions, make_subnet, shell_starter, socket_option
 from ibkeys.cli.sim.mads import TraceOptions, mad_watcher, trace_options
-from ibkeys.cli.sim.source import assumed_lines, end_ports_of, export_keys, write_ready
+from ibkeys.cli.sim.source import assumed_lines, end_ports_of, write_ready
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted
 
@@ -84,6 +84,7 @@ def serve(
     listed, with what is assumed. Runs until SIGTERM or SIGINT. The lines it prints first say how programs attach; the
     last of them is 'ready'.
     """
+    from ibkeys.managers.simulated_keys import export_keys
     from ibkeys.sim.server.server import Server
     from ibkeys.sim.state.file import StateFile
 

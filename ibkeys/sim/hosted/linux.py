@@ -50,6 +50,14 @@ def give_up_privileges() -> None:
     call(library().ibkeys_no_new_privileges)
 
 
+def die_with_parent() -> None:
+    """Let the kernel kill this process when the thread that created it ends. Raises OSError, LibraryMissing.
+
+    The parent may have ended before this call, which the caller has to check.
+    """
+    call(library().ibkeys_die_with_parent)
+
+
 _NULL: Final = None
 
 

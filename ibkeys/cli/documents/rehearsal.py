@@ -1,0 +1,107 @@
+"""The document of rehearse: what the site's OpenSM did with a change on a copy of the fabric."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ibkeys.cli.documents.field import (
+    DECIMAL,
+    NUMBER,
+    TEXT,
+    CsvRows,
+    Document,
+    Field,
+    list_of,
+    object_of,
+    one_of,
+    or_null,
+)
+from ibkeys.cli.documents.shared import PORT, PORT_IDENTITY, VALUE
+
+_OPENSM: Final = object_of(
+    Field("program", TEXT, "The path of its program."),
+    Field(
+        "source",
+        one_of("running", "named", "installed"),
+        "running: it runs on this host; named: by --opensm; installed: the one of this host, without arguments.",
+    ),
+    Field("options_file", or_null(TEXT), "Its options file. Null: it has none."),
+    Field("port", PORT_IDENTITY, "The port of the copy on which it ran."),
+)
+_STEP: Final = or_null(
+    object_of(
+        Field("exit_code", NUMBER, "Its exit status, as under EXIT STATUS of its page."),
+        Field("seconds", DECIMAL, "How long it ran."),
+        Field("message", or_null(TEXT), "The last line that it wrote to standard error. Null: it succeeded."),
+    )
+)
+
+
+def _values(before: str, after: str) -> tuple[Field, ...]:
+    return (
+        Field("kind", TEXT, "Which value: pkey, or the name of the field, as m_key_protect_bits.", "Value"),
+        Field("index", or_null(NUMBER), "The index of a P_Key. Null: the value has none.", "Index"),
+        Field("before", VALUE, f"{before}. Null: nothing. Of an M_Key: zero or set.", "Before"),
+        Field("after", VALUE, f"{after}. Null: nothing. Of an M_Key: zero, or another.", "After"),
+    )
+
+
+_CAUSE: Final = Field(
+    "cause",
+    TEXT,
+    "The likely cause: policy, no-policy, packed, moved, enforcement, m-key or lid, as under CAUSES.",
+    "Likely cause",
+)
+AT_START: Final = (*_values("The value in the snapshot", "The value after the start"), _CAUSE)
+DIFFERS: Final = _values("The value as planned", "The value that OpenSM wrote")
+LEFT: Final = _values("The value before the change", "The value after the undo")
+REHEARSE: Final = Document(
+    "rehearse",
+    1,
+    (
+        Field(
+            "verdict",
+            one_of("identical", "differs", "refused"),
+            "identical: everything was as planned, and the undo restored every value; differs: it was not; refused: "
+            "an interlock of `ibkeys apply` refused the change. With --now: whether a start changes nothing.",
+        ),
+        Field("plan", or_null(TEXT), "The digest of the plan. Null: --now."),
+        Field(
+            "snapshot",
+            object_of(
+                Field("file", or_null(TEXT), "Its file. Null: it was taken for the rehearsal."),
+                Field("finished", TEXT, "When it was taken: UTC."),
+            ),
+            "The snapshot of the copy.",
+        ),
+        Field("opensm", _OPENSM, "The OpenSM of the rehearsal."),
+        Field(
+            "at_start",
+            list_of(object_of(*PORT, *AT_START)),
+            "What this OpenSM changes when it starts on the snapshot: a restart or a takeover would change it too.",
+        ),
+        Field("apply", _STEP, "The change. Null: --now."),
+        Field("differences", list_of(object_of(*PORT, *DIFFERS)), "The values that were not as planned."),
+        Field("undo", _STEP, "The undo. Null: there was nothing to undo."),
+        Field("left_by_undo", list_of(object_of(*PORT, *LEFT)), "The values that the undo did not restore."),
+        Field(
+            "opensm_errors",
+            list_of(
+                object_of(
+                    Field("error", TEXT, "The number, as 3111 of ERR 3111."), Field("count", NUMBER, "How often.")
+                )
+            ),
+            "The errors in OpenSM's log.",
+        ),
+        Field("notes", list_of(TEXT), "What the user should know of the rehearsal."),
+    ),
+    CsvRows(
+        "value that differs",
+        (
+            Field("part", TEXT, "The list of the JSON document that has the value."),
+            *PORT,
+            *DIFFERS,
+            Field("cause", or_null(TEXT), "The likely cause, of values of at_start."),
+        ),
+    ),
+)

@@ -1,0 +1,58 @@
+"""The request for a rehearsal, made of a snapshot."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ibkeys.fabric.snapshot import Snapshot
+from ibkeys.keys.mkey import MKey
+from ibkeys.mad.attributes import PortInfo
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.rehearse.rehearsal import RehearsalRequest
+from ibkeys.rehearse.site_opensm import SiteOpensm
+from ibkeys.replica.recorded import records_of
+from ibkeys.sim.netfile.model import NetFile
+from ibkeys.topology.subnet_manager import shown_subnet_manager
+
+
+def request_of(
+    snapshot: Snapshot,
+    name: str,
+    opensm: SiteOpensm,
+    host: str | None = None,
+    plan: tuple[PartitionPlan, bytes] | None = None,
+    arguments: Sequence[str] = (),
+    only_apply: Sequence[str] = (),
+) -> RehearsalRequest:
+    """Return the request for a rehearsal on a copy of *snapshot*. *name*: its file, for errors. The other parameters
+    are as in `RehearsalRequest`. Raises FileFormatError for a snapshot that cannot be served."""
+    fabric = records_of(snapshot, name)
+    made_up = _made_up_keys(snapshot, fabric)
+    manager = shown_subnet_manager(snapshot.fabric)
+
+    def number_of(key: MKey) -> int | None:
+        number = snapshot.number_of(key)
+        return None if number is None else made_up.get(number)
+
+    return RehearsalRequest(
+        fabric,
+        opensm,
+        host,
+        manager.port_guid or snapshot.about.port_guid,
+        manager.presence == "active",
+        number_of,
+        plan,
+        arguments,
+        only_apply,
+    )
+
+
+def _made_up_keys(snapshot: Snapshot, fabric: NetFile) -> dict[int, int]:
+    """Return the made-up M_Key in *fabric* of each M_Key in *snapshot*, by the number that stands for it there."""
+    found = {}
+    for node, record in zip(snapshot.fabric.nodes, fabric.nodes, strict=True):
+        for num, port in node.ports.items():
+            readings = record.ports[num].readings
+            if port.is_end_port and port.info is not None and readings is not None and readings.port_info is not None:
+                found[PortInfo(port.info).m_key] = PortInfo(readings.port_info).m_key
+    return found

@@ -1,0 +1,106 @@
+"""The copy of a fabric on which a rehearsal is made: a served subnet, and the programs on one of its hosts."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from ibkeys.closing import Closing
+from ibkeys.mad import offsets as at
+from ibkeys.mad.const import Method
+from ibkeys.own_program import own_program
+from ibkeys.sim.nodes import SimNode
+from ibkeys.sim.server.outbox import PassedMad
+from ibkeys.sim.server.server import Server
+from ibkeys.sim.subnet import Subnet
+
+_NAME: Final = "rehearsal"
+"""The socket name. No other program sees the socket, which is in a network namespace of its own."""
+_PAUSE: Final = 0.05
+
+
+class Ended(NamedTuple):
+    """A command on the copy that has ended. ``code``: its exit status; ``output``, ``errors``: what it wrote;
+    ``seconds``: how long it ran."""
+
+    code: int
+    output: str
+    errors: str
+    seconds: float
+
+
+class Twin(Closing):
+    """Serves *subnet* in a thread, and runs programs on *host*. *folder*: a private folder for all files.
+
+    ``last_mad``: when a program last sent a MAD, on the clock of `time.monotonic`. ``sets``: how many Sets were sent.
+    """
+
+    def __init__(self, subnet: Subnet, host: SimNode, folder: Path) -> None:
+        self.subnet, self.host, self.folder = subnet, host, folder
+        self.last_mad = 0.0
+        self.sets = 0
+        self._server = Server(subnet, _NAME, watch=self._watch, folder=str(folder / "hosts"))
+        self._thread = threading.Thread(target=self._server.serve, daemon=True)
+        self._thread.start()
+
+    def run(self, words: Sequence[str]) -> Ended:
+        """Run a command on the host, and wait for its end."""
+        started = time.monotonic()
+        done = subprocess.run(
+            self._on_host(words),
+            env=self._environment(),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+
+    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start a program on the host that goes on, with additions to its *environment*. What it prints is thrown away:
+        OpenSM prints its keys."""
+        return subprocess.Popen(
+            self._on_host(words),
+            env={**self._environment(), **environment},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def wait_until_quiet(self, seconds: float, longest: float) -> bool:
+        """Wait until no program has sent a MAD for *seconds*, at most *longest*; return whether it is so."""
+        end = time.monotonic() + longest
+        while time.monotonic() - self.last_mad < seconds:
+            if time.monotonic() > end:
+                return False
+            time.sleep(_PAUSE)
+        return True
+
+    def close(self) -> None:
+        """End the server. Programs that still run lose their fabric."""
+        self._server.stop()
+        self._thread.join()
+        self._server.close()
+
+    def _on_host(self, words: Sequence[str]) -> list[str]:
+        return [*own_program(), "sim", "run", f"--socket={_NAME}", f"--host={self.host.node_id}", "--", *words]
+
+    def _environment(self) -> dict[str, str]:
+        """Return the environment of the programs: nothing in it names a file or a fabric of the real host."""
+        kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
+        return {
+            **{name: os.environ[name] for name in kept if name in os.environ},
+            "HOME": str(self.folder),
+            "TMPDIR": str(self.folder),
+        }
+
+    def _watch(self, passed: PassedMad) -> None:
+        if passed.out:
+            self.last_mad = time.monotonic()
+            self.sets += passed.mad[at.METHOD] == Method.SET

@@ -1,0 +1,243 @@
+"""`ibkeys rehearse` with the real OpenSM: on a copy of a fabric that another real OpenSM runs."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ibkeys.managers.opensm.process import opensm_processes
+from tests.corpus import DATA
+from tests.integration.hosted import BLUNT, Hosted, Running, opensm, plan_for, undo, via
+from tests.integration.ibsim import RUN_TIMEOUT, ibkeys, ibkeys_environment
+from tests.integration.simulated import AS_NOBODY, needs_root
+from tests.integration.tenants import GREEN, TENANTS
+from tests.sample import sampled
+
+pytestmark = pytest.mark.integration
+FABRIC = DATA / "fabrics" / "two-switch.net"
+MOST = 300.0
+"""Seconds within which a rehearsal has ended, also where other tests run."""
+
+
+class Site:
+    """A fabric whose OpenSM runs, a snapshot of it, and a plan."""
+
+    def __init__(self, served: Hosted, running: Running) -> None:
+        self.served, self.running = served, running
+        self.snapshot = served.folder / "fabric.db"
+        self.plan = served.folder / "plan.json"
+        self.conf = served.folder / "opensm.conf"
+
+    def take_snapshot(self) -> None:
+        done = self.served.ibkeys("snapshot", self.snapshot)
+        assert done.returncode == 0, done.stderr
+
+    def rehearse(self, *words: str | Path, opensm: str | None = None) -> tuple[int, dict[str, Any], str]:
+        """Rehearse on the snapshot, as on another host; return the exit status, the document, and standard error."""
+        command = opensm or f"opensm -F {self.conf} -P {self.running.policy}"
+        done = ibkeys(
+            *("rehearse", *words, "--from", self.snapshot, "--opensm", command, "-f", "json"),
+            timeout=MOST,
+            env=ibkeys_environment(),
+        )
+        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+
+
+@contextmanager
+def site(policy: str = TENANTS, conf: str = "") -> Iterator[Site]:
+    with Hosted(FABRIC) as served, opensm(served, policy, conf) as running:
+        made = Site(served, running)
+        made.take_snapshot()
+        yield made
+
+
+def kinds(values: list[dict[str, Any]]) -> set[tuple[str, str]]:
+    return {(each["kind"], each["cause"]) for each in values}
+
+
+def test_a_change_is_made_as_planned_and_then_as_rehearsed() -> None:
+    with site() as here:
+        plan_for(here.served, GREEN)
+        files = {path: (path.read_bytes(), path.stat()) for path in (here.conf, here.running.policy, here.snapshot)}
+        wire = here.served.wire()
+        code, document, errors = here.rehearse(here.plan, "--allow-removals", *BLUNT)
+        assert (code, document["verdict"]) == (0, "identical"), errors
+        assert document["plan"] == json.loads(here.plan.read_text())["digest"]
+        assert (document["at_start"], document["differences"], document["left_by_undo"]) == ([], [], [])
+        assert (document["apply"]["exit_code"], document["undo"]["exit_code"]) == (0, 0)
+        assert document["opensm"]["port"]["node_desc"] == here.served.net.nodes[0].description
+        assert wire == here.served.wire()
+        assert files == {path: (path.read_bytes(), path.stat()) for path in files}
+        assert via(here.served).returncode == 0
+        assert undo(here.served).returncode == 0
+
+
+def test_a_restart_of_an_opensm_that_read_all_its_files_changes_nothing() -> None:
+    with site() as here:
+        code, document, errors = here.rehearse("--now")
+        assert (code, document["verdict"], document["at_start"]) == (0, "identical", []), errors
+
+
+def test_a_policy_that_was_edited_and_not_read_is_found() -> None:
+    with site() as here:
+        here.running.policy.write_text(GREEN)
+        code, document, _ = here.rehearse("--now")
+        assert (code, document["verdict"]) == (1, "differs")
+        assert kinds(document["at_start"]) == {("pkey", "policy")}
+
+
+def test_a_policy_that_is_missing_is_found() -> None:
+    with site() as here:
+        here.running.policy.unlink()
+        code, document, _ = here.rehearse("--now")
+        assert (code, document["verdict"]) == (1, "differs")
+        assert ("pkey", "no-policy") in kinds(document["at_start"])
+        assert any("finds no policy" in note for note in document["notes"])
+
+
+def test_options_that_were_edited_and_not_read_are_found() -> None:
+    with site() as here:
+        here.conf.write_text("part_enforce off\nm_key 0x1234\nm_key_protection_level 1\n")
+        _, document, _ = here.rehearse("--now")
+        found = {cause for _, cause in kinds(document["at_start"])}
+        assert found == {"enforcement", "m-key"}
+        assert "1234" not in json.dumps([each["after"] for each in document["at_start"]])
+
+
+def test_drift_is_found_and_stays_in_the_change_as_on_the_fabric() -> None:
+    with site() as here:
+        plan_for(here.served, GREEN)
+        port = here.served.net.port("node06 mlx4_0", 1)
+        keys = list(port.p_keys)
+        keys[keys.index(0)] = 0x8077
+        port.p_keys = keys
+        here.take_snapshot()
+        code, document, errors = here.rehearse(here.plan, "--allow-removals", *BLUNT)
+        assert (code, document["verdict"], document["differences"]) == (0, "identical", []), errors
+        [found] = document["at_start"]
+        assert (found["node_desc"], found["before"], found["after"]) == ("node06 mlx4_0", "0x8077", None)
+        assert found["cause"] == "policy"
+        assert via(here.served).returncode == 0
+        assert 0x8077 in port.p_keys
+
+
+def test_an_interlock_refuses_the_change_as_on_the_fabric() -> None:
+    with site() as here:
+        plan_for(here.served, GREEN)
+        code, document, _ = here.rehearse(here.plan)
+        real = here.served.ibkeys("apply", here.plan, "--via", "opensm", "--yes")
+        assert (code, document["verdict"], document["undo"]) == (4, "refused", None)
+        assert document["apply"]["exit_code"] == real.returncode == 4
+
+
+def test_an_opensm_that_packs_its_tables_does_not_do_what_the_plan_says() -> None:
+    """The plan was made from the snapshot, which does not say what options OpenSM has."""
+    with site() as here:
+        (here.served.folder / "new.conf").write_text(TENANTS.replace("Red=0x10", "Low=0x08 : ALL ;\nRed=0x10"))
+        here.conf.write_text("keep_pkey_indexes FALSE\n")
+        new = here.served.folder / "new.conf"
+        done = ibkeys("plan", "--policy", new, "--from", here.snapshot, "--out", here.plan)
+        assert done.returncode == 1, done.stderr
+        code, document, _ = here.rehearse(here.plan, "--allow-removals", *BLUNT)
+        assert code in (1, 4)
+        assert document["verdict"] == {1: "differs", 4: "refused"}[code]
+
+
+def test_options_can_neither_load_nor_write_nor_listen(tmp_path: Path) -> None:
+    with site() as here:
+        here.conf.write_text(
+            f"event_plugin_name {tmp_path}/evil.so\nlog_file {tmp_path}/log\ndump_files_dir {tmp_path}\n"
+            f"event_db_dump_file {tmp_path}/events\nsa_db_dump TRUE\nconsole loopback\ndaemon TRUE\nperfmgr TRUE\n"
+        )
+        pidfile = f"--pidfile {tmp_path}/pid -B -f {tmp_path}/other"
+        command = f"opensm -F {here.conf} -P {here.running.policy} {pidfile}"
+        code, document, errors = here.rehearse("--now", opensm=command)
+        assert (code, document["verdict"]) == (0, "identical"), errors
+        assert os.listdir(tmp_path) == []
+
+
+def test_an_option_that_opensm_lacks_has_no_effect_as_with_opensm() -> None:
+    """OpenSM ignores it, so its own output of all options does not have it."""
+    with site() as here:
+        here.conf.write_text("no_such_option 1\n")
+        assert here.rehearse("--now")[0] == 0
+
+
+def test_a_program_that_is_no_opensm_is_refused() -> None:
+    with site() as here:
+        code, _, errors = here.rehearse("--now", opensm="/bin/true")
+        assert code == 2
+        assert "is it an OpenSM?" in errors
+
+
+def test_an_opensm_that_ends_is_reported(tmp_path: Path) -> None:
+    """It writes its options, and then does not start."""
+    program = tmp_path / "opensm"
+    program.write_text('#!/bin/sh\ncase "$*" in *-c\\ *) exec /usr/sbin/opensm "$@";; *) exit 7;; esac\n')
+    program.chmod(0o755)
+    with site() as here:
+        code, _, errors = here.rehearse("--now", opensm=str(program))
+        assert code == 3, errors
+        assert "OpenSM ended on the copy of the fabric (exit status 7)" in errors
+
+
+@needs_root
+def test_a_user_without_any_privilege_can_rehearse(tmp_path: Path) -> None:
+    with site() as here:
+        words = ["rehearse", "--now", "--from", "/dev/stdin", "--opensm", "opensm", "-f", "json"]
+        copy = Path(f"/dev/shm/rehearse-{os.getpid()}.db")
+        copy.write_bytes(here.snapshot.read_bytes())
+        copy.chmod(0o644)
+        try:
+            words[words.index("/dev/stdin")] = str(copy)
+            done = subprocess.run(
+                [*AS_NOBODY, sys.executable, "-m", "ibkeys", *words],
+                env=ibkeys_environment(),
+                cwd="/",
+                capture_output=True,
+                text=True,
+                timeout=MOST,
+                check=False,
+            )
+        finally:
+            copy.unlink()
+        assert done.returncode == 1, done.stderr  # Without the policy every port is a full member.
+        assert {each["cause"] for each in json.loads(done.stdout)["at_start"]} >= {"no-policy"}
+
+
+MOMENTS = [0.1, 0.3, 0.6, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0, 8.0]
+
+
+@pytest.mark.parametrize("seconds", sampled(MOMENTS, [0.6, 3.0]))
+def test_a_rehearsal_that_is_killed_leaves_nothing_and_nobody_sees_its_opensm(seconds: float, tmp_path: Path) -> None:
+    with site() as here:
+        plan_for(here.served, GREEN)
+        mark = f"opensm -F {here.conf} -P {here.running.policy}"
+        words = ["rehearse", here.plan, "--allow-removals", *BLUNT, "--from", here.snapshot, "--opensm", mark]
+        process = subprocess.Popen(
+            [sys.executable, "-m", "ibkeys", *map(str, words)],
+            env={**ibkeys_environment(), "TMPDIR": str(tmp_path)},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            stdin=subprocess.DEVNULL,
+        )
+        assert process.stdout is not None
+        with process.stdout:
+            deadline = time.monotonic() + seconds
+            while time.monotonic() < deadline and process.poll() is None:
+                assert [each for each in opensm_processes() if each.config == Path("/mnt/opensm.conf")] == []
+            process.send_signal(signal.SIGKILL)
+            process.wait(RUN_TIMEOUT)
+            process.stdout.read()  # Ends when every process that inherited it has ended.
+        assert os.listdir(tmp_path) == []
+        assert here.served.ibkeys("pkey-show", "--all").returncode == 0
