@@ -10,6 +10,7 @@ import gc
 import importlib
 import os
 import resource
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from keyword import iskeyword
@@ -104,7 +105,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     },
     "Explain and simulate": {
         "explain": CommandEntry("tools.symptoms", "Explain a message, log line or number: paste it."),
-        "help": CommandEntry("tools.help", "Show the help of a command, or list the commands."),
+        "help": CommandEntry("tools.help", "Show the help of a command, search for a word, or list the commands."),
         "pkey-check": CommandEntry("tools.explain", "Show whether ports with these P_Keys can talk, and why."),
         "pkey-explain": CommandEntry("tools.explain", "Explain a P_Key."),
         "qkey-explain": CommandEntry("tools.explain", "Explain what a Q_Key can be used for."),
@@ -173,7 +174,7 @@ class Commands(click.Group):
             elif ctx.resilient_parsing:
                 ctx.meta[_FIRST_WORD] = f"{joined}-"
             else:
-                raise _unknown_command(args[0], joined)
+                raise _unknown_command(args[0], joined, ctx)
         return super().resolve_command(ctx, args)
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[Any]:
@@ -232,13 +233,22 @@ class Commands(click.Group):
         return int(code or 0)
 
 
-def _unknown_command(first: str, joined: str) -> Exception:
-    """Return the error for words that name no command.
+def names_a_command(words: Sequence[str]) -> bool:
+    """Return whether *words* begin with the name of a command, its two parts, or a name that a command had before."""
+    from ibkeys.cli.renamed import RENAMED
+
+    return any(name in COMMANDS or name in RENAMED for name in (words[0], "-".join(words[:2])))
+
+
+def _unknown_command(first: str, joined: str, root: click.Context) -> Exception:
+    """Return the error for words that name no command. Where no name is similar, it says where the word occurs.
 
     *first*: the first word. *joined*: the first two words with a hyphen between them, or the first word alone.
     """
+    from ibkeys.cli.help.search import search
     from ibkeys.cli.renamed import RENAMED
     from ibkeys.errors import UsageError
+    from ibkeys.printable import counted
     from ibkeys.similar_names import did_you_mean, did_you_mean_one_of
 
     for old in (first, joined):
@@ -247,7 +257,9 @@ def _unknown_command(first: str, joined: str) -> Exception:
     same_beginning = [name for name in COMMANDS if name.startswith(f"{first}-")]
     hint = joined != first and did_you_mean(joined, COMMANDS)
     hint = hint or did_you_mean_one_of(same_beginning, len(same_beginning)) or did_you_mean(first, COMMANDS)
-    return UsageError(f"No such command {first!r}{hint or ''} (see ibkeys help -a)")
+    places = 0 if hint else len(search([first], root))
+    found = f"; it is in {counted(places, 'help text')}: ibkeys help {shlex.quote(first)}" if places else ""
+    return UsageError(f"No such command {first!r}{hint or found} (see ibkeys help -a)")
 
 
 def _disable_core_dumps() -> None:

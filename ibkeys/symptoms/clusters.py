@@ -14,6 +14,7 @@ from ibkeys.symptoms.row import Cause, Symptom
 
 KUBERNETES: Final = "Kubernetes and virtual functions"
 UFM: Final = "UFM"
+NOT_OURS: Final = "Not InfiniBand keys"
 
 _NO_GUID: Final = Cause(
     "vf-guid-zero",
@@ -214,5 +215,53 @@ ROWS: Final = (
         causes=(BOTH_LIMITED,),
         source="IBA 10.9.3",
         rank=1,
+    ),
+    Symptom(
+        name="nvlink",
+        title="NVLink, NVSwitch, NMX: not the keys of an InfiniBand fabric",
+        subject=NOT_OURS,
+        patterns=(r"\bNVLink\b", r"\bNVSwitch\b", r"\bnv-?fabric-?manager\b", r"\bNMX-[CTM]\b"),
+        example="NVLink partition 32766: GPU is not a member",
+        meaning="Partitions of NVLink are made by the fabric manager of the NVSwitches (NMX, nv-fabricmanager). They "
+        "are "
+        "no P_Keys, and ibkeys neither reads nor changes them.",
+        source="NVIDIA's manuals",
+        rank=1,
+    ),
+    Symptom(
+        name="sharp",
+        title="SHARP: its jobs and trees have keys of their own",
+        subject=NOT_OURS,
+        patterns=(r"\bSHARP\b.{0,60}(?:fail|error|denied|key)", r"\bsharp_am\b", r"\bAM_?Key\b"),
+        example="SHARP: failed to create job, error -8",
+        meaning="The aggregation manager of SHARP protects its trees with an AM_Key, which ibkeys does not read. A "
+        "P_Key "
+        "matters where the job's partition is not the one that SHARP was told.",
+        causes=(
+            Cause(
+                "job-partition",
+                "The hosts of the job are not all in the partition.",
+                ("pkey-show --all --partition {pkey}", "matrix"),
+                "the members of the partition",
+            ),
+        ),
+        unknown="Everything about AM_Keys.",
+        source="NVIDIA's manuals",
+        rank=1,
+    ),
+    Symptom(
+        name="roce",
+        title="RoCE: an Ethernet port has no partitions",
+        subject=NOT_OURS,
+        patterns=(r"\bRoCE(?:v[12])?\b", r"link_layer:? +Ethernet"),
+        example="mlx5_2 port 1: link_layer Ethernet (RoCE)",
+        meaning="A port with an Ethernet link has P_Key 0xffff only, and no subnet manager. VLANs separate there.",
+        causes=(
+            Cause(
+                "link-is-ethernet", "The program took an Ethernet port.", ("host-show",), "the link layer of each port"
+            ),
+        ),
+        source="kernel, infiniband/core",
+        rank=2,
     ),
 )

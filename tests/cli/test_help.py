@@ -262,7 +262,7 @@ def test_help_of_a_command_is_that_of_its_option(words: str, same: str) -> None:
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        ("pkey", "No such command 'pkey'; did you mean pkey-show, "),
+        ("pkeey", "No such command 'pkeey'; did you mean pkey-"),
         ("names", "names is now: ibkeys discover --names"),
         ("pkey-show 14", "ibkeys pkey-show has no command '14'"),
         ("sim start", "No such command 'start'"),

@@ -1,4 +1,4 @@
-"""The command `help`: all commands, or the help of one."""
+"""The command `help`: all commands, the help of one, or what all texts say about a word."""
 
 from __future__ import annotations
 
@@ -6,25 +6,34 @@ from typing import Final
 
 import click
 
-from ibkeys.cli import GROUPS, exits, options
-from ibkeys.cli.exits import write_exact
+from ibkeys.cli import GROUPS, exits, names_a_command, options
+from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import SHOWS_ALL, command, usage_of
+from ibkeys.cli.help.search import Hit, search
 from ibkeys.errors import UsageError
 
 _USAGE_WIDTH: Final = 18
 """The longest usage, in columns, that has its summary on the same line. Most commands then fit a line of 80 columns."""
 
+_MOST_HITS: Final = 8
+_TITLES: Final = {
+    "command": "Commands (ibkeys help COMMAND):",
+    "symptom": "Messages (ibkeys explain 'MESSAGE', ibkeys-symptoms(7)):",
+    "page": "Man pages:",
+}
+
 
 @command("help")
-@click.argument("words", nargs=-1, metavar="[COMMAND]...")
+@click.argument("words", nargs=-1, metavar="[COMMAND|WORD]...")
 @options.flag("-a", "--all", "every", help="List all commands; of a COMMAND: all its options, the common ones too.")
 @options.common
 def help(words: tuple[str, ...], every: bool) -> int:
-    """Show the help of a command, or list the commands.
+    """Show the help of a command, search for a word, or list the commands.
 
     Without COMMAND: the commands to begin with, with -a all of them and their arguments, which stand in brackets where
     they may be omitted. COMMAND is a name, also with a blank for its hyphen, such as pkey show; or one within a
-    command, such as sim serve.
+    command, such as sim serve. Any other WORD is searched in the help of all commands, the man pages and the symptoms
+    that ibkeys explain knows; several words are searched together.
     """
     context = click.get_current_context().find_root()
     if every and not words:
@@ -32,6 +41,9 @@ def help(words: tuple[str, ...], every: bool) -> int:
         return exits.DONE
     context.meta[SHOWS_ALL] = every
     rest = list(words)
+    if words and not names_a_command(words) and (hits := search(words, context)):
+        _write_hits(hits)
+        return exits.DONE
     while rest:
         if not isinstance(context.command, click.Group):
             raise UsageError(f"{context.command_path} has no command {rest[0]!r}")
@@ -40,6 +52,20 @@ def help(words: tuple[str, ...], every: bool) -> int:
         context = click.Context(subcommand, context, name)
     write_exact(context.get_help())
     return exits.DONE
+
+
+def _write_hits(hits: list[Hit]) -> None:
+    """Write the places where the words are, by kind, `_MOST_HITS` of each kind."""
+    for where, title in _TITLES.items():
+        of_kind = [hit for hit in hits if hit.where == where]
+        if not of_kind:
+            continue
+        write(title)
+        for hit in of_kind[:_MOST_HITS]:
+            is_named = where == "page" or (where == "command" and hit.rank > 0)
+            write(f"  {hit.name:24} {hit.text}" if is_named else f"  {hit.text}", 27)
+        if len(of_kind) > _MOST_HITS:
+            write(f"  and {len(of_kind) - _MOST_HITS} more")
 
 
 def _all_commands(root: click.Context) -> str:
