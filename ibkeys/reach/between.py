@@ -10,34 +10,18 @@ its own table, like the ports that face the end ports (`ibkeys.reach.forms`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cache, cached_property, partial
+from collections.abc import Callable, Iterable, Iterator
+from functools import cache, partial
 from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck, PKey
-from ibkeys.reach.forms import FULL, LIMITED, form, forms_in, passing
-from ibkeys.reach.routes import Edge, Routes, SwitchGraph, numbers_in
-from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Direction, enforced, is_unread
-from ibkeys.topology.forwarding import ForwardingRoute, follow
-from ibkeys.topology.model import Topology
-from ibkeys.topology.nodes import Node, Port
-
-_BITS: Final[dict[Direction, int]] = {"inbound": INBOUND, "outbound": OUTBOUND}
-
-
-@dataclass(frozen=True, slots=True)
-class CheckingPort:
-    """A switch port that checks packets in one direction. ``forms``: the contents of its table by partition; None: not
-    read."""
-
-    port: Port
-    direction: Direction
-    forms: dict[int, int] | None
-
-
-LinkChecks = tuple[CheckingPort, ...]
-"""The ports that check packets in one direction of one cable; empty where neither end checks them."""
+from ibkeys.reach.forms import FULL, LIMITED, form
+from ibkeys.reach.links import SwitchLinks
+from ibkeys.reach.places import Arrivals, EndPortGroups, Places, SwitchGroups
+from ibkeys.reach.routes import Edge, Routes
+from ibkeys.topology.enforcement import Direction
+from ibkeys.topology.forwarding import ForwardingRoute
+from ibkeys.topology.nodes import Port
 
 
 class Crossing(NamedTuple):
@@ -55,129 +39,6 @@ class Crossing(NamedTuple):
 _PASSES: Final = Crossing(True)
 
 
-class SwitchLinks:
-    """The links between the switches of a fabric, and which of their ports check packets.
-
-    *checks_of*: returns the checks of a port in a direction. By default a port checks P_Keys.
-    """
-
-    def __init__(self, fabric: Topology, checks_of: Callable[[Port, Direction], LinkChecks] | None = None) -> None:
-        self._checks_of = checks_of if checks_of is not None else _checks_of
-        self._switches = [node for node in fabric.nodes if node.is_switch]
-        self.checks: list[CheckingPort] = []
-        """Every check on a link; its number is its index here."""
-        self.numbered: dict[Edge, list[range]] = {}
-        """By pair of switches, if any link between them checks: the numbers of the checks of each of its links."""
-        self._holding: dict[int, list[tuple[int, int]]] = {}
-        """Partition → the numbers of the checks whose tables have its P_Keys, each with the forms in that table."""
-        self._read_checks = b""
-        """For each check 1 if its table was read, else 0."""
-        self.numbered_at: dict[Port, range] = {}
-        """The numbers of the checks on a link by the port that sends to it, if any port on the link checks."""
-        self.route: Callable[[Port, Port], ForwardingRoute | None] = cache(self._find_route)
-        """Returns the route from an end port to the base LID of another; None where it is not known, or is lost."""
-        ports = [port for node in self._switches for port in node.ports.values()]
-        between = [port for port in ports if _is_between(port)]
-        if any(self._checks_of(port, direction) for port in between for direction in _BITS):
-            self._read(between)  # else nothing is stopped between switches, wherever links lead that were not read
-
-    def _read(self, between: Sequence[Port]) -> None:
-        links: dict[Edge, list[tuple[Port, LinkChecks]]] = {}
-        checks_of = self._checks_of
-        for port in between:
-            peer = port.peer
-            assert peer is not None
-            edge = self.number[port.node], self.number[peer.node]
-            if edge[0] != edge[1]:
-                checks = *checks_of(port, "outbound"), *checks_of(peer, "inbound")
-                links.setdefault(edge, []).append((port, checks))
-        for node in self._switches:
-            for port in _leading_beyond(node):
-                here, there = self.number[node], len(self._switches)
-                links.setdefault((here, there), []).append((port, checks_of(port, "outbound")))
-                links.setdefault((there, here), []).append((port, checks_of(port, "inbound")))
-        self._edges = links.keys()
-        for edge, parallel in links.items():
-            if any(checks for _, checks in parallel):
-                self.numbered[edge] = [self._number(checks) for _, checks in parallel]
-                if self.is_known(edge):
-                    ports = (port for port, _ in parallel)
-                    self.numbered_at.update(zip(ports, self.numbered[edge], strict=True))
-        for number, each in enumerate(self.checks):
-            for partition, forms in (each.forms or {}).items():
-                self._holding.setdefault(partition, []).append((number, forms))
-        self._read_checks = bytes(each.forms is not None for each in self.checks)
-
-    def _number(self, link: LinkChecks) -> range:
-        """Add the checks of a link to ``checks``, and return their numbers."""
-        first = len(self.checks)
-        self.checks += link
-        return range(first, len(self.checks))
-
-    def _find_route(self, source: Port, destination: Port) -> ForwardingRoute | None:
-        lid = destination.lid
-        route = follow(source, lid) if lid and self._has_tables else None
-        return route if route is not None and route.end == "arrives" else None
-
-    @cached_property
-    def _has_tables(self) -> bool:
-        return any(switch.forwarding is not None for switch in self._switches)
-
-    def stopped(self, partition: int, key_form: int, check: InboundCheck) -> bytes:
-        """Return which of ``checks`` stop packets with a form of a partition's P_Key: 1 for each that does, 0 for each
-        that does not or was not read."""
-        found = bytearray(self._read_checks)
-        for number, forms in self._holding.get(partition, ()):
-            reading = check if self.checks[number].direction == "inbound" else "membership"
-            if passing(forms, reading) & key_form:
-                found[number] = 0
-        return bytes(found)
-
-    @cached_property
-    def number(self) -> dict[Node, int]:
-        """The number of each switch."""
-        return {node: at for at, node in enumerate(self._switches)}
-
-    @cached_property
-    def graph(self) -> SwitchGraph:
-        """The switches as a graph."""
-        beside: list[list[int]] = [[] for _ in self._switches]
-        for tail, head in self._edges:
-            if self.is_known((tail, head)):
-                beside[tail].append(head)
-        return SwitchGraph(beside)
-
-    @cached_property
-    def beyond(self) -> list[Edge]:
-        """The links with one end that was not read: from the known switches to the unknown part, and back."""
-        return [edge for edge in self._edges if not self.is_known(edge)]
-
-    @cached_property
-    def unread_edges(self) -> frozenset[Edge]:
-        """The links with a port whose check was not read."""
-        every, read = self.numbered.items(), self._read_checks
-        return frozenset(edge for edge, links in every if not all(read[each] for link in links for each in link))
-
-    @cached_property
-    def unread(self) -> list[Port]:
-        """The ports between switches whose check was not read."""
-        found = (each.port for number, each in enumerate(self.checks) if each.forms is None and self.is_between(number))
-        return list(dict.fromkeys(found))
-
-    def is_between(self, check: int) -> bool:
-        """Return whether both ends of the link of a check are known. *check*: its index in ``checks``."""
-        return self.checks[check].port.peer is not None
-
-    def is_known(self, edge: Edge) -> bool:
-        """Return whether both ends of a link are known."""
-        return max(edge) < len(self._switches)
-
-    def number_of(self, port: Port) -> int | None:
-        """Return the number of the switch that an end port is linked to; None if it is linked to no switch."""
-        node = port.node if port.node.is_switch else port.peer.node if port.peer is not None else None
-        return None if node is None else self.number.get(node)
-
-
 class Between:
     """The packets that the ports on *links* stop, by one reading of the inbound check.
 
@@ -188,18 +49,31 @@ class Between:
         self._links = links
         self.is_by_tables = by_tables
         self.inbound_check: InboundCheck = check
-        self.places: Callable[[int], SwitchGroups | None] = cache(self._places_of)
+        self.places: Callable[[int], Places | None] = cache(self._places_of)
         """Returns how the packets of a partition get from switch to switch; None if nothing stops any on any route."""
         self._stopped: Callable[[int, int], bytes] = cache(partial(links.stopped, check=check))
         self._routes: Callable[[bytes], Routes | None] = cache(self._find_routes)
-        self._places: Callable[[bytes, bytes], SwitchGroups | None] = cache(self._find_places)
+        self._places: Callable[[bytes, bytes], Places | None] = cache(self._find_places)
+        self._arrivals: Callable[[bytes], Arrivals] = cache(self._find_arrivals)
 
-    def _places_of(self, partition: int) -> SwitchGroups | None:
+    def _places_of(self, partition: int) -> Places | None:
         return self._places(self._stopped(partition, LIMITED), self._stopped(partition, FULL))
 
-    def _find_places(self, stopped_limited: bytes, stopped_full: bytes) -> SwitchGroups | None:
+    def _find_places(self, stopped_limited: bytes, stopped_full: bytes) -> Places | None:
         limited = self._routes(stopped_limited)
-        return SwitchGroups(self._links, limited, self._routes(stopped_full)) if limited is not None else None
+        if limited is None:
+            return None
+        full = self._routes(stopped_full)
+        if self.is_by_tables and self._links.has_tables:
+            return EndPortGroups(
+                self._links, self._arrivals(stopped_limited), None if full is None else self._arrivals(stopped_full)
+            )
+        return SwitchGroups(self._links, limited, full)
+
+    def _find_arrivals(self, stopped: bytes) -> Arrivals:
+        routes = self._routes(stopped)
+        assert routes is not None
+        return Arrivals(self._links, routes, stopped)
 
     def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
         """Return whether packets with *key* get from the switch of the end port *source* to the switch of
@@ -237,12 +111,16 @@ class Between:
         """Return the switches that packets with the limited P_Key of a partition reach from an end port, surely and
         possibly.
 
-        Both are sets of switches. None means all switches, surely. There is no such method for full P_Keys, because
-        both readings of the inbound check treat them alike.
+        Both are sets of switches; of end ports, if forwarding tables were read. None means all, surely. There is no
+        such method for full P_Keys, because both readings of the inbound check treat them alike.
         """
         start = self._links.number_of(port)
         routes = self._routes_of(partition, LIMITED) if start is not None else None
-        if start is None or routes is None or routes.sure(start).bit_count() == len(self._links.number):
+        if start is None or routes is None:
+            return None
+        if self.is_by_tables and self._links.has_tables:
+            return self._arrivals(self._stopped(partition, LIMITED)).from_switch(start)
+        if routes.sure(start).bit_count() == len(self._links.number):
             return None
         return routes.sure(start), routes.may(start)
 
@@ -296,68 +174,3 @@ class Between:
                 doubtful.add(edge)
         doubtful = {edge for edge in doubtful if self._links.is_known(edge)}
         return Routes(self._links.graph, closed, doubtful, self._links.beyond) if doubtful else None
-
-
-class SwitchGroups:
-    """How the packets of some partitions get from switch to switch.
-
-    Switches that reach the same switches, and are reached from the same ones, are one place. Places are numbered from
-    1; 0 is for end ports on no switch.
-    """
-
-    def __init__(self, links: SwitchLinks, limited: Routes, full: Routes | None) -> None:
-        self._links = links
-        ways = [(each, each.back()) for each in (limited, full) if each is not None]
-        self._ways = dict(zip((LIMITED, FULL), ways, strict=False))
-        numbers: dict[tuple[int, ...], int] = {}
-        self._first: list[int] = [-1]
-        self._place: list[int] = []
-        for switch in links.number.values():
-            rows = tuple(row for way in ways for each in way for row in (each.sure(switch), each.may(switch)))
-            place = numbers.setdefault(rows, len(self._first))
-            if place == len(self._first):
-                self._first.append(switch)
-            self._place.append(place)
-        self._firsts = sum(1 << switch for switch in self._first[1:])
-        self._places_in: Callable[[int], int] = cache(self._find_places_in)
-
-    def place(self, port: Port) -> int:
-        """Return the place of the switch that an end port is on."""
-        number = self._links.number_of(port)
-        return 0 if number is None else self._place[number]
-
-    def reached(self, place: int, forms: int, is_back: bool) -> tuple[int, int] | None:
-        """Return the places that packets reach from a place, surely and possibly, as sets of places. The packets have
-        the best of *forms*.
-
-        With *is_back*, return the places from which packets reach this place. None means all places, surely. The full
-        form is best: a port that lets the limited form pass lets the full form pass too.
-        """
-        ways = self._ways.get(FULL if forms & FULL else LIMITED)
-        if place == 0 or ways is None:
-            return None
-        routes = ways[is_back]
-        first = self._first[place]
-        return self._places_in(routes.sure(first)), self._places_in(routes.may(first))
-
-    def _find_places_in(self, switches: int) -> int:
-        """Return the places of a set of switches, with the place 0 of end ports on no switch."""
-        return 1 | sum(1 << self._place[switch] for switch in numbers_in(switches & self._firsts))
-
-
-def _is_between(port: Port) -> bool:
-    return port.is_external and port.peer is not None and port.peer.is_external
-
-
-def _checks_of(port: Port, direction: Direction) -> LinkChecks:
-    bit = _BITS[direction]
-    if is_unread(port, bit):
-        return (CheckingPort(port, direction, None),)
-    return (CheckingPort(port, direction, forms_in(port)),) if enforced(port) & bit else ()
-
-
-def _leading_beyond(node: Node) -> Iterator[Port]:
-    """Yield the ports of a switch behind which there is, or may be, a node that was not read."""
-    for port in node.ports.values():
-        if port.is_external and port.peer is None and (port.info is None or port.is_linked or not port.says_peer):
-            yield port

@@ -13,7 +13,8 @@ from typing import Final
 from ibkeys.keys.pkey import DEFAULT_FULL, DEFAULT_INBOUND_CHECK
 from ibkeys.mad.attributes import PortInfo, SwitchInfo
 from ibkeys.mad.fields import NumberRow
-from ibkeys.reach.between import Between, CheckingPort, LinkChecks, SwitchLinks
+from ibkeys.reach.between import Between
+from ibkeys.reach.links import CheckingPort, LinkChecks, SwitchLinks
 from ibkeys.topology.enforcement import Direction, inactive_end, leaf_of
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port

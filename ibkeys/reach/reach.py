@@ -24,8 +24,9 @@ from itertools import chain
 from typing import Final, Literal, NamedTuple
 
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck, PKey
-from ibkeys.reach.between import Between, SwitchLinks
+from ibkeys.reach.between import Between
 from ibkeys.reach.forms import LIMITED, PortForms, Standing, forms_in, keys_of, passing, traffic
+from ibkeys.reach.links import SwitchLinks
 from ibkeys.reach.raw import RawPackets
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Literal, NamedTuple
 
-from ibkeys.reach.between import SwitchGroups
 from ibkeys.reach.forms import PortForms
+from ibkeys.reach.places import Places
 from ibkeys.reach.routes import numbers_in
 
 ReachedField = Literal["both", "to", "by", "unknown"]
@@ -42,7 +42,7 @@ class PartitionSets:
     before the first query.
     """
 
-    def __init__(self, places: SwitchGroups | None) -> None:
+    def __init__(self, places: Places | None) -> None:
         self._places = places
         self.members: dict[PortForms, int] = {}
         self.at: dict[int, int] = {}

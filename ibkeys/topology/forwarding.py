@@ -87,7 +87,7 @@ def follow(source: Port, lid: int) -> ForwardingRoute:
     node, entered = source.node, None
     passed: set[Node] = set()
     while True:
-        exit_or_end = _exit(node, lid) if node.is_switch else source if entered is None else None
+        exit_or_end = exit_to(node, lid) if node.is_switch else source if entered is None else None
         if entered is None and lid in lids_of(source):
             exit_or_end = None
         if exit_or_end is None:
@@ -100,7 +100,7 @@ def follow(source: Port, lid: int) -> ForwardingRoute:
             return ForwardingRoute(source, lid, tuple(hops), exit_or_end)
         hops.append(Hop(node, entered, exit_or_end))
         passed.add(node)
-        problem = _link_problem(exit_or_end)
+        problem = link_problem(exit_or_end)
         if problem is not None:
             return ForwardingRoute(source, lid, tuple(hops), problem)
         assert exit_or_end.peer is not None
@@ -111,7 +111,7 @@ def follow(source: Port, lid: int) -> ForwardingRoute:
             return ForwardingRoute(source, lid, tuple(hops), "loop")
 
 
-def _exit(switch: Node, lid: int) -> Port | RouteEnd | None:
+def exit_to(switch: Node, lid: int) -> Port | RouteEnd | None:
     """Return the port by which *switch* sends packets to *lid*; None: it takes them itself; else why there is none."""
     info = switch.switch_info_raw
     if info is None or switch.forwarding is None:
@@ -135,7 +135,7 @@ def _exit(switch: Node, lid: int) -> Port | RouteEnd | None:
     return switch.ports.get(entry) or "no such port"
 
 
-def _link_problem(port: Port) -> RouteEnd | None:
+def link_problem(port: Port) -> RouteEnd | None:
     """Return why data packets do not pass the link behind *port*, or why it is not known; None if they pass."""
     peer = port.peer
     if port.info is None or (peer is None and (port.is_linked or not port.says_peer)):

@@ -182,3 +182,38 @@ def test_a_route_that_loses_packets_is_an_answer(monkeypatch: pytest.MonkeyPatch
     assert "      lost: its forwarding table has no port for this LID\n" in found.out
     packet = run("why", HERE, THERE, "--packet", "0xffff", "--backend", TWO_SWITCH, "-f", "json").json["packets"][0]
     assert (packet["outcome"], packet["lost_by"]) == ("lost", "no entry")
+
+
+@pytest.mark.parametrize("row", sampled(ROWS, ["ring 3", "rings on a tree 0", "fat tree 1"]))
+def test_the_matrix_counts_what_why_says_of_each_pair(row: str) -> None:
+    random = Random(row)
+    for number in range(NETS):
+        net = routed_net(random, row.rpartition(" ")[0])
+        fabric = read_with_routes(net.subnet)
+        if number % 2:
+            forget_some_blocks(fabric, random)
+        for check in INBOUND_CHECKS:
+            reach = Reach(fabric, inbound_check=check)
+            for one, other in permutations(reach.ports, 2):
+                profile = reach.profile(one)
+                assert profile is not None
+                found, bit = reach.reached(profile), 1 << reach.ports.index(other)
+                ways = reach.why(one, other).ways
+                if found.both & bit:
+                    assert ways.can_talk is True
+                elif found.unknown & bit:
+                    assert None in ways
+                else:
+                    assert (bool(found.to & bit), bool(found.by & bit)) == (ways.a_to_b, ways.b_to_a)
+            readings = [Reach(fabric, inbound_check=each) for each in INBOUND_CHECKS]
+            for port in reach.ports:
+                if port not in reach.depending_on_inbound_check():
+                    for other in reach.ports:
+                        if other is not port:
+                            assert len({each.why(port, other).ways.a_to_b for each in readings}) == 1
+
+
+def forget_some_blocks(fabric: Topology, random: Random) -> None:
+    for node in fabric.nodes:
+        if node.is_switch and random.random() < 0.4:
+            node.forwarding = random.choice((None, {}))
