@@ -147,12 +147,12 @@ def _subject(rule: Rule, finding: RuleFinding, data: AuditInput, profile: Profil
 
 
 def _undecided_by(data: AuditInput, results: Sequence[RuleResult]) -> Iterator[Mapping[str, Any]]:
-    """Yield the ports on links between switches that make a result unknown, because ibkeys reads no routes."""
+    """Yield the ports on links between switches that make a result unknown, because routes are not known."""
     subjects = (subject for result in results for subject in result.subjects)
     if not any(subject.result == "unknown" and BETWEEN_SWITCHES in subject.evidence for subject in subjects):
         return
     for port in data.reach.deciding():
-        error = "it stops P_Keys on a link between switches, or may: on which routes is not known, for none are read"
+        error = "it stops P_Keys on a link between switches, or may: on which routes is not known"
         yield _unread(data.identity(port), "LinearForwardingTable", "not-asked", error)
 
 

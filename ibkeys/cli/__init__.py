@@ -82,7 +82,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "policy-from": CommandEntry("policies.from_fabric", "Write a policy that describes the current fabric."),
         "policy-diff": CommandEntry("policies.diff", "Compare what two policies mean for the fabric."),
         "plan": CommandEntry("partitions.plan", "Show what a partition policy would change."),
-        "rehearse": CommandEntry("partitions.rehearse", "Try a change with your own OpenSM, on a copy of the fabric."),
+        "rehearse": CommandEntry("partitions.rehearse", "Try a change with your OpenSM, on a simulated copy."),
         "apply": CommandEntry("partitions.apply", "Apply a plan to the fabric."),
     },
     "M_Keys of the whole fabric": {

@@ -75,6 +75,7 @@ def open_fabric(
             exits.note("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
         exits.warn_each(fabric.warnings)
         already_written = len(fabric.warnings)
+        fabric.routes = "where checked" if where.routes else "none"
         if not fabric.is_simulated:
             _set_more_notes(where, fabric)
         try:

@@ -40,6 +40,10 @@ LISTED_TROUBLES: Final = 10
 """Most causes of unread ports in a table; further ones are only counted. JSON lists all."""
 
 
+ROUTES_DECIDE: Final = "the routes decide, which were not read, or not all (--routes reads the forwarding tables)"
+"""The end of a message about pairs for which a port between switches decides."""
+
+
 @dataclass(slots=True)
 class PortListing:
     """The ports that a command has read, each with its values in the form of the JSON document.

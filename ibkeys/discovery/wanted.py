@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
+
+Routes = Literal["none", "where checked", "all"]
+"""The forwarding tables that a sweep reads: none; all of them if a port on a link between switches checks P_Keys, or
+may; or all of them in any case."""
 
 
 @dataclass(frozen=True, slots=True)

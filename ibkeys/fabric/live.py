@@ -39,7 +39,7 @@ if TYPE_CHECKING:  # these modules are loaded when first used, because few comma
     from ibkeys.discovery.cost import SweepCost
     from ibkeys.discovery.links.check import LinkCheck
     from ibkeys.discovery.port_counters import ConstraintErrors, CountersOrError
-    from ibkeys.discovery.wanted import OnFound, Wanted
+    from ibkeys.discovery.wanted import OnFound, Routes, Wanted
     from ibkeys.keys.smkey import SMKey
     from ibkeys.mad.classes.gmp import KeyClass
     from ibkeys.topology.model import Topology
@@ -48,6 +48,7 @@ if TYPE_CHECKING:  # these modules are loaded when first used, because few comma
 class LiveFabric(OpenPort):
     """A subnet as seen from one open local port. Use it as a context manager; not thread-safe.
 
+    ``routes``: the forwarding tables that a sweep reads; none by default, as a large fabric has millions of blocks.
     ``stores``: the files that changing commands use (in memory unless `ibkeys.open` was given others). ``warnings``:
     facts that the user should know about the files that were read, and about a lock that a change could not remove.
     ``is_simulated``: no real device is used. ``reload_keys``: reads the key store and key files again. ``as_options``:
@@ -68,6 +69,7 @@ class LiveFabric(OpenPort):
     ) -> None:
         super().__init__(umad, ring, timing, limits)
         self.node_names = node_names or {}
+        self.routes: Routes = "none"
         self.stores = StorePaths(None, None)
         self.warnings: list[str] = []
         self.is_simulated = False
@@ -90,6 +92,8 @@ class LiveFabric(OpenPort):
         wanted = wanted or Wanted(p_keys=p_keys)
         before = dict(self.client.statistics.by_attribute)
         found = discover(self.client, self.ring, wanted, progress, self.node_names)
+        if self.routes != "none":
+            self._read_forwarding_tables(found)
         after = dict(self.client.statistics.by_attribute)
 
         def cost() -> SweepCost:
@@ -116,6 +120,13 @@ class LiveFabric(OpenPort):
         from ibkeys.discovery.tables import read_alias_guids
 
         read_alias_guids(self.client, found, named)
+
+    def _read_forwarding_tables(self, found: Topology) -> None:
+        from ibkeys.discovery.forwarding import read_forwarding_tables
+        from ibkeys.topology.enforcement import checks_between_switches
+
+        if self.routes == "all" or checks_between_switches(found.nodes):
+            read_forwarding_tables(self.client, found, found.nodes)
 
     def read_routes(self, found: Topology, pairs: Iterable[tuple[Port, Port]]) -> None:
         """Read the blocks of forwarding tables that the routes between pairs of end ports of *found*, the last sweep,

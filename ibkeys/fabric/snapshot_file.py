@@ -13,6 +13,7 @@ from ibkeys.fabric.probes import SaProbe
 from ibkeys.fabric.sa_view import SaAnswer, SaOutcome, SaPort, SaView
 from ibkeys.fabric.snapshot import ImportedFile, Snapshot, SnapshotOrigin, fingerprint_text
 from ibkeys.fabric.snapshot_class_keys import class_key_rows, readings_of
+from ibkeys.fabric.snapshot_routes import packed_blocks, unpacked_blocks
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.guessable import Trait
 from ibkeys.keys.mkey import MKey
@@ -99,6 +100,9 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
             (port_ids[port], port.virtual_ports, port.virtualization_raw)
             for port in ports
             if port.can_have_virtual_ports
+        ),
+        "forwarding_tables": (
+            (number, packed_blocks(node.forwarding)) for node, number in node_ids.items() if node.forwarding is not None
         ),
     }
     write_snapshot(path, contents)
@@ -245,6 +249,8 @@ class _Loader:
             if len(virtualization or b"") not in (0, VirtualizationInfo.size):
                 raise ValueError("VirtualizationInfo of another length")
             self.ports[number].virtualization_raw = virtualization
+        for number, blocks in self.tables["forwarding_tables"]:
+            nodes[number].forwarding = unpacked_blocks(blocks)
         for trouble in self.fabric.troubles:
             if trouble.is_behind and trouble.reading == "not-in-file":
                 trouble.port.says_peer = False

@@ -82,7 +82,7 @@ class Arrivals:
         if home is None:
             return self._all, self._all
         known: dict[int, bool | None] = {home: True}
-        lost: set[int] = set()
+        lost = set() if self._is_sent_to(port, home) else {*range(len(self._links.switches))} - {home}
         sure = may = 0
         for switch in range(len(self._links.switches)):
             self._follow(switch, port.lid or 0, known, lost)
@@ -108,6 +108,13 @@ class Arrivals:
         found = known[switch]
         for each, passes in reversed(on_way.items()):
             found = known[each] = False if False in (found, passes) else None if None in (found, passes) else True
+
+    def _is_sent_to(self, port: Port, home: int) -> bool:
+        """Return whether the switch of an end port sends it what is for it, as far as its table was read."""
+        last = exit_to(self._links.switches[home], port.lid or 0)
+        if port.node.is_switch:
+            return last is None
+        return isinstance(last, Port) and last.peer is port and self._problems(last) is None
 
     def _switch_behind(self, port: Port) -> int | None:
         """Return the switch to which packets get over the link of *port*; None if they do not, or it is not known."""

@@ -136,6 +136,7 @@ TABLES: Final[Mapping[str, tuple[str, ...]]] = {
         "state TEXT NOT NULL",
         "virtualization_info BLOB",
     ),
+    "forwarding_tables": ("node INTEGER PRIMARY KEY REFERENCES nodes (id)", "blocks BLOB NOT NULL"),
 }
 """The definitions of the columns by table; a definition that begins in capitals is a constraint."""
 _SINCE_2: Final = ("sa_answers", "sa_ports")
@@ -146,6 +147,8 @@ management classes nor virtual ports."""
 _SINCE_4: Final = {"unread": ("common TEXT",), "class_keys": ("not_asked TEXT",)}
 """Columns that files before version 4 do not have: the part of the error that many ports share, and why a class was not
 asked for its key."""
+_SINCE_5: Final = ("forwarding_tables",)
+"""The table that files before version 5 do not have: their sweeps read no forwarding table."""
 _CONSTRAINTS: Final = ("UNIQUE", "PRIMARY")
 
 _VIEWS: Final = (
@@ -177,13 +180,14 @@ SCHEMA: Final = Schema(
     application_id=0x49424B53,  # "IBKS"
     steps=(
         (
-            *(_create(name) for name in TABLES if name not in (*_SINCE_2, *_SINCE_3)),
+            *(_create(name) for name in TABLES if name not in (*_SINCE_2, *_SINCE_3, *_SINCE_5)),
             "CREATE INDEX members ON p_keys (partition)",
             *_VIEWS,
         ),
         tuple(_create(name) for name in _SINCE_2),
         tuple(_create(name) for name in _SINCE_3),
         tuple(f"ALTER TABLE {name} ADD COLUMN {column}" for name, (column,) in _SINCE_4.items()),
+        tuple(_create(name) for name in _SINCE_5),
     ),
     columns={name: _columns_of((*each, *_SINCE_4.get(name, ()))) for name, each in TABLES.items()},
 )

@@ -3,12 +3,13 @@ SwitchInfo)."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, Literal, Self
 
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import NodeType
-from ibkeys.topology.nodes import Port
+from ibkeys.topology.nodes import Node, Port
 
 Direction = Literal["inbound", "outbound"]
 """Inbound: from the link into the switch. Outbound: from the switch to the link."""
@@ -106,6 +107,13 @@ def is_unread(port: Port, bit: int = INBOUND | OUTBOUND) -> bool:
     """Return whether it is not known which packets a switch port stops in the directions of *bit*: PortInfo was not
     read, or the port enforces there with a table that was not read."""
     return port.info is None or (bool(enforced(port) & bit) and port.p_keys is None)
+
+
+def checks_between_switches(nodes: Iterable[Node]) -> bool:
+    """Return whether a port on a link between switches checks P_Keys, or may: its check was not read."""
+    ports = (port for node in nodes if node.is_switch for port in node.ports.values())
+    between = (port for port in ports if port.is_external and port.peer is not None and port.peer.is_external)
+    return any(enforced(port) or is_unread(port) for port in between)
 
 
 def unread_for(port: Port) -> tuple[Port, ...]:

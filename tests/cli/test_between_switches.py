@@ -137,7 +137,7 @@ def test_audit_does_not_know_whether_a_forbidden_pair_can_talk(tmp_path: Path, s
     found = run("audit", "--from", some, "--policy", policy, "--check", "PK005", "-f", "json")
     assert (found.code, none_read(found.json["coverage"])) == (3, 2)
     assert "may be able to talk to" in found.out
-    assert "routes are not read; the policy keeps them apart" in found.out
+    assert "the routes are not known; the policy keeps them apart" in found.out
     none = run("audit", "--from", every, "--policy", policy, "--check", "PK005", "-f", "json")
     assert (none.code, none_read(none.json["coverage"])) == (1, 0)
     assert "may be able to talk to" not in none.out

@@ -248,7 +248,7 @@ def _say(verdict: RuleVerdict, each: Deviating, port: Port, partners: Partners, 
     if way == "unknown":
         stops = _what_may_stop(data, bases)
         evidence[BETWEEN_SWITCHES] = {"may_be_stopped_by": stops}
-        why = f" in partition {where}, on routes that do not lead through {stops}: routes are not read"
+        why = f" in partition {where}, on routes that do not lead through {stops}, and the routes are not known"
         message = PortText.joined("may be able to talk to ", listed, why, _APART)
     elif way == "both":
         message = PortText.joined("can talk to ", listed, f" in partition {where}", _APART)

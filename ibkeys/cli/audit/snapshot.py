@@ -71,6 +71,7 @@ def snapshot(where: Where, file: str | None, command_options: _SnapshotOptions, 
     if file is not None:
         check_place(Path(file))  # before the sweep, not after it
     with open_fabric(where) as fabric:
+        fabric.routes = "all" if where.routes else "none"
         client = open_sa(fabric, where, sa) if command_options.with_sa else None  # a key is asked for before the sweep
         taken = take_snapshot(fabric, where, make_secret=True)
         if command_options.probe_sa:

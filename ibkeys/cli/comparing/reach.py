@@ -36,7 +36,7 @@ def what_was_not_compared(found: ReachComparison) -> dict[str, list[Port]]:
     """Return the ports whose reach could not be compared, by the reason."""
     return {
         "it, or a P_Key table that it depends on, was not read in both snapshots": found.unread,
-        "it stops P_Keys on a link between switches, or was not read, and routes are not read": found.between,
+        "it stops P_Keys on a link between switches, or was not read, and routes are not known": found.between,
     }
 
 

@@ -66,6 +66,9 @@ class Where:
     at: str | None = shared_field(
         FABRIC, "--at", metavar="NODE", help="Node that the tool runs on, in a simulated subnet."
     )
+    routes: bool = shared_field(
+        FABRIC, "--routes", is_flag=True, help="Read the forwarding tables where a port between switches checks P_Keys."
+    )
     timeout: int | None = shared_field(
         TIMING,
         "-t",

@@ -18,7 +18,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, counts_document, missing_data, write_pairs
 from ibkeys.cli.render import table_lines, write_document
-from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, stop_document, sweep_for
+from ibkeys.cli.showing import ROUTES_DECIDE, errors_of, finish, note_stops_between_switches, stop_document, sweep_for
 from ibkeys.cli.sm.policy import is_opensm, master_policy, policy_if_known, read_accepted
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_names, ufm_options
 from ibkeys.cli.types import parse_p_key
@@ -127,7 +127,7 @@ def matrix(
         have, were = one if inactive == 1 else many
         exits.note(f"{counted(inactive, 'end port')} {have} not Active: the pairs are shown as if {were} Active")
     if reach.count(chosen, part.ports if part is not None else None).unknown:
-        exits.warn("the result is partial: routes are not read, and of some pairs they decide", "error")
+        exits.warn(f"the result is partial: of some pairs {ROUTES_DECIDE}", "error")
         return finish(errors_of(topology), format) or exits.NOT_COMPLETED
     return finish(errors_of(topology), format) or (exits.SAYS_NO if empty else exits.DONE)
 

@@ -20,7 +20,7 @@ from ibkeys.cli.options import SmHosts
 from ibkeys.cli.partitions.changed_ports import changed_ports
 from ibkeys.cli.render import write_rows
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.showing import errors_of, finish, note_stops_between_switches, progress_bar, say_notes
+from ibkeys.cli.showing import ROUTES_DECIDE, errors_of, finish, note_stops_between_switches, progress_bar, say_notes
 from ibkeys.cli.site import fixed_method
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
@@ -161,7 +161,7 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     if partition_plan.reach.unknown:
         reach = Reach(topology)
         note_stops_between_switches(reach)
-        exits.warn("which pairs gain or lose connectivity is not known: routes are not read, and they decide", "error")
+        exits.warn(f"which pairs gain or lose connectivity is not known: {ROUTES_DECIDE}", "error")
         return finish(errors_of(topology), format, each=each) or exits.NOT_COMPLETED
     return finish(errors_of(topology), format, each=each) or (exits.SAYS_NO if partition_plan.pending else exits.DONE)
 

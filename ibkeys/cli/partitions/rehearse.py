@@ -74,7 +74,7 @@ _UNKNOWN: Final = (
 @options.format
 @options.reading
 def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, format: str, plan: Path | None) -> int:
-    """Try a change with your own OpenSM, on a copy of the fabric.
+    """Try a change with your OpenSM, on a simulated copy.
 
     PLAN is the file that `ibkeys plan --out` wrote. The fabric, or a snapshot of it, is served privately. Your OpenSM
     starts on this copy with its options and files, and `ibkeys apply` makes the change through it; then `ibkeys undo`.
