@@ -105,7 +105,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
     },
     "Explain and simulate": {
         "explain": CommandEntry("tools.symptoms", "Explain a message, log line or number: paste it."),
-        "help": CommandEntry("tools.help", "Show the help of a command, search for a word, or list the commands."),
+        "help": CommandEntry("tools.help", "Show the help of a command, or of all that name a word."),
         "pkey-check": CommandEntry("tools.explain", "Show whether ports with these P_Keys can talk, and why."),
         "pkey-explain": CommandEntry("tools.explain", "Explain a P_Key."),
         "qkey-explain": CommandEntry("tools.explain", "Explain what a Q_Key can be used for."),

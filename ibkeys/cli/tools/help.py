@@ -28,7 +28,7 @@ _TITLES: Final = {
 @options.flag("-a", "--all", "every", help="List all commands; of a COMMAND: all its options, the common ones too.")
 @options.common
 def help(words: tuple[str, ...], every: bool) -> int:
-    """Show the help of a command, search for a word, or list the commands.
+    """Show the help of a command, or of all that name a word.
 
     Without COMMAND: the commands to begin with, with -a all of them and their arguments, which stand in brackets where
     they may be omitted. COMMAND is a name, also with a blank for its hyphen, such as pkey show; or one within a
