@@ -6,14 +6,13 @@ A cell: what became of the packet and at which kind of port, its membership, and
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from itertools import product
-from random import Random
 from typing import Final
 
 from ibkeys.sim.subnet import Subnet
 from tests.routes.answers import CELLS, Answers, Cell, answer_of, cell_of
-from tests.routes.drawn import drawn_net, drawn_packets
+from tests.routes.drawn import Drawn, drawn_nets, drawn_packets
 from tests.routes.physical import read
 from tests.routes.plain import Reading
 from tests.routes.shown import shown
@@ -26,18 +25,18 @@ PACKETS: Final = 250
 Filled = Counter[tuple[Cell, str, Reading]]
 
 
-def compare(answers_in: Callable[[Subnet], Answers], lmc: int, each: int, most: int = 1000) -> Filled:
-    """Compare until each cell has *each* packets, and return how many it has.
+def compare(
+    answers_in: Callable[[Subnet], Answers], fabrics: Iterable[Drawn], each: int, cells: Collection[Cell] = CELLS
+) -> Filled:
+    """Compare in one of *fabrics* after the other until each of *cells* has *each* packets; return how many it has.
 
-    *answers_in*: makes of a subnet what says the end of its packets. *lmc*: of the CA and router ports. Raises
-    AssertionError at the first packet of which it says something else than the walker; ValueError if *most* fabrics do
-    not fill the cells. A packet of which the walker does not know the end is left out.
+    *answers_in*: makes of a subnet what says the end of its packets. Raises AssertionError at the first packet of which
+    it says something else than the walker; ValueError if the fabrics do not fill the cells. A packet of which the
+    walker does not know the end is left out.
     """
     filled: Filled = Counter()
-    empty: set[tuple[Cell, str, Reading]] = {*product(CELLS, ("full", "limited"), READINGS)}
-    for seed in range(most):
-        random = Random(f"{lmc} {seed}")
-        net = drawn_net(random, lmc)
+    empty: set[tuple[Cell, str, Reading]] = {*product(cells, ("full", "limited"), READINGS)}
+    for number, (random, net) in enumerate(fabrics):
         fabric, answers = read(net), answers_in(net)
         for packet in drawn_packets(random, net, PACKETS):
             for reading in READINGS:
@@ -49,20 +48,20 @@ def compare(answers_in: Callable[[Subnet], Answers], lmc: int, each: int, most: 
                 if filled[cell] >= each:
                     continue
                 found = answers(packet, reading)
-                assert found == expected, f"{packet}, {reading}, seed {seed}: {found}; the walker:\n{shown(way)}"
+                assert found == expected, f"fabric {number}, {packet}, {reading}: {found}; walker:\n{shown(way)}"
                 filled[cell] += 1
                 if filled[cell] == each:
                     empty.discard(cell)
         if not empty:
             return filled
-    raise ValueError(f"{most} fabrics leave cells without {each} packets: {sorted(empty)}")
+    raise ValueError(f"the fabrics leave cells without {each} packets: {sorted(empty)}")
 
 
 def is_noticed(answers_in: Callable[[Subnet], Answers], each: int = 200) -> bool:
     """Return whether `compare` finds a difference for some LMC: so a mutant is caught."""
     for lmc in reversed(LMCS):
         try:
-            compare(answers_in, lmc, each)
+            compare(answers_in, drawn_nets(lmc), each)
         except AssertionError:
             return True
     return False

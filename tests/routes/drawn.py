@@ -19,15 +19,33 @@ OTHERS = range(0x4000, 0x4028)
 """P_Keys that no packet has: they move the entry that decides, also into the second block of a table."""
 
 
-def drawn_net(random: Random, lmc: int) -> Subnet:
-    """Return a random fabric. *lmc*: of its CA and router ports; switches have it, or 0."""
+Drawn = tuple[Random, Subnet]
+"""A fabric, and what draws its packets."""
+
+
+def drawn_nets(lmc: int, most: int = 1000) -> Iterator[Drawn]:
+    """Yield up to *most* random fabrics. *lmc*: of their CA and router ports; each switch has it, or 0."""
+    for seed in range(most):
+        random = Random(f"{lmc} {seed}")
+        yield random, _drawn_net(random, lmc)
+
+
+def with_tables(net: Subnet, most: int = 1000) -> Iterator[Drawn]:
+    """Yield *net* up to *most* times, each time with other P_Key tables and other enforcement; routes stay."""
+    for seed in range(most):
+        random = Random(seed)
+        _give_tables(random, net)
+        yield random, net
+
+
+def _drawn_net(random: Random, lmc: int) -> Subnet:
     net = routed_net(random)
     _give_lids(net, lmc)
     for node in net.subnet.nodes:
         if not node.is_switch and node.num_ports == 1 and random.random() < 0.1:
             node.node_type = NodeType.ROUTER
     net.route()
-    _give_tables(net)
+    _give_tables(random, net.subnet)
     if random.random() < 0.3:
         _make_mistakes(net)
     return net.subnet
@@ -67,10 +85,9 @@ def _set_top(switch: SimNode, lid: int) -> None:
     switch.touch()
 
 
-def _give_tables(net: RoutedNet) -> None:
+def _give_tables(random: Random, net: Subnet) -> None:
     """Give every port a table, and switch ports enforcement. How much is enforced, and how many ports let a packet
     pass, is drawn for leaf ports, for ports between switches, and for end ports."""
-    random = net.random
     at_leaf, between, limited = random.choice((0, 0.3, 0.8)), random.choice((0, 0.1, 0.3)), random.random()
     wide = {kind: random.choice((0.3, 0.7, 0.95)) for kind in ("end", "leaf", "between")}
 
@@ -83,7 +100,7 @@ def _give_tables(net: RoutedNet) -> None:
         before = random.choice((0, 0, 1, 31, 32, 33)) if capacity > 36 else 0
         return [*random.sample(OTHERS, before), *random.sample(keys, len(keys))][:capacity]
 
-    for node in net.subnet.nodes:
+    for node in net.nodes:
         caps = random.choice((1, 3, 4, 8, 40, 64)), random.choice((0, 1, 3, 8, 32, 40, 64, 64))
         set_p_key_capacity(node, caps[0], caps[1] if node.is_switch else None)
         if node.is_switch:

@@ -14,6 +14,7 @@ INITIALIZE: Final = 2
 ARMED: Final = 3
 ACTIVE: Final = 4
 
+QP0: Final = 0
 QP1: Final = 1
 
 Place = tuple[str, int]
