@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
+from ibkeys.apply.by_sm.beside import Beside
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
@@ -45,6 +46,7 @@ def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]
     this_host, *others = via.hosts or [SmHost()]
     had_gaps = bool(options.get("breaks"))
     settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps)
+    settings = replace(settings, beside=settings.beside or Beside.in_journal(options))
     return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(options))]), settings)
 
 

@@ -81,7 +81,8 @@ class FormerValues:
     in words. ``files``: the files that it replaced, in that order. ``counters``: the number of ports whose counters it
     cleared. ``drifted``: the GUIDs of the end ports that differed from the SM's policy when it began; None if the
     journal does not have them. ``found_files``: the SHA-256 of the files that it would replace, as they were found.
-    ``plan_record``: the plan that the operation follows, or that it undoes; None if there is none.
+    ``plan_record``: the plan that the operation follows, or that it undoes; None if there is none. ``makes_again``: the
+    operation is an undo, so that undoing it makes the change again; not so for the undo of an undo.
     """
 
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
@@ -93,6 +94,7 @@ class FormerValues:
     drifted: frozenset[int] | None = None
     found_files: frozenset[str] = frozenset()
     plan_record: PlanRecord | None = None
+    makes_again: bool = False
 
     def peers(self) -> dict[PortKey, PortKey | None]:
         """Return the port that each port was linked to when the plan was made; {} without a plan. Reads the whole
@@ -153,6 +155,7 @@ def former_in(journal: Journal, record: OperationRecord) -> FormerValues:
             _note_bits(former, key, record.command, image)
     former.files = [entry.image for entry in journal.files(record.id) if entry.status != "failed"]
     former.plan_record = plan_record_of(journal, record)
+    former.makes_again = _is_of_odd_undo(journal, record)
     # Damaged permissions among the options are reported when they are read.
     kept = journal.options_of(first_operation_of(journal, record).id)
     former.drifted = _drifted(kept)
@@ -173,6 +176,13 @@ def first_operation_of(journal: Journal, record: OperationRecord) -> OperationRe
     while record.undoes is not None:
         record = journal.find(record.undoes)
     return record
+
+
+def _is_of_odd_undo(journal: Journal, record: OperationRecord) -> bool:
+    number = 0
+    while record.undoes is not None:
+        record, number = journal.find(record.undoes), number + 1
+    return number % 2 == 1
 
 
 def plan_record_of(journal: Journal, record: OperationRecord) -> PlanRecord | None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
+from ibkeys.apply.by_sm.beside import Beside
 from ibkeys.arguments import given
 from ibkeys.automation.named_ports import PortsOfWords, keywords_of
 from ibkeys.change.consent import Consent, Objection
@@ -30,6 +31,7 @@ class RequestedEdit:
     ``target``: the partition whose members may be removed; None: those that the edit changes. ``leaves_ipoib_open``:
     whether the user could give ipoib to the partition, and did not say whether it gets it. ``moves_index_0``: whether
     the P_Key at index 0 of members changes. ``find``: looks the words up on a fabric; None: as `look_up`.
+    ``beside``: returns what changes together with the policy, known after ``edit``; None: nothing does.
     """
 
     command: str
@@ -39,6 +41,7 @@ class RequestedEdit:
     leaves_ipoib_open: bool = False
     moves_index_0: bool = False
     find: Callable[[Topology], PortsOfWords] | None = None
+    beside: Callable[[Topology], Beside] | None = None
 
     @property
     def subject(self) -> str:

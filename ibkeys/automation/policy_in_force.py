@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast, get_args
 
+from ibkeys.apply.by_sm.beside import Beside
 from ibkeys.arguments import given
 from ibkeys.automation.named_ports import PortsOfWords, look_up, unread_in
 from ibkeys.automation.partition_edits import RequestedEdit
@@ -28,12 +29,13 @@ from ibkeys.topology.model import Topology
 class PlannedEdit:
     """An edit of the policy in force that was not made yet. ``plan``: None if the policy in force says this already.
     ``questions``: consequences that the user must be asked about; ``objections``: the interlocks that the edit itself
-    triggers."""
+    triggers; ``beside``: what changes together with the policy."""
 
     edited: EditedPolicy
     plan: PartitionPlan | None = None
     questions: tuple[Question, ...] = ()
     objections: tuple[Objection, ...] = ()
+    beside: Beside = field(default_factory=Beside)
 
 
 def read_policy_in_force(fabric: LiveFabric, hosts: Sequence[SmHost]) -> MasterPolicy:
@@ -67,14 +69,15 @@ def plan_edit(
     edited = requested.edit(master.policy, found)
     for text in edited.notes:
         note(text)
-    if not edited.pending:
+    beside = requested.beside(topology) if requested.beside is not None else Beside()
+    if not (edited.pending or beside):
         return PlannedEdit(edited)
     # The plan is refused later if the file in force is no longer the one that was edited.
     present = PolicySource(master.policy.path, master.policy.digest, master.policy.data)
     plan = plan_of_sweep(edited.after, topology, present, _options_of(master))
     remark = requested.lacking_ipoib(master.policy)
     questions = (Question(remark, given("--no-ipoib")),) if remark else ()
-    return PlannedEdit(edited, plan, questions, found.objections)
+    return PlannedEdit(edited, plan, questions, found.objections, beside)
 
 
 def _options_of(master: MasterPolicy) -> PlanOptions:

@@ -106,7 +106,7 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     timeout = (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000
     timing = ibkeys.Timing(timeout, where.retries, where.outstanding_smps)
     limits = ibkeys.Limits.parse(where.limit) if where.limit else None
-    names = where.node_name_map or _default_name_map(where)
+    names = name_map_of(where)
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     port = ibkeys.open_port(where.backend, local)
     try:
@@ -232,7 +232,7 @@ def open_recorded(where: Where) -> RecordedFabric:
             raise UsageError(f"--from reads a file, not the fabric: omit {option}")
     if where.keystore:
         _warn_of_missing_keystore(where.keystore)
-    recorded = ibkeys.load(where.snapshot, node_names=where.node_name_map or _default_name_map(where))
+    recorded = ibkeys.load(where.snapshot, node_names=name_map_of(where))
     exits.warn_each(recorded.warnings)
     if where.show_keys and not recorded.holds_m_keys:
         exits.warn("the snapshot was taken without -K: it holds fingerprints of the M_Keys, not the keys")
@@ -316,6 +316,11 @@ def config_of(where: Where) -> Config:
     if is_simulated(where) or own() is not None or not os.access(DEFAULT_CONFIG, os.R_OK):
         return Config()
     return read_config(DEFAULT_CONFIG)
+
+
+def name_map_of(where: Where) -> str | Path | None:
+    """Return the node name map of the options, or else that of infiniband-diags on this host; None if there is none."""
+    return where.node_name_map or _default_name_map(where)
 
 
 def _default_name_map(where: Where) -> Path | None:

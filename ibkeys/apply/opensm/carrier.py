@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any
 
+from ibkeys.apply.by_sm.beside import KEPT_BESIDE, open_local_files
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
@@ -75,7 +76,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     @property
     def sm_in_words(self) -> str:
         """The OpenSM and the files that are replaced, in words."""
-        listed = named([file.name for file in reversed(self._course.files)])
+        files = [*reversed(self._course.files), *self._course.local_files]
+        listed = named([file.name for file in files])
         return f"through {self._site.master.instance.name}: {listed}"
 
     # --- planning ----------------------------------------------------------------------------------------------------
@@ -95,9 +97,15 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             )
         self._site = site = find_site(self._writer, self._reached, survey.topology)
         files = without_shared_files(site.policy_files())
-        self._refuse_hindered(files)
+        local_files: list[tuple[OpensmFile, bytes]] = []
+        if not isinstance(wanted, FormerValues):
+            try:
+                local_files = open_local_files(self._settings.beside.files, self._reached)
+            except FileChanged as error:
+                raise stale_file(error) from error
+        self._refuse_hindered([*files, *(file for file, _ in local_files)])
         self._prediction = Prediction(survey, site.options, site.manager.guid)
-        planning = OpensmPlanning(site, files, self._prediction, self._settings)
+        planning = OpensmPlanning(site, files, local_files, self._prediction, self._settings)
         self._course = (
             planning.rollback_course(wanted)
             if isinstance(wanted, FormerValues)
@@ -121,9 +129,14 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """Return the hosts, so that an undo reaches them too; the ports that had drifted, which an undo must not take
         for ports that got their P_Keys by this change; the digests of the files; and the SMs of the subnet."""
         drifted = [f"0x{guid:016x}" for guid in sorted(self._prediction.drifted)]
-        found = [digest_of(file.seen.data) for file in self._course.files]
-        return {KEPT_HOSTS: to_json(self._reached), KEPT_DRIFT: drifted, KEPT_FILES: found} | {
-            KEPT_MANAGERS: dict(self._site.managers)
+        found = [digest_of(file.seen.data) for file in (*self._course.local_files, *self._course.files)]
+        beside = self._settings.beside
+        return {
+            KEPT_HOSTS: to_json(self._reached),
+            KEPT_DRIFT: drifted,
+            KEPT_FILES: found,
+            KEPT_MANAGERS: dict(self._site.managers),
+            **({KEPT_BESIDE: beside.to_json()} if beside else {}),
         }
 
     # --- making it ---------------------------------------------------------------------------------------------------
@@ -164,6 +177,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             if steps.make():
                 policies.verify_files("its present content takes effect when OpenSM sweeps again")
                 steps.note_written()
+                self._course.set_places(self._writer.keystore)
             elif steps.last_look.fell_back:
                 self._go_back_from_fallback(assignment.operation, steps.carried)
         return steps.carried
@@ -171,7 +185,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     def _clean_up(self, operation: RunningOperation) -> Iterator[str]:
         """Remove the temporary files that killed runs left beside the files; yield notes on files that are not
         theirs."""
-        for _, left in clean_up(operation.journal, self._course.files):
+        for _, left in clean_up(operation.journal, [*self._course.local_files, *self._course.files]):
             if isinstance(left, FileError):
                 yield str(left)
             elif left.foreign:
@@ -225,6 +239,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             try:
                 step = self._rollback_step(files, step_contents, failed, read, touched_ports)
                 self._runner(undo).run(Course([step]), lambda step: step)
+                self._settings.beside.places.restore(self._writer.keystore)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             undo.outcome = "open" if failed else "done"
@@ -237,7 +252,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         if another program or administrator has changed one of the files. The guards on other hosts are then ended, so
         that they do not roll back either."""
         files, foreign = [], False
-        for file in [file for file in self._course.files if file.key in step_contents]:
+        all_files = [*self._course.local_files, *self._course.files]
+        for file in [file for file in all_files if file.key in step_contents]:
             key = file.key
             try:
                 file.seen = file.machine.look(file.path)

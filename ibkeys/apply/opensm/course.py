@@ -3,7 +3,7 @@ and the tables after each policy."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
@@ -49,15 +49,20 @@ from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
 from ibkeys.printable import counted, named
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortKey
 
 
 @dataclass(slots=True)
 class PolicyCourse(TablesCourse[NewFiles]):
-    """The course of a change through OpenSM. ``files``: the policy files that are replaced, the master's last."""
+    """The course of a change through OpenSM. ``files``: the policy files that are replaced, the master's last.
+    ``local_files``: the files of this host that change with the policy; ``set_places``: changes the places in the key
+    store, at the end."""
 
     files: list[OpensmFile] = field(default_factory=list)
+    local_files: list[OpensmFile] = field(default_factory=list)
+    set_places: Callable[[KeyStore], None] = lambda store: None
 
 
 _AGAIN: Final = "the operation briefly disconnected pairs, and rolling back through the same policies may do so again"
@@ -65,10 +70,12 @@ _AGAIN: Final = "the operation briefly disconnected pairs, and rolling back thro
 
 @dataclass(slots=True)
 class OpensmPlanning:
-    """Works out the course of one change. *files*: the policy files of the site, the master's last."""
+    """Works out the course of one change. *files*: the policy files of the site, the master's last. *local_files*: the
+    files of this host that change with the policy, with their new contents."""
 
     site: OpensmSite
     files: list[OpensmFile]
+    local_files: list[tuple[OpensmFile, bytes]]
     prediction: Prediction
     settings: CarrierSettings
 
@@ -78,7 +85,9 @@ class OpensmPlanning:
         Raises UsageError, FileFormatError, Refused.
         """
         site, prediction = self.site, self.prediction
-        course = PolicyCourse(dict(prediction.present), files=self.files)
+        local_files = [file for file, _ in self.local_files]
+        course = PolicyCourse(dict(prediction.present), files=self.files, local_files=local_files)
+        course.set_places = self.settings.beside.places.record
         new = policy_for(plan, site)
         self._refuse_other_master(plan, new)
         images = former.files if former is not None else []
@@ -122,12 +131,12 @@ class OpensmPlanning:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
             # This objection comes before that to an unread edit: a user who keeps the changed file need not let OpenSM
             # read it.
-            course.objections[:0] = objections_to_others_work(self.files, known)
+            course.objections[:0] = objections_to_others_work([*local_files, *self.files], known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         course.objections += objections_to_standbys(site, self.files, known_texts)
         present = parsed(contents[0]) if contents is not None and is_ours else site.policy
         course.objections += objections_to_self(site, new, present)
-        course.objections += objections_to_owners(self.files)
+        course.objections += objections_to_owners([*local_files, *self.files])
         if former is None:
             course.objections += objections_to_layers(self.files, "its OpenSM would undo this change")
         return course
@@ -234,8 +243,9 @@ class OpensmPlanning:
         if self.settings.rewrite:
             names[0] = "rewrite"
         contents: list[NewFiles] = [[(file, text) for file in self.files] for text in texts]
+        contents[-1] = [*self.local_files, *contents[-1]]
         steps = [TablesStep(*each) for each in zip(names, contents, tables, strict=True)]  # type: ignore[arg-type]
-        is_there = all(file.seen.data == texts[-1] for file in self.files)
+        is_there = all(file.seen.data == new for file, new in contents[-1])
         if len(steps) == 1 and is_there and steps[0].tables == course.start and not course.enforcement:
             return
         course.steps = steps
@@ -254,6 +264,8 @@ class OpensmPlanning:
         except FileChanged as error:
             raise stale_file(error) from error
         course = PolicyCourse(dict(self.prediction.present), files=self.files)
+        places = self.settings.beside.places
+        course.set_places = places.record if former.makes_again else places.restore
         course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key
         # A port that the operation touched has not drifted, wherever the operation stopped.

@@ -220,4 +220,10 @@ PARTITION_ADD: Final = Document("partition-add", 1, _EDITED, _MEMBERS)
 PARTITION_REMOVE: Final = Document("partition-remove", 1, _EDITED, _MEMBERS)
 PARTITION_DELETE: Final = Document("partition-delete", 1, _EDITED, _MEMBERS)
 PARTITION_RENAME: Final = Document("partition-rename", 1, _EDITED, _MEMBERS)
-REPLACE: Final = Document("replace", 1, _EDITED, _MEMBERS)
+_BESIDE: Final = object_of(_FILE._replace(about="The file."), _EDITED[-1])
+REPLACE: Final = Document(
+    "replace",
+    1,
+    (*_EDITED, Field("files", list_of(_BESIDE), "The node name map and the waivers, where they change too.")),
+    _MEMBERS,
+)

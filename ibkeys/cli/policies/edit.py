@@ -15,6 +15,9 @@ from ibkeys.cli.policies.edit_request import EditOptions, editing_options
 from ibkeys.cli.policies.flags import FlagOptions
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ibkeys.apply.by_sm.beside import LocalFile
     from ibkeys.automation.partition_edits import RequestedEdit
     from ibkeys.cli.documents.field import Document
 
@@ -143,7 +146,7 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
     Raises as `carry_out`."""
     from ibkeys.automation.named_ports import PortsOfWords, unread_in
     from ibkeys.cli.opening import open_source
-    from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks, report
+    from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks, report, write_local_files
     from ibkeys.cli.policies.members import look_up
     from ibkeys.cli.showing import sweep
     from ibkeys.discovery.wanted import Wanted
@@ -153,22 +156,26 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
     policy_file = PolicyFile.read(file)
     policy_file.policy.require_accepted()
     place = PolicyFile.read_if_there(editing.out) if editing.out is not None else policy_file
-    ports_of_words = PortsOfWords.none()
+    ports_of_words, topology = PortsOfWords.none(), None
     if requested.words or requested.find is not None:
         with open_source(command_options.where) as source:
             topology = sweep(source, command_options.where, wanted=Wanted(p_keys=requested.find is not None))
         exits.warn_each(unread_in(topology))
         ports_of_words = requested.find(topology) if requested.find is not None else look_up(topology, requested.words)
     edited = requested.edit(policy_file.policy, ports_of_words)
+    beside: Sequence[LocalFile] = ()
+    if requested.beside is not None and topology is not None:
+        beside = requested.beside(topology).files
     edited = edited.noted(requested.lacking_ipoib(policy_file.policy))
-    has_text = edited.pending or editing.out is not None
+    has_text = edited.pending or editing.out is not None or bool(beside)
     refused = has_text and refuse_by_interlocks(
         place, consent.force, consent.override, only_say=consent.dry_run, further=ports_of_words.objections
     )
     written = has_text and not consent.dry_run
     if written:
         place.write(edited.after.data or b"", like=policy_file)
-    report(document, edited, place, written, ports_of_words.ports, command_options.format)
+        write_local_files(beside)
+    report(document, edited, place, written, ports_of_words.ports, command_options.format, beside)
     if refused:
         return exits.REFUSED
-    return exits.SAYS_NO if consent.dry_run and edited.pending else exits.DONE
+    return exits.SAYS_NO if consent.dry_run and (edited.pending or beside) else exits.DONE

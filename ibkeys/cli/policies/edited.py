@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,6 +20,7 @@ from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
+    from ibkeys.apply.by_sm.beside import LocalFile
     from ibkeys.change.consent import Objection
     from ibkeys.host.replacing.looked_up import SeenFile
     from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
@@ -111,17 +112,44 @@ def refuse_by_interlocks(
 
 
 def report(
-    document: Document, edited: EditedPolicy, place: PolicyFile, written: bool, ports: Mapping[int, Port], format: str
+    document: Document,
+    edited: EditedPolicy,
+    place: PolicyFile,
+    written: bool,
+    ports: Mapping[int, Port],
+    format: str,
+    beside: Sequence[LocalFile] = (),
 ) -> None:
     """Write the result of an edit. *document*: the document of the command. *place*: the file to write.
 
-    *written*: whether the file was written. *ports*: the ports of the fabric by their GUIDs.
+    *written*: whether the file was written. *ports*: the ports of the fabric by their GUIDs. *beside*: other files that
+    change with it.
     """
     exits.warn_each(edited.notes, "note")
     _warn_of_new_problems(edited)
     rows = [_row(each, ports) for each in edited.changes]
-    if not write_document(format, document, lambda: _document(edited, place, written, rows, ports), rows):
-        _write_words(edited, place, written, rows)
+    has_files = any(field.name == "files" for field in document.fields)
+    files = {"files": [{"file": str(each.path), "diff": _diff_of(each)} for each in beside]} if has_files else {}
+    if not write_document(format, document, lambda: _document(edited, place, written, rows, ports) | files, rows):
+        _write_words(edited, place, written, rows, beside)
+
+
+def write_local_files(files: Iterable[LocalFile]) -> None:
+    """Replace files that change with a policy file. Raises FileChanged if another program or administrator has changed
+    one since it was read; FileError if it cannot be written."""
+    from ibkeys.errors import FileChanged
+    from ibkeys.host.replacing.looked_up import look
+    from ibkeys.host.replacing.putting import put
+
+    for each in files:
+        seen = look(each.path)
+        if seen.found is None or seen.data != each.before:
+            raise FileChanged(f"{each.path}: another user or program changed it in the meantime")
+        put(seen, each.after, seen.found.metadata)
+
+
+def _diff_of(file: LocalFile) -> str:
+    return "\n".join(clean(line) for line in differing_lines(file.before, file.after, str(file.path)))
 
 
 def _warn_of_new_problems(edited: EditedPolicy) -> None:
@@ -135,17 +163,22 @@ def _warn_of_new_problems(edited: EditedPolicy) -> None:
             exits.warn(problem.located(edited.after.path))
 
 
-def _write_words(edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[JsonRow]) -> None:
+def _write_words(
+    edited: EditedPolicy, place: PolicyFile, written: bool, rows: Sequence[JsonRow], beside: Sequence[LocalFile]
+) -> None:
     write_each(map(clean, difference(edited)))
+    write_each(_diff_of(each) for each in beside)
     write_each(_member_lines(rows))
     if edited.unchanged:
         count = len(edited.unchanged)
         write(f"{count} port{'s are' if count != 1 else ' is'} already as requested")
     if not edited.pending:
-        write("nothing to change")
+        write(f"nothing to change{' in the policy' if beside else ''}")
     if written:
+        write_each(clean(f"written: {each.path}") for each in beside)
+    if written and (edited.pending or not beside):
         write(clean(f"written: {place.name}; what it changes on the fabric: ibkeys plan {place.name}"))
-    elif edited.pending:
+    elif not written and (edited.pending or beside):
         write("dry run: nothing was written")
 
 
@@ -177,11 +210,13 @@ def _role(row: JsonRow) -> str:
 
 def difference(edited: EditedPolicy) -> Iterator[str]:
     """Yield a unified diff of the policy before and after."""
-    before, after = (
-        (policy.data or b"").decode("utf-8", "surrogateescape").splitlines() for policy in (edited.before, edited.after)
-    )
-    path = edited.before.path
-    yield from difflib.unified_diff(before, after, path, f"{path} (edited)", lineterm="")
+    return differing_lines(edited.before.data or b"", edited.after.data or b"", edited.before.path)
+
+
+def differing_lines(before: bytes, after: bytes, path: str) -> Iterator[str]:
+    """Yield a unified diff of the bytes of the file *path*."""
+    old, new = (data.decode("utf-8", "surrogateescape").splitlines() for data in (before, after))
+    return difflib.unified_diff(old, new, path, f"{path} (edited)", lineterm="")
 
 
 def _document(

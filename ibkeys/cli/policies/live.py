@@ -15,7 +15,7 @@ from ibkeys.cli.partitions.apply import ApplyRequest
 from ibkeys.cli.partitions.apply import carry_out as apply
 from ibkeys.cli.partitions.many_ports import ManyPortsOptions
 from ibkeys.cli.policies.edit_request import EditOptions
-from ibkeys.cli.policies.edited import difference
+from ibkeys.cli.policies.edited import difference, differing_lines
 from ibkeys.cli.policies.members import look_up
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import progress_bar
@@ -56,6 +56,8 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
         return exits.DONE
     if command_options.format == "table":
         write_each(map(clean, difference(planned.edited)))
+        for file in planned.beside.files:
+            write_each(map(clean, differing_lines(file.before, file.after, str(file.path))))
     if not editing.allow_removals:
         refuse_other_removals(planned.plan, requested, planned.edited)
     return apply(_request(command_options, planned.plan, requested, planned), editing.confirm_within)
@@ -103,4 +105,5 @@ def _request(
         subject=requested.subject,
         questions=planned.questions,
         objections=planned.objections,
+        beside=planned.beside,
     )

@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
 StoredLink = tuple[int, int, int, int]
 """(GUID, port number, GUID of the peer, port number of the peer)."""
+LinkRow = tuple[int, int, int, int, str, int | None]
+"""A link from one of its ends: as `StoredLink`, then the time at which it was found, and the LinkDownedCounter of that
+end, None if it was not read."""
 
 _MOST_LIDS: Final = 128
 """The largest number of LIDs of one port, with LMC 7."""
@@ -63,6 +66,22 @@ class TopologyStore(Store):
         """Return the stored links as a mapping from (GUID, port number) of each end to that of the other end."""
         rows = self.database.query("SELECT node_guid, port, peer_guid, peer_port FROM links", of="links")
         return {(guid_number(node), port): (guid_number(peer), peer_port) for node, port, peer, peer_port in rows}
+
+    def link_rows(self, ends: Iterable[tuple[int, int]]) -> list[LinkRow]:
+        """Return the rows of the stored links of *ends*, for `put_back`."""
+        query = "SELECT * FROM links WHERE node_guid = ? AND port = ?"
+        rows = (row for guid, port in ends for row in self.database.query(query, (guid_text(guid), port), of="links"))
+        return [(guid_number(node), port, guid_number(peer), far, *rest) for node, port, peer, far, *rest in rows]
+
+    def put_back(self, rows: Iterable[LinkRow]) -> None:
+        """Store links as `link_rows` returned them, in place of all present links of their ends."""
+        found = [((guid_text(row[0]), row[1]), (guid_text(row[2]), row[3]), row[4:]) for row in rows]
+        with self.database.transaction() as connection:
+            for end in {end for near, far, _ in found for end in (near, far)}:
+                connection.execute("DELETE FROM links WHERE node_guid = ? AND port = ?", end)
+                connection.execute("DELETE FROM links WHERE peer_guid = ? AND peer_port = ?", end)
+            for near, far, rest in found:
+                connection.execute("INSERT INTO links VALUES (?, ?, ?, ?, ?, ?)", (*near, *far, *rest))
 
     def link_downed(self) -> dict[tuple[int, int], int]:
         """Return the LinkDownedCounter of each port from the time when its link was proven, by (GUID, port number).
