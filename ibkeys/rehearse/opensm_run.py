@@ -41,7 +41,7 @@ class OpensmRun:
         Raises IbkeysError if it ends, or does not come to rest. The message has no text of the log, where keys are.
         """
         end = time.monotonic() + _LONGEST
-        while len(_SWEPT.findall(self.log())) < sweeps:
+        while self.sweeps() < sweeps:
             status = self._process.poll()
             if status is not None:
                 raise IbkeysError(
@@ -59,9 +59,13 @@ class OpensmRun:
 
     def sweep(self) -> None:
         """Let OpenSM read its files and sweep, as its SIGHUP does, and wait until it rests."""
-        before = len(_SWEPT.findall(self.log()))
+        before = self.sweeps()
         self._process.send_signal(signal.SIGHUP)  # `ibkeys sim run` passes it on.
         self.wait_until_it_rests(before + 1)
+
+    def sweeps(self) -> int:
+        """Return how many heavy sweeps it has made."""
+        return len(_SWEPT.findall(self.log()))
 
     def log(self) -> str:
         """Return the log up to now, with the keys of the copy in it; "" if there is none yet."""

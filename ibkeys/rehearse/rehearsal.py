@@ -10,16 +10,20 @@ compared with what was planned.
 from __future__ import annotations
 
 import json
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from ibkeys.errors import AddressError, UsageError
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import MKey
+from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 from ibkeys.managers.simulated_keys import export_keys
+from ibkeys.plan.digest import plan_digest
+from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.rehearse.causes import Cause, causes_of
 from ibkeys.rehearse.opensm_options import POLICY, RehearsalOptions, rehearsal_options
@@ -27,15 +31,18 @@ from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, planned, put_back, tables_of
-from ibkeys.rehearse.twin import Ended, Twin
+from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
+from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 
 _REFUSED: Final = 4
 """The exit status of ibkeys if an interlock refuses a change: see ibkeys(1)."""
-_CONF, _GIVEN, _WRITTEN, _PLAN, _KEYS = "opensm.conf", "given.conf", "written.conf", "plan.json", "keys"
-"""Files in the private folder: the options of OpenSM there, the site's, all of the site's, the plan, the M_Keys."""
+_CONF, _GIVEN, _WRITTEN = "opensm.conf", "given.conf", "written.conf"
+_POLICY, _PLAN, _KEYS = "new.conf", "plan.json", "keys"
+"""Files in the private folder: the options of OpenSM there, the site's, all of the site's, the new policy, the plan,
+the M_Keys."""
 _QUIET: Final = 1.0
 """Seconds without a MAD after which OpenSM has nothing left to do, if every port answers."""
 _MARGIN: Final = 1.25
@@ -49,9 +56,9 @@ class RehearsalRequest:
     ``fabric``: the fabric as records of the simulator. ``opensm``: the site's OpenSM. ``host``: the node on which it
     runs, as the user typed it; None: the port of its option guid, else ``port_guid``, the port of the master, or of the
     host that took the snapshot. ``had_master``: whether a subnet manager was master. ``number_of``: returns the number
-    that stands for an M_Key in ``fabric``, None if it is not known. ``plan``: the plan, and the bytes of its file;
-    None: the rehearsal ends after the start of OpenSM. ``arguments``: further arguments of ``ibkeys apply``, which
-    ``ibkeys undo`` has too, but for those in ``only_apply``.
+    that stands for an M_Key in ``fabric``, None if it is not known. ``change``: the bytes of a plan, or with
+    ``is_policy`` of a policy, which is planned on the copy; None: the rehearsal ends after the start of OpenSM.
+    ``arguments``: further arguments of ``ibkeys apply`` and ``ibkeys undo``; ``only_apply``: of the first alone.
     """
 
     fabric: NetFile
@@ -60,7 +67,8 @@ class RehearsalRequest:
     port_guid: int
     had_master: bool
     number_of: Callable[[MKey], int | None]
-    plan: tuple[PartitionPlan, bytes] | None = None
+    change: bytes | None = None
+    is_policy: bool = False
     arguments: Sequence[str] = ()
     only_apply: Sequence[str] = ()
 
@@ -73,6 +81,15 @@ def rehearse(request: RehearsalRequest, say: Callable[[str], None] = lambda text
     """
     needed = [request.opensm.program, request.opensm.folder, *filter(None, [request.opensm.config])]
     return dict(run_privately(lambda folder: _Rehearsal(request, folder, say).make(), needed))
+
+
+class _Course(NamedTuple):
+    """What happened in one step: the ``writes`` of tables, when it ``started`` on the clock of `time.monotonic`, and
+    its ``operation`` in the journal, if it began one."""
+
+    writes: list[TableWrite]
+    started: float
+    operation: int | None
 
 
 class _Rehearsal:
@@ -161,43 +178,91 @@ class _Rehearsal:
 
     def _change(self, twin: Twin, opensm: OpensmRun, recorded: Tables, started: Tables) -> dict[str, Any]:
         """Make the change and undo it, and return what the document says about both."""
-        if self._request.plan is None:
+        if self._request.change is None:
             changes = differences(recorded, started)
             return self._result("differs" if changes else "identical", opensm)
-        plan, data = self._request.plan
         if self._request.had_master and recorded != started:
             put_back(self._subnet, recorded)
             opensm.sweep()
-        (self._folder / _PLAN).write_bytes(data)
         before = tables_of(self._subnet)
+        plan = self._plan(twin, self._request.change)
         self._say("ibkeys applies the plan through it")
-        made = twin.run(
-            ["ibkeys", "apply", self._path(_PLAN), "--via", "opensm", *self._request.only_apply, *self._common()]
-        )
-        if made.code == _REFUSED:
-            return self._result("refused", opensm, apply=_step(made))
-        opensm.wait_until_it_rests()
+        words = [self._path(_PLAN), "--via", "opensm", *self._request.only_apply]
+        apply, made = self._run_step(twin, opensm, ["apply", *words])
+        if apply["exit_code"] == _REFUSED:
+            return self._result("refused", opensm, plan=plan_digest(plan), apply=apply)
         wrong = self._to_json(planned(plan, before), tables_of(self._subnet))
-        operation = _operation(made.output)
-        result: dict[str, Any] = {"apply": _step(made), "differences": wrong}
-        if operation is None:
-            return self._result("differs" if wrong or made.code else "identical", opensm, **result)
+        course = moments(self._subnet, before, made.writes, made.started, DEFAULT_INBOUND_CHECK)
+        apply |= {"most_cut": most(course, "cut"), "most_open": most(course, "open")}
+        interrupted = not plan.breaks and (apply["most_cut"] or apply["most_open"])
+        is_right = not (wrong or apply["exit_code"] or interrupted)
+        result = {
+            "plan": plan_digest(plan),
+            "apply": apply,
+            "differences": wrong,
+            "timeline": [self._moment_to_json(each) for each in course],
+        }
+        if made.operation is None:
+            return self._result("identical" if is_right else "differs", opensm, **result)
         self._say("ibkeys undoes it")
-        undone = twin.run(["ibkeys", "undo", str(operation), *self._common()])
-        opensm.wait_until_it_rests()
+        changed = tables_of(self._subnet)
+        undo, undone = self._run_step(twin, opensm, ["undo", str(made.operation)])
+        back = moments(self._subnet, changed, undone.writes, undone.started, DEFAULT_INBOUND_CHECK)
+        undo |= {"most_cut": most(back, "cut"), "most_open": most(back, "open")}
         left = self._to_json(before, tables_of(self._subnet))
-        is_same = not (wrong or left or made.code or undone.code)
-        return self._result(
-            "identical" if is_same else "differs", opensm, **result, undo=_step(undone), left_by_undo=left
-        )
+        is_right = is_right and not (left or undo["exit_code"])
+        return self._result("identical" if is_right else "differs", opensm, **result, undo=undo, left_by_undo=left)
+
+    def _plan(self, twin: Twin, change: bytes) -> PartitionPlan:
+        """Return the plan of the change, and write its file. Raises UsageError if the policy cannot be planned."""
+        if not self._request.is_policy:
+            (self._folder / _PLAN).write_bytes(change)
+            return read_plan(self._folder / _PLAN)
+        (self._folder / _POLICY).write_bytes(change)
+        done = twin.run(["ibkeys", "plan", self._path(_POLICY), "--out", self._path(_PLAN), *self._keys()])
+        if not (self._folder / _PLAN).exists():
+            raise UsageError(f"`ibkeys plan` of the policy fails on the copy: {_last_line(done.errors)}")
+        return read_plan(self._folder / _PLAN)
+
+    def _run_step(self, twin: Twin, opensm: OpensmRun, words: Sequence[str]) -> tuple[dict[str, Any], _Course]:
+        """Run an ibkeys command on the copy, and wait until OpenSM rests. Return the step as the document has it, and
+        what happened."""
+        watch = twin.tables = TableWatch(self._subnet)
+        started, sets, sweeps = time.monotonic(), twin.sets, opensm.sweeps()
+        done = twin.run(["ibkeys", *words, *self._common()])
+        opensm.wait_until_it_rests()
+        twin.tables = None
+        step = {
+            "exit_code": done.code,
+            "seconds": round(done.seconds, 1),
+            "message": _last_line(done.errors) if done.code else None,
+            "sets": twin.sets - sets,
+            "sweeps": opensm.sweeps() - sweeps,
+            "most_cut": 0,
+            "most_open": 0,
+        }
+        return step, _Course(watch.writes, started, _operation(done.output))
+
+    def _moment_to_json(self, moment: Moment) -> dict[str, Any]:
+        port = self._ports[moment.key].to_json()
+        return {**port, "seconds": moment.seconds, "pairs_cut": moment.cut, "pairs_open": moment.open}
 
     def _common(self) -> list[str]:
+        return ["--yes", "-f", "json", *self._keys(), *self._request.arguments]
+
+    def _keys(self) -> list[str]:
         has_keys = any((self._folder / _KEYS).iterdir())
-        keys = ["--security-keys", self._path(_KEYS)] if has_keys else []
-        return ["--yes", "-f", "json", *keys, *self._request.arguments]
+        return ["--security-keys", self._path(_KEYS)] if has_keys else []
 
     def _result(self, verdict: str, opensm: OpensmRun, **parts: Any) -> dict[str, Any]:
-        nothing: dict[str, Any] = {"apply": None, "differences": [], "undo": None, "left_by_undo": []}
+        nothing: dict[str, Any] = {
+            "plan": None,
+            "apply": None,
+            "differences": [],
+            "undo": None,
+            "left_by_undo": [],
+            "timeline": [],
+        }
         return {
             "verdict": verdict,
             **nothing,
@@ -236,14 +301,9 @@ def _longest_silence(options: OptionsFile) -> float:
     return max(_QUIET, timeout * (retries + 1) * _MARGIN / 1000)
 
 
-def _step(done: Ended) -> dict[str, Any]:
-    """Return a command that has ended as the document has it: its last line on standard error is the message."""
-    lines = [line for line in done.errors.splitlines() if line.strip()]
-    return {
-        "exit_code": done.code,
-        "seconds": round(done.seconds, 1),
-        "message": lines[-1] if done.code and lines else None,
-    }
+def _last_line(text: str) -> str | None:
+    lines = [line for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else None
 
 
 def _operation(output: str) -> int | None:

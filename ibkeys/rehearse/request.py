@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.plan.model import PartitionPlan
 from ibkeys.rehearse.rehearsal import RehearsalRequest
 from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.replica.recorded import records_of
@@ -20,7 +19,8 @@ def request_of(
     name: str,
     opensm: SiteOpensm,
     host: str | None = None,
-    plan: tuple[PartitionPlan, bytes] | None = None,
+    change: bytes | None = None,
+    is_policy: bool = False,
     arguments: Sequence[str] = (),
     only_apply: Sequence[str] = (),
 ) -> RehearsalRequest:
@@ -41,7 +41,8 @@ def request_of(
         manager.port_guid or snapshot.about.port_guid,
         manager.presence == "active",
         number_of,
-        plan,
+        change,
+        is_policy,
         arguments,
         only_apply,
     )

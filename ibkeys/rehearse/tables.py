@@ -48,11 +48,12 @@ def tables_of(subnet: Subnet) -> dict[PortKey, PortTables]:
     found: dict[PortKey, PortTables] = {}
     for node in subnet.nodes:
         for port in node.all_ports:
-            found.setdefault((node.guid, port.number), _tables_of_port(port))
+            found.setdefault((node.guid, port.number), tables_of_port(port))
     return found
 
 
-def _tables_of_port(port: SimPort) -> PortTables:
+def tables_of_port(port: SimPort) -> PortTables:
+    """Return the tables of one port."""
     info = PortInfo(bytes(port.info))
     bits = bool(port.inbound_enforcement), bool(port.outbound_enforcement)
     values = (port.m_key, info.m_key_protect_bits, info.m_key_lease_period, port.lid) if port.is_end_port else (0,) * 4

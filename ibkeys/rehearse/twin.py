@@ -14,6 +14,7 @@ from ibkeys.closing import Closing
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import Method
 from ibkeys.own_program import own_program
+from ibkeys.rehearse.timeline import TableWatch
 from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.server.outbox import PassedMad
 from ibkeys.sim.server.server import Server
@@ -38,12 +39,14 @@ class Twin(Closing):
     """Serves *subnet* in a thread, and runs programs on *host*. *folder*: a private folder for all files.
 
     ``last_mad``: when a program last sent a MAD, on the clock of `time.monotonic`. ``sets``: how many Sets were sent.
+    ``tables``: notes changes of tables; None: they are not noted.
     """
 
     def __init__(self, subnet: Subnet, host: SimNode, folder: Path) -> None:
         self.subnet, self.host, self.folder = subnet, host, folder
         self.last_mad = 0.0
         self.sets = 0
+        self.tables: TableWatch | None = None
         self._server = Server(subnet, _NAME, watch=self._watch, folder=str(folder / "hosts"))
         self._thread = threading.Thread(target=self._server.serve, daemon=True)
         self._thread.start()
@@ -101,6 +104,9 @@ class Twin(Closing):
         }
 
     def _watch(self, passed: PassedMad) -> None:
+        now = time.monotonic()
+        if self.tables is not None:
+            self.tables.look(now)
         if passed.out:
-            self.last_mad = time.monotonic()
+            self.last_mad = now
             self.sets += passed.mad[at.METHOD] == Method.SET

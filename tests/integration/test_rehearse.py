@@ -76,10 +76,27 @@ def test_a_change_is_made_as_planned_and_then_as_rehearsed() -> None:
         assert (document["at_start"], document["differences"], document["left_by_undo"]) == ([], [], [])
         assert (document["apply"]["exit_code"], document["undo"]["exit_code"]) == (0, 0)
         assert document["opensm"]["port"]["node_desc"] == here.served.net.nodes[0].description
+        names = {each["node_desc"] for each in document["timeline"]}
+        assert {"node02 mlx4_0", "node03 mlx4_0"} <= names
+        assert document["apply"]["sets"] >= len(document["timeline"])
+        assert (document["apply"]["most_cut"], document["apply"]["most_open"]) == (0, 0)
         assert wire == here.served.wire()
         assert files == {path: (path.read_bytes(), path.stat()) for path in files}
         assert via(here.served).returncode == 0
         assert undo(here.served).returncode == 0
+
+
+def test_a_policy_is_planned_on_the_copy() -> None:
+    with site() as here:
+        new = here.served.folder / "new.conf"
+        new.write_text(GREEN)
+        code, document, errors = here.rehearse("--policy", new, "--allow-removals", *BLUNT)
+        assert (code, document["verdict"]) == (0, "identical"), errors
+        assert document["plan"] is not None
+        new.write_text("no policy at all")
+        code, _, errors = here.rehearse("--policy", new)
+        assert code == 2
+        assert "`ibkeys plan` of the policy fails on the copy" in errors
 
 
 def test_a_restart_of_an_opensm_that_read_all_its_files_changes_nothing() -> None:

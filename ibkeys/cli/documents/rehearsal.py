@@ -33,6 +33,10 @@ _STEP: Final = or_null(
         Field("exit_code", NUMBER, "Its exit status, as under EXIT STATUS of its page."),
         Field("seconds", DECIMAL, "How long it ran."),
         Field("message", or_null(TEXT), "The last line that it wrote to standard error. Null: it succeeded."),
+        Field("sets", NUMBER, "The Sets that OpenSM and ibkeys sent."),
+        Field("sweeps", NUMBER, "The heavy sweeps that OpenSM made."),
+        Field("most_cut", NUMBER, "The most pairs of end ports that were cut at once."),
+        Field("most_open", NUMBER, "The most pairs of end ports that were open at once."),
     )
 )
 
@@ -81,6 +85,18 @@ REHEARSE: Final = Document(
             "What this OpenSM changes when it starts on the snapshot: a restart or a takeover would change it too.",
         ),
         Field("apply", _STEP, "The change. Null: --now."),
+        Field(
+            "timeline",
+            list_of(
+                object_of(
+                    *PORT,
+                    Field("seconds", DECIMAL, "When, from the start of apply."),
+                    Field("pairs_cut", NUMBER, "Pairs that can talk before and after the change, and not then."),
+                    Field("pairs_open", NUMBER, "Pairs that can talk neither before nor after it, and could then."),
+                )
+            ),
+            "Every Set of the apply that changed P_Keys or enforcement of a port, in order.",
+        ),
         Field("differences", list_of(object_of(*PORT, *DIFFERS)), "The values that were not as planned."),
         Field("undo", _STEP, "The undo. Null: there was nothing to undo."),
         Field("left_by_undo", list_of(object_of(*PORT, *LEFT)), "The values that the undo did not restore."),

@@ -27,13 +27,19 @@ from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
-    from ibkeys.plan.model import PartitionPlan
 
 
 @dataclass(frozen=True, slots=True)
 class _RehearseOptions:
     """The options of `rehearse`: the OpenSM, its host, and those of `ibkeys apply`."""
 
+    policy: Path | None = options.field(
+        "--policy",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        default=None,
+        help="Rehearse this policy instead of a plan: it is planned on the copy.",
+    )
     now: bool = options.field(
         "--now", is_flag=True, default=False, help="Rehearse no change: show what a restart of OpenSM would change."
     )
@@ -81,13 +87,12 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
     The tables are compared with the plan, value by value. Nothing reaches the fabric, and nothing is left on this
     host. With --from neither root nor an adapter is needed.
     """
-    from ibkeys.plan.digest import plan_digest
     from ibkeys.rehearse.rehearsal import rehearse as make_rehearsal
     from ibkeys.rehearse.request import request_of
     from ibkeys.rehearse.site_opensm import find_opensm
 
     folded = is_folded(folding, format)
-    read = _read_plan(plan, command_options.now)
+    change = _read_change(plan, command_options)
     opensm = find_opensm(command_options.opensm)
     snapshot = _snapshot(where)
     permitted = {"--allow-removals": command_options.allow_removals, "--allow-break": command_options.allow_break}
@@ -95,12 +100,19 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
     both = [word for word, given in permitted.items() if given and word != "--allow-removals"]
     both += [word for name in command_options.override for word in ("--override", name)]
     request = request_of(
-        snapshot, str(where.snapshot or "the fabric"), opensm, command_options.host, read, both, only_apply
+        snapshot,
+        str(where.snapshot or "the fabric"),
+        opensm,
+        command_options.host,
+        change,
+        command_options.policy is not None,
+        both,
+        only_apply,
     )
     made = make_rehearsal(request, exits.note)
     document = {
         "verdict": made.pop("verdict"),
-        "plan": plan_digest(read[0]) if read is not None else None,
+        "plan": made.pop("plan"),
         "snapshot": {
             "file": str(where.snapshot) if where.snapshot is not None else None,
             "finished": snapshot.about.finished,
@@ -112,15 +124,20 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
     return _CODES[document["verdict"]]
 
 
-def _read_plan(path: Path | None, now: bool) -> tuple[PartitionPlan, bytes] | None:
+def _read_change(plan: Path | None, command_options: _RehearseOptions) -> bytes | None:
+    """Return the bytes of the plan or policy to rehearse; None with --now. Raises UsageError unless one is given, and
+    for a file that cannot be read; FileFormatError for a mistake in a plan."""
     from ibkeys.plan.document_reader import read_plan
 
-    if (path is None) != now:
-        raise UsageError("give a PLAN that `ibkeys plan --out PLAN` wrote, or --now, and not both")
+    path = plan or command_options.policy
+    if [plan is not None, command_options.policy is not None, command_options.now].count(True) != 1:
+        raise UsageError("give a PLAN that `ibkeys plan --out PLAN` wrote, --policy FILE, or --now: one of them")
     if path is None:
         return None
     with files.told_as(UsageError, str(path)):
-        return read_plan(path), files.read_bytes(path, files.LARGE)
+        if plan is not None:
+            read_plan(path)
+        return files.read_bytes(path, files.LARGE)
 
 
 def _snapshot(where: Where) -> Snapshot:
@@ -159,7 +176,13 @@ def _write_words(document: dict[str, Any], snapshot: Snapshot, folded: bool) -> 
     for name in ("apply", "undo"):
         step = document[name]
         if step is not None:
-            write(clean(f"{name}: exit status {step['exit_code']} after {step['seconds']} s"))
+            write(
+                clean(
+                    f"{name}: exit status {step['exit_code']} after {step['seconds']} s, {step['sets']} Sets, "
+                    f"{step['sweeps']} heavy sweeps; at most {counted(step['most_cut'], 'pair')} cut and "
+                    f"{step['most_open']} connected that should not be"
+                )
+            )
             if step["message"]:
                 write(clean(f"  {step['message']}"))
     names = FoldedNames((port.identity() for port in snapshot.fabric.ports()), snapshot.fabric)

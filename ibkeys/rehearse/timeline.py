@@ -1,0 +1,165 @@
+"""The order in which the tables of the copy change, and the pairs of ports that are cut off or connected meanwhile.
+
+A pair of end ports counts as cut at a moment if its ports can talk before the change and after it, and cannot at that
+moment; as open if they can at that moment only. The P_Keys of both ports and the checks of the switch ports that face
+them decide, as in `ibkeys.reach`; enforcement on links between switches is left out.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Literal, NamedTuple
+
+from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck
+from ibkeys.reach.forms import PortForms, Standing, form, traffic
+from ibkeys.rehearse.tables import PortTables, Tables, tables_of_port
+from ibkeys.sim.nodes import SimPort
+from ibkeys.sim.subnet import Subnet
+from ibkeys.topology.port_id import PortKey
+
+
+class TableWrite(NamedTuple):
+    """One Set that changed the P_Keys or the enforcement of a port. ``seconds``: on the clock of `time.monotonic`."""
+
+    seconds: float
+    key: PortKey
+    tables: PortTables
+
+
+class Moment(NamedTuple):
+    """The state after one `TableWrite`. ``cut``, ``open``: how many pairs of end ports are cut or open then."""
+
+    seconds: float
+    key: PortKey
+    cut: int
+    open: int
+
+
+def moments(
+    subnet: Subnet, before: Tables, writes: Sequence[TableWrite], started: float, check: InboundCheck
+) -> list[Moment]:
+    """Return the state after each of *writes*, which follow on *before*. *started*: when the change began, on the clock
+    of `time.monotonic`; *check*: how switches compare memberships inbound."""
+    after = dict(before)
+    for write in writes:
+        after[write.key] = write.tables
+    first, last = (_Pairs(subnet, tables, check) for tables in (before, after))
+    now = _Pairs(subnet, before, check)
+    cut = opened = 0
+    found = []
+    for write in writes:
+        end = now.end_of.get(write.key)
+        if end is not None:
+            was, will = first.talking(end), last.talking(end)
+            old = now.talking(end)
+            now.write(write.key, write.tables)
+            new = now.talking(end)
+            cut += (was & will & ~new).bit_count() - (was & will & ~old).bit_count()
+            opened += (new & ~was & ~will).bit_count() - (old & ~was & ~will).bit_count()
+        found.append(Moment(round(write.seconds - started, 3), write.key, cut, opened))
+    return found
+
+
+def most(course: Iterable[Moment], name: Literal["cut", "open"]) -> int:
+    """Return the largest number of pairs that were cut, or open, at once."""
+    return max((getattr(each, name) for each in course), default=0)
+
+
+class _Pairs:
+    """Which end ports can talk, kept up to date with each write. A set of end ports is a number with a bit for each.
+
+    ``end_of``: by end port, and by the switch port that faces one: the number of the end port.
+    """
+
+    def __init__(self, subnet: Subnet, tables: Tables, check: InboundCheck) -> None:
+        self._tables, self._check = dict(tables), check
+        self.end_of: dict[PortKey, int] = {}
+        self._ports: list[tuple[PortKey, PortKey | None]] = []
+        for node in {node.guid: node for node in reversed(subnet.nodes)}.values():
+            for port in node.end_ports:
+                key, leaf = (node.guid, port.number), None
+                if port.peer is not None and port.peer.node.is_switch and not node.is_switch:
+                    leaf = port.peer.node.guid, port.peer.number
+                    self.end_of[leaf] = len(self._ports)
+                self.end_of[key] = len(self._ports)
+                self._ports.append((key, leaf))
+        self._forms: list[dict[int, PortForms]] = [{} for _ in self._ports]
+        self._members: dict[int, dict[PortForms, int]] = {}
+        for end in range(len(self._ports)):
+            self._place(end)
+
+    def write(self, key: PortKey, tables: PortTables) -> None:
+        """Give the port *key* its new *tables*."""
+        self._tables[key] = tables
+        end = self.end_of[key]
+        for partition, forms in self._forms[end].items():
+            self._members[partition][forms] &= ~(1 << end)
+        self._place(end)
+
+    def talking(self, end: int) -> int:
+        """Return the end ports with which the end port number *end* can talk, without itself."""
+        found = 0
+        for partition, mine in self._forms[end].items():
+            for other, ports in self._members[partition].items():
+                if mine.sends_to(other) and other.sends_to(mine):
+                    found |= ports
+        return found & ~(1 << end)
+
+    def _place(self, end: int) -> None:
+        key, leaf = self._ports[end]
+        inbound = outbound = None
+        if leaf is not None:
+            at_leaf = self._tables[leaf]
+            forms = _forms_in(at_leaf.p_keys)
+            inbound, outbound = (forms if on else None for on in at_leaf.enforcement)
+        self._forms[end] = {
+            partition: traffic(Standing(holds, _at(inbound, partition), _at(outbound, partition)), self._check)
+            for partition, holds in _forms_in(self._tables[key].p_keys).items()
+        }
+        for partition, forms_here in self._forms[end].items():
+            members = self._members.setdefault(partition, {})
+            members[forms_here] = members.get(forms_here, 0) | 1 << end
+
+
+def _at(forms: dict[int, int] | None, partition: int) -> int | None:
+    return None if forms is None else forms.get(partition, 0)
+
+
+def _forms_in(p_keys: Iterable[int]) -> dict[int, int]:
+    """Return the partitions of a table, each with the forms in it."""
+    found: dict[int, int] = {}
+    for key in p_keys:
+        if partition := key & PARTITION_MASK:
+            found[partition] = found.get(partition, 0) | form(key)
+    return found
+
+
+class TableWatch:
+    """Notes every change of the P_Keys or the enforcement of a port of *subnet* from now on: call `look` after each
+    MAD, in the thread that serves the subnet. ``writes``: the changes in their order."""
+
+    def __init__(self, subnet: Subnet) -> None:
+        self._subnet = subnet
+        self._last = {(node.index, port.number): _state(port) for node in subnet.nodes for port in node.all_ports}
+        self.writes: list[TableWrite] = []
+        subnet.history.forget_fresh()
+
+    def look(self, seconds: float) -> None:
+        """Note what has changed since the last call. *seconds*: the time now, on the clock of `time.monotonic`."""
+        history = self._subnet.history
+        if history.fresh_ports:
+            self.writes += self._changed(seconds)
+            history.forget_fresh()
+
+    def _changed(self, seconds: float) -> Iterator[TableWrite]:
+        for place in sorted(self._subnet.history.fresh_ports):
+            node = self._subnet.nodes[place[0]]
+            port = node.ports[place[1]]
+            now = _state(port)
+            if self._last[place] != now:
+                self._last[place] = now
+                yield TableWrite(seconds, (node.guid, port.number), tables_of_port(port))
+
+
+def _state(port: SimPort) -> tuple[bytes | None, int, int]:
+    return port.p_key_bytes, port.inbound_enforcement, port.outbound_enforcement
