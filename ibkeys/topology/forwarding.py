@@ -138,11 +138,11 @@ def exit_to(switch: Node, lid: int) -> Port | RouteEnd | None:
 def link_problem(port: Port) -> RouteEnd | None:
     """Return why data packets do not pass the link behind *port*, or why it is not known; None if they pass."""
     peer = port.peer
-    if port.info is None or (peer is None and (port.is_linked or not port.says_peer)):
+    if port.info is None:
         return "link not read"
-    if not port.is_active or peer is None:
+    if not port.is_active:
         return "link not active"
-    if peer.info is None:
+    if peer is None or peer.info is None:
         return "link not read"
     if PortInfo.port_state.decode(peer.info) not in (PortState.ARMED, PortState.ACTIVE):
         return "link not active"

@@ -16,6 +16,7 @@ from tests.reach.routed import lids_of
 from tests.routes.answers import CELLS
 from tests.routes.compared import READINGS, compare
 from tests.routes.drawn import with_tables
+from tests.routes.followed import Followed
 from tests.routes.physical import place_of, read
 from tests.routes.plain import QP0, Fabric, Packet, Port
 from tests.routes.simulated import Simulator
@@ -95,8 +96,9 @@ def test_with_lmc_one_port_has_several_routes(engine: Engine) -> None:
 def test_packets_end_where_the_walker_ends(name: str) -> None:
     with routed(*ROWS[name]) as made:
         pass
-    filled = compare(Simulator, with_tables(made.served.net), EACH, STOPPED_OR_PASSED)
-    assert all(filled[cell] >= EACH for cell in product(STOPPED_OR_PASSED, ("full", "limited"), READINGS))
+    for answers_in in (Simulator, Followed):
+        filled = compare(answers_in, with_tables(made.served.net), EACH, STOPPED_OR_PASSED)
+        assert all(filled[cell] >= EACH for cell in product(STOPPED_OR_PASSED, ("full", "limited"), READINGS))
 
 
 def traced(made: Routed, asked: Sequence[tuple[SimPort, int]]) -> list[Route]:

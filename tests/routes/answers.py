@@ -48,7 +48,11 @@ class Answer(NamedTuple):
 
 
 Answers = Callable[[Packet, Reading], Answer | None]
-"""Says what becomes of a packet by a reading of the inbound check; None: unknown."""
+"""Says what becomes of a packet by a reading of the inbound check; None: unknown. Raises NotReached."""
+
+
+class NotReached(Exception):
+    """No SMP passes the link of the sender, or the last link on the route, so a sweep does not know what is behind."""
 
 
 def answer_of(way: Walk) -> Answer | None:

@@ -11,7 +11,7 @@ from itertools import product
 from typing import Final
 
 from ibkeys.sim.subnet import Subnet
-from tests.routes.answers import CELLS, Answers, Cell, answer_of, cell_of
+from tests.routes.answers import CELLS, Answers, Cell, NotReached, answer_of, cell_of
 from tests.routes.drawn import Drawn, drawn_nets, drawn_packets
 from tests.routes.physical import read
 from tests.routes.plain import Reading
@@ -47,7 +47,10 @@ def compare(
                 cell = cell_of(fabric, expected), "full" if packet.p_key & 0x8000 else "limited", reading
                 if filled[cell] >= each:
                     continue
-                found = answers(packet, reading)
+                try:
+                    found = answers(packet, reading)
+                except NotReached:
+                    continue
                 assert found == expected, f"fabric {number}, {packet}, {reading}: {found}; walker:\n{shown(way)}"
                 filled[cell] += 1
                 if filled[cell] == each:
