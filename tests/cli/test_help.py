@@ -22,6 +22,8 @@ from tests.examples.pages import named, of_line
 
 MAN = DATA.parent.parent / "man"
 NEVER_FROM_THE_ENVIRONMENT = {
+    "--trap",
+    "--packet",
     "--node",
     "--hosts",
     "--switch",

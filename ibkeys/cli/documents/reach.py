@@ -31,6 +31,7 @@ from ibkeys.cli.documents.shared import (
     PORT,
     PORT_IDENTITY,
     PORT_NUMBER,
+    TIME,
     UNREACHED,
 )
 from ibkeys.topology.forwarding import RouteEnd
@@ -213,6 +214,41 @@ WHY_PACKET: Final = Document(
         INBOUND_CHECK,
     ),
     CsvRows("LID of B", (Field("lid", NUMBER), Field("pkey", P_KEY), Field("outcome", TEXT), Field("lost_by", TEXT))),
+    page="why",
+)
+
+WHY_TRAP: Final = Document(
+    "why-trap",
+    1,
+    (
+        Field("trap", or_null(NUMBER), "The number of the trap. Null: only LIDs and P_Key were given."),
+        Field("pkey", or_null(P_KEY), "The P_Key of the packet. Null: it was refused for its Q_Key."),
+        Field("q_key", or_null(TEXT), "The Q_Key of the packet, 0x and 8 digits. Null: it was refused for its P_Key."),
+        Field("from", or_null(PORT_IDENTITY), "The port that sent it. Null: no port has its LID now."),
+        Field("to", or_null(PORT_IDENTITY), "The port that it was for. Null: no port has its LID now."),
+        Field("refused_at", or_null(PORT_IDENTITY), "The port that refused it, by the trap. Null: not known."),
+        Field("packets", _PATHS, "What becomes of such a packet now; empty for a Q_Key."),
+        Field("passing_entries", list_of(P_KEY), "The P_Keys of which one in the port's table would let it pass."),
+        Field(
+            "since",
+            or_null(
+                object_of(
+                    Field("after", TIME, "The snapshot before the change."),
+                    Field("by", TIME, "The snapshot after the change."),
+                )
+            ),
+            "With --history: when P_Keys of the partition last changed at the port that stops it. Null: not found.",
+        ),
+        Field(
+            "commands",
+            list_of(
+                object_of(Field("command", TEXT, "A whole command."), Field("about", TEXT, "What it does or shows."))
+            ),
+            "Commands that mend it, or say more.",
+        ),
+        INBOUND_CHECK,
+    ),
+    CsvRows("packet", (Field("lid", NUMBER), Field("pkey", P_KEY), Field("outcome", TEXT), Field("lost_by", TEXT))),
     page="why",
 )
 

@@ -16,6 +16,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import AddressKinds, Where
 from ibkeys.cli.partitions.paths import path_document
 from ibkeys.cli.partitions.proof import write_packet_proof, write_proof
+from ibkeys.cli.partitions.trap import read_trap, show_trap
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import not_active_document, stop_document, sweep
 from ibkeys.cli.types import PKEY
@@ -40,9 +41,15 @@ _EXIT_CODES: Final = {
 
 @command("why")
 @options.kind
-@click.argument("a")
-@click.argument("b")
-@options.option("--packet", metavar="P_KEY", type=PKEY, help="Follow one packet with this P_Key from A to B.")
+@click.argument("a", required=False, metavar="A")
+@click.argument("b", required=False, metavar="B")
+@options.option(
+    "--trap", env=False, metavar="TEXT", help="Explain a refused packet: a trap, a log line, or two LIDs and a P_Key."
+)
+@options.option("--history", metavar="DIR", help="With --trap: snapshots in which to look since when it is so.")
+@options.option(
+    "--packet", env=False, metavar="P_KEY", type=PKEY, help="Follow one packet with this P_Key from A to B."
+)
 @options.inbound_check
 @options.adaptive_routing
 @options.format
@@ -50,8 +57,10 @@ _EXIT_CODES: Final = {
 def why(
     where: Where,
     kind: AddressKinds,
-    a: str,
-    b: str,
+    a: str | None,
+    b: str | None,
+    trap: str | None,
+    history: str | None,
     packet: PKey | None,
     inbound_check: InboundCheck,
     adaptive_routing: bool,
@@ -60,13 +69,20 @@ def why(
     """Show whether two ports can talk, or what blocks them.
 
     Shows the P_Keys by which they can talk, or the port that stops them, and the route of the packets hop by hop. A
-    and B are each a LID, a directed route, a
-    GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node with several ports, add the port after a
-    slash, as in 'node07 mlx5_0/2'. A host's name means all nodes of that host; then each pair is shown. Exit status 1
-    when a pair cannot talk, or when packets get through in one direction only.
+    and B are each a LID, a directed route, a GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node
+    with several ports, add the port after a slash, as in 'node07 mlx5_0/2'. A host's name means all nodes of that host;
+    then each pair is shown. Exit status 1 when a pair cannot talk, or when packets get through in one direction only.
     """
     from ibkeys.reach.reach import Reach
 
+    if trap is not None:
+        _refuse_beside_trap(a, packet, adaptive_routing)
+        refused = read_trap(trap)
+        with open_source(where) as source:
+            found = sweep(source, where, p_keys=True)
+            return show_trap(source, found, refused, inbound_check, history, format)
+    if a is None or b is None or history is not None:
+        raise UsageError("give A and B, two ports; or --trap TEXT" + (", to which --history belongs" * bool(history)))
     ends = [_parse_end(text, kind) for text in (a, b)]
     if packet is not None and adaptive_routing:
         raise UsageError("--packet follows the forwarding tables, which --adaptive-routing does not trust: omit one")
@@ -81,6 +97,12 @@ def why(
         return max(_show_packet(one, other, packet, inbound_check, format) for one, other in pairs)
     reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
     return max(_show(reach, one, other, format) for one, other in pairs)
+
+
+def _refuse_beside_trap(a: str | None, packet: PKey | None, adaptive_routing: bool) -> None:
+    """Raises UsageError for what does not go with --trap."""
+    if a is not None or packet is not None or adaptive_routing:
+        raise UsageError("--trap has the ports and the key: omit A, B, --packet and --adaptive-routing")
 
 
 def _ports(found: Topology, address: Address, portnum: int | None, only_one: bool) -> list[Port]:
