@@ -9,7 +9,6 @@ from ibkeys.mad.const import PortState
 from ibkeys.sim.history import SimHistory
 from ibkeys.sim.nodes import NO_ROUTE, SimNode, SimPort
 
-MAX_LID_HOPS: Final = 64
 FORWARDS_NOTHING: Final = 2
 """The value of `SimNode.silent` for a node that also forwards nothing."""
 MAX_WALKED: Final = 4096
@@ -75,7 +74,8 @@ def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
     """Follow the route of an SMP from *port* to the end port that has *lid*. Returns the node and its ingress port;
     None if there is no route.
 
-    An SMP passes every link that is at least Initialize.
+    An SMP passes every link that is at least Initialize. There is no route where it comes to a switch for the second
+    time, for then it circulates for ever.
     """
     node, ingress = port.node, port.number
     if not node.is_switch:
@@ -85,7 +85,9 @@ def by_lid(port: SimPort, lid: int) -> tuple[SimNode, int] | None:
         if peer is None:
             return None
         node, ingress = peer.node, peer.number
-    for _ in range(MAX_LID_HOPS):
+    passed: set[SimNode] = set()
+    while node not in passed:
+        passed.add(node)
         if not node.is_switch:
             return (node, ingress) if node.ports[ingress].covers(lid) else None
         if node.ports[0].covers(lid):
@@ -103,13 +105,15 @@ def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort | None]],
 
     Returns its links, as (egress port, ingress port), and the end port; None for the end port if the packet is lost.
     Such a packet passes a link only if the sending port is Active and the receiving port Armed or Active (IBA 7.2.7):
-    of the link at which it is lost the ingress port is None.
+    of the link at which it is lost the ingress port is None. A packet that comes to a switch for the second time
+    circulates for ever, and counts as lost there.
     """
     links: list[tuple[SimPort, SimPort | None]] = []
     if port.covers(lid):
         return links, port
+    passed = {port.node}
     egress = _egress(port.node, lid) if port.node.is_switch else port
-    while egress is not None and len(links) < MAX_LID_HOPS:
+    while egress is not None:
         peer = egress.peer
         if peer is None or egress.state < PortState.ACTIVE or peer.state < PortState.ARMED:
             links.append((egress, None))
@@ -119,6 +123,9 @@ def hops(port: SimPort, lid: int) -> tuple[list[tuple[SimPort, SimPort | None]],
         end = node.arrival_port(peer.number)
         if end.covers(lid):
             return links, end
+        if node in passed:
+            break
+        passed.add(node)
         egress = _egress(node, lid) if node.is_switch else None
     return links, None
 

@@ -113,7 +113,7 @@ MUTANTS: Final = {
         ("the far end may have any state", _LINK, " or peer.state < PortState.ARMED", ""),
         ("a CA forwards", _NEXT, "None", "node.ports[-1]"),
         ("a packet to its sender goes out", "if port.covers(lid):\n        return links", "port.covers(lid)", "False"),
-        ("four links are too many", "MAX_LID_HOPS: Final = 64", "64", "3"),
+        ("four links are too many", "if node in passed:", "node in passed", "len(links) > 3"),
     ),
 }
 SAMPLE = ("two limited members match", "no inbound check at the sender's leaf", "the base LID decides")
@@ -131,9 +131,9 @@ def test_a_mutant_changes_the_module_for_all_who_use_it_and_ends() -> None:
         assert pkey.may_talk(0x0001, 0x0001)
         assert table(0x0001, [0x0001]) == 0
     assert not pkey.may_talk(0x0001, 0x0001)
-    with applied(MUTANTS["four links are too many"]):
-        assert vars(routing)["MAX_LID_HOPS"] == 3
-    assert vars(routing)["MAX_LID_HOPS"] == 64
+    with applied(Mutant("", packets, "PACKET_WORDS: Final = 72", "PACKET_WORDS: Final = 1")):
+        assert vars(packets)["PACKET_WORDS"] == 1
+    assert vars(packets)["PACKET_WORDS"] == 72
 
 
 @pytest.mark.parametrize(

@@ -10,13 +10,14 @@ import pytest
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.mad.const import AttributeID, NodeType, PortState
 from ibkeys.mad.smp import DirectedRouteSmp, build_smp, parse
+from ibkeys.sim import routing
 from ibkeys.sim.deliveries import Drop
 from ibkeys.sim.netfile.reader import parse_net_file
 from ibkeys.sim.notices import Packet
 from ibkeys.sim.subnet import Subnet
 from ibkeys.umad.sim_spec import DEMO
 from tests.corpus import files, label
-from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SET, SWITCH_A, node_info
+from tests.sim.subnet.asking import GET, NODE1, NODE2, NODE_INFO, SET, SWITCH_A, SWITCH_B, node_info
 
 
 def walk(subnet: Subnet) -> dict[int, tuple[int, ...]]:
@@ -136,6 +137,37 @@ def test_a_packet_takes_the_route_of_the_lid_that_it_is_sent_to(subnet: Subnet) 
     }
     assert [lid for lid, arrived in outcomes.items() if arrived] == [0x22]
     assert f"no route to LID {0x20} " in subnet.packet(Packet(source, destination, 0xFFFF))
+
+
+def chain(switches: int) -> Subnet:
+    """Return *switches* switches in a row, with a host at each end."""
+    nodes = ["H-1", *(f"S-{number}" for number in range(1, switches + 1)), "H-2"]
+    lines = []
+    for at, node in enumerate(nodes):
+        lines.append(f'{"Switch" if node[0] == "S" else "Ca"}\t2 "{node}"\t\t# "{node}"')
+        lines += [f'[1]\t"{nodes[at - 1]}"[{2 if at > 1 else 1}]'] if at > 0 else []
+        lines += [f'[{2 if at else 1}]\t"{nodes[at + 1]}"[1]'] if at + 1 < len(nodes) else []
+        lines.append("")
+    return Subnet.from_text("\n".join(lines))
+
+
+def test_a_route_by_lid_may_have_any_number_of_switches() -> None:
+    """Only a directed route has at most 63 hops."""
+    subnet = chain(100)
+    source, destination = subnet.port("H-1", 1), subnet.port("H-2", 1)
+    assert subnet.packet(Packet(source, destination, 0xFFFF)).endswith("received")
+    assert node_info(subnet.process(build_smp(GET, NODE_INFO), "H-1", 1, destination.lid)).num_ports == 2
+
+
+def test_what_circulates_is_lost_after_one_round(subnet: Subnet) -> None:
+    source, destination = subnet.port(NODE1, 1), subnet.port("node04 mlx4_0", 1)
+    here, there = subnet.node(SWITCH_A), subnet.node(SWITCH_B)
+    back = next(port for port in there.ports[1:] if port.peer is not None and port.peer.node is here)
+    there.routes = bytearray(routing.forwarding_table(there))
+    there.routes[destination.lid] = back.number
+    assert ": lost after " in subnet.packet(Packet(source, destination, 0xFFFF))
+    assert back.counter("port_xmit_pkts") == 1
+    assert subnet.send(build_smp(GET, NODE_INFO), source, destination.lid) is Drop.NO_ROUTE
 
 
 def test_a_recorded_linear_fdb_top_below_the_lids_is_raised_to_them() -> None:
