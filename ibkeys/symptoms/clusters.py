@@ -57,6 +57,7 @@ ROWS: Final = (
             r"failed to configure VF.{0,60}GUID",
             r"\b(?:VF|virtual function)\b.{0,40}\bGUIDs?\b.{0,40}(?:invalid|not valid|not set|zero|00:00:00:00)",
             r"invalid (?:VF|port|node)? ?guid\b.{0,40}(?:00:00|pod|vf)",
+            r"failed to set (?:node |port )?guid\b",
         ),
         example='infiniBand SRI-OV CNI failed to configure VF "VF ib2 GUID is not valid"',
         meaning="The CNI plugin found a virtual function without a valid GUID, and stops the pod.",
@@ -189,7 +190,7 @@ ROWS: Final = (
         patterns=(
             r"ufmRest\w*/resources/pkeys\b.{0,80}",
             r"\bUFM\b.{0,80}(?:401|403|404|409|Unauthorized)",
-            r"(?:p_?key|partition) 0x[0-9a-f]+ .{0,40}(?:does not exist|already exist)",
+            r"(?:p_?key|partition)(?: key)? 0x[0-9a-f]+ .{0,40}(?:not exist|already exist)",
         ),
         example="POST https://ufm/ufmRest/resources/pkeys: 400 PKey 0x0010 does not exist",
         meaning="UFM did not change the partition.",

@@ -116,7 +116,7 @@ _MAKERS: Final = frozenset(
 _NUMBER: Final = r"(?:0x[0-9a-f]+|[0-9]+)"
 _SEP: Final = r"[\s:=#(\[\"']{0,4}"
 _SECRET: Final = re.compile(
-    r"(?:(?<![a-z])(?:m|sm|sa|b|vs|cc|n2n|class|service)_?keys?(?![a-z_])|--?(?:smkey|m_key|y)\b)[^0-9a-z]{0,8}"
+    r"(?:(?<![a-z])(?:m|sm|sa|b|vs|cc|n2n|class|service)_?keys?(?![a-z_])|--?(?:smkey|m_key|y)\b)[^0-9a-z\n]{0,48}"
     r"(?:0x(?=[0-9a-f])|(?=[0-9])|(?=[0-9a-f]{16}\b)|(?=(?:[0-9a-f]{4}[:_-]){3}))(?P<key>[0-9a-f]+(?:[:_-][0-9a-f]{4}){0,3})"
 )
 _CACHE_LINE: Final = re.compile(r"^\s*0x[0-9a-f]{16}[ \t]+0x(?P<key>[0-9a-f]{16})\s*$", re.MULTILINE)

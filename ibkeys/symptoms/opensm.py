@@ -9,13 +9,16 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.symptoms.causes import (
+    AGENT_TAKEN,
     BOTH_LIMITED,
     DROPS_COUNTED,
     GROUP_MISSING,
     M_KEY_PROTECTED,
     M_KEY_WRONG_SET,
     NO_DEFAULT_P_KEY,
+    NO_RIGHTS,
     NO_SHARED_P_KEY,
+    NO_UMAD,
     NODE_GONE,
     NOT_A_MEMBER,
     POLICY_FILE,
@@ -100,6 +103,32 @@ ROWS: Final = (
         words="timeout IB_TIMEOUT dropped",
     ),
     Symptom(
+        name="opensm-5411",
+        title="ERR 5410, 5411: a request of OpenSM had no answer",
+        subject=SUBJECT,
+        patterns=(r"ERR 541[01]\b", r"\bSend completed with error \(IB_TIMEOUT\)"),
+        example="ERR 5411: DR SMP Send completed with error (IB_TIMEOUT) -- dropping; Initial path = 0,1,7,2",
+        meaning="OpenSM's library gave a request up: no answer came. ERR 3113 follows, with the attribute. The next "
+        "line "
+        "has the route, as 'Initial path'.",
+        causes=(M_KEY_PROTECTED, NODE_GONE),
+        unknown="A port that is dead and one that drops requests because of its M_Key look the same from outside.",
+        source="osm_vendor_ibumad.c; observed",
+        rank=1,
+        words="timeout IB_TIMEOUT dropping",
+    ),
+    Symptom(
+        name="opensm-bind",
+        title="ERR 5415 to 542E, 5431, 2E10, 3118, 1A10: OpenSM cannot use its port",
+        subject=SUBJECT,
+        patterns=(r"ERR (?:541[56]|542[0-9A-E]|543[12]|2E10|3118|1A10|4C03)\b",),
+        example="ERR 5426: Unable to register class 129 version 1",
+        meaning="OpenSM could not open its port, or register there for subnet management: it does not run.",
+        causes=(NO_UMAD, AGENT_TAKEN, NO_RIGHTS),
+        source="osm_vendor_ibumad.c, osm_sm.c",
+        words="register bind umad issm",
+    ),
+    Symptom(
         name="opensm-3111",
         title="ERR 3111: a port answered with an error status",
         subject=SUBJECT,
@@ -127,7 +156,7 @@ ROWS: Final = (
         name="opensm-errors-during-initialization",
         title="Errors during initialization",
         subject=SUBJECT,
-        patterns=(r"Errors during initialization",),
+        patterns=(r"Errors during initialization", r"SUBNET UP with errors"),
         example="state_mgr_notify_lid_change: ... Errors during initialization",
         meaning="The sweep of OpenSM ended with errors, and it sweeps again. opensm-subnet.lst and guid2mkey are not "
         "written meanwhile.",
@@ -198,6 +227,7 @@ ROWS: Final = (
             r"Partition configuration (?:in error|was not fully processed|\S+ is not accessible)",
             r"PARSE (?:ERROR|WARN)\S*:? line \d+: (?:bad|no partition|unrecogni[sz]ed|flag|suspicious)",
             r"PARSE ERROR partition conf file",
+            r"(?:failed|cannot|could not|unable) (?:to )?(?:parse|read|open)\b.{0,40}partitions?\.conf",
         ),
         example="PARSE ERROR: line 3: bad PortGUID; Partition configuration in error; retrying with default config",
         meaning="OpenSM does not use the file as it is. After an error, and where the file is missing or empty, it "
@@ -212,7 +242,7 @@ ROWS: Final = (
         subject=SUBJECT,
         patterns=(
             r"ERR 1B(?:14|32)\b",
-            r"Port is not in partition of this MC group",
+            r"\bnot in (?:the )?partition (?:of|for)\b.{0,20}(?:MC|multicast) ?group",
             r"P_Key base mismatch: query",
         ),
         example="ERR 1B14: Cannot join port 0x2c903000a1021 to MGID ff12:401b:8010::ffff:ffff - Port is not in "
@@ -355,6 +385,7 @@ ROWS: Final = (
             r"ERR 2F18\b",
             r"sm_key 0x[0-9a-f]+ that doesn.t match our local",
             r"remote SM .{0,80}non-matching sm_key",
+            r"\bSM_?Key (?:mismatch|does not match|differs)",
         ),
         example="ERR 2F18: Got SM (node02) with sm_key 0x... that doesn't match our local sm_key. Ignoring SMInfo",
         meaning="Two subnet managers do not accept each other. After some 50 s both are masters, and each writes its "
@@ -521,7 +552,9 @@ ROWS: Final = (
         patterns=(
             r"\bnum(?:ber)?:? ?256\b",
             r"trap(?: number)? ?:?#? ?256\b",
-            r"\bBad M_?Key\b(?! *: *$)",
+            r"\bBad M_?Key\b",
+            r"\bM_?Key_?Violations?\b.{0,40}?[1-9]",
+            r"\b(?:wrong|mismatched) M_?Key\b",
         ),
         example='Reporting Security Notice "Bad M_Key" from LID 4, GUID 0x2c903000a1041, Method 0x2, Attribute 0x15',
         meaning="The port was asked with another M_Key than it has. Nothing was changed there; its violation counter "
@@ -540,6 +573,8 @@ ROWS: Final = (
             r"\bnum(?:ber)?:? ?257\b",
             r"trap(?: number)? ?:?#? ?257\b",
             r"\bBad P_?Key\b(?! *\(?switch)",
+            r"\bP_?Key_?Violations?\b.{0,40}?[1-9]",
+            r"\bbad_pkey_cntr\b",
         ),
         example="Bad P_Key:0x8010 on SL:0 from LID1:2 QP1:0x1 to LID2:3 QP2:0x1",
         meaning="The first LID sent a packet to the second, which does not have the P_Key. The packet was dropped.",
@@ -551,7 +586,13 @@ ROWS: Final = (
         name="trap-258",
         title="trap 258, Bad Q_Key: a datagram with a wrong Q_Key",
         subject=SUBJECT,
-        patterns=(r"\bnum(?:ber)?:? ?258\b", r"trap(?: number)? ?:?#? ?258\b", r"\bBad Q_?Key\b"),
+        patterns=(
+            r"\bnum(?:ber)?:? ?258\b",
+            r"trap(?: number)? ?:?#? ?258\b",
+            r"\bBad Q_?Key\b",
+            r"\bqkey_viol_cntr\b",
+            r"\bQ_?Key_?Violations?\b.{0,40}?[1-9]",
+        ),
         example="Bad Q_Key:0x00000b1b on SL:0 from LID1:2 QP1:0x49 to LID2:3 QP2:0x4a",
         meaning="The packet passed the partition check, and the receiving queue pair has another Q_Key. It was "
         "dropped.",
@@ -568,6 +609,7 @@ ROWS: Final = (
             r"\bnum(?:ber)?:? ?259\b",
             r"trap(?: number)? ?:?#? ?259\b",
             r"Bad P_?Key \(?switch external port",
+            r"\bport_?(?:xmit|rcv)_?constraint_?errors\b",
         ),
         example='Reporting Security Notice "Bad P_Key (switch external port)" from switch LID 7, port 2 : LID1 2, '
         "LID2 3",
@@ -594,6 +636,7 @@ FILES: Final = {
     "43": "osm_sa_informinfo.c",
     "45": "osm_sa_multipath_record.c",
     "46": "osm_sa_pkey_record.c",
+    "54": "osm_vendor_ibumad.c or osm_perfmgr.c",
     "48": "osm_pkey_rcv.c",
     "61": "osm_db_files.c",
     "75": "osm_db_pack.c",

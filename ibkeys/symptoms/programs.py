@@ -48,6 +48,8 @@ ROWS: Final = (
             r"completion with (?:error|status):? ?12\b",
             r"\bstatus ?[=:]? ?12\b.{0,60}vendor err",
             r"\bsyndrom(?:e)? 0x81\b",
+            r"\bvendor.?err(?:or)?:? ?(?:0x81|129)\b",
+            r"\bWC (?:status|error):? ?(?:code )?12\b",
         ),
         example="NET/IB : Got completion from peer 10.0.0.7<41022> with status=12 opcode=0 len=0 vendor err 129",
         meaning="Packets of a queue pair were not acknowledged. That is what a P_Key that does not match looks like: "
@@ -94,7 +96,8 @@ ROWS: Final = (
             r"failed to find .{0,40}\bp_?key",
             r"there is no valid p_?key to use",
             r"\bUCX_IB_PKEY\b",
-            r"no (?:such )?p_?key .{0,40}(?:found|on \S+:\d)",
+            r"no (?:such )?p_?key\b",
+            r"UCX.{0,80}\bp_?key \S+ (?:was |is )?not found",
         ),
         example="ib_iface.c:857 UCX ERROR unable to find specified pkey 0x10 on mlx5_0:1/IB",
         meaning="No entry of the port's P_Key table is in the partition that UCX_IB_PKEY names. UCX takes a limited "
@@ -180,7 +183,7 @@ ROWS: Final = (
         name="gasnet",
         title="GASNet: GASNET_IBV_PKEY",
         subject=SUBJECT,
-        patterns=(r"GASNET_IBV_PKEY\b",),
+        patterns=(r"GASNET_IBV_PKEY\b", r"gasnet.{0,80}\bp_?key\b"),
         example="GASNET_IBV_PKEY 0x8010 not found on any port",
         meaning="GASNet uses the first entry of this partition; full or limited does not matter to it.",
         causes=(HOST_NOT_A_MEMBER, INDEX_0),

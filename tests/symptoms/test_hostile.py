@@ -29,6 +29,9 @@ CONTEXTS = [
     "ibkeys: error: no reply after 3 attempts; --smkey {}",
     "M_Key {} GUID {}",
     "mad_rpc failed, mkey={}",
+    "ERR 3120\n\t\t\t\tm_key...................{}\n\t\t\t\tdr_slid.................65535",
+    "SM_Key................{}",
+    "Setting PortInfo (0x15), modifier 0x1, TID 0x12, MKey {}",
     "{}",
 ]
 
