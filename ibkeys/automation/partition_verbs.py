@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Unpack
 
 from ibkeys.apply.apply import Permissions, plan_apply
@@ -15,12 +16,14 @@ from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.partition_edits import RequestedEdit, added, deleted, removed, renamed
 from ibkeys.automation.partitions import carrier_choice, change_partitions
 from ibkeys.automation.policy_in_force import plan_edit, read_policy_in_force, refuse_other_removals
+from ibkeys.automation.replaced_adapters import ReplacedAdapters
 from ibkeys.automation.result import ChangeResult
 from ibkeys.automation.shown_partitions import ShownPolicy, choose_partitions, show_partitions
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import UsageError
 from ibkeys.fabric.live import LiveFabric
+from ibkeys.fabric.snapshot_file import load_snapshot
 from ibkeys.partitions.editing.flag_texts import FlagTexts
 from ibkeys.partitions.editing.partition_name import PartitionName
 from ibkeys.partitions.model import Policy
@@ -33,10 +36,10 @@ class Partitions:
     """The partitions of a fabric, by the policy that its master OpenSM uses. `Fabric.partitions` makes it.
 
     Each change edits that policy, plans it for the fabric as it is, and applies it through OpenSM, as the command of
-    the same name does: `ibkeys partition-add`, `partition-remove`, `partition-delete` and `partition-rename`. It is one
-    operation of the journal, which `Operation.undo` takes back. A partition is named by its name, its P_Key, or both:
-    ``lustre``, ``0x21``, ``lustre=0x21``. Ports are named by words, as in the commands: ``tank*``, ``stage[1-48]``, a
-    GUID, or a LID.
+    the same name does: `ibkeys partition-add`, `partition-remove`, `partition-delete`, `partition-rename` and
+    `replace`. It is one operation of the journal, which `Operation.undo` takes back. A partition is named by its name,
+    its P_Key, or both: ``lustre``, ``0x21``, ``lustre=0x21``. Ports are named by words, as in the commands: ``tank*``,
+    ``stage[1-48]``, a GUID, or a LID.
 
     Every change takes the arguments of `ibkeys.How`; ``via`` is ``ThroughOpenSM``, which is the default and has the
     other hosts with OpenSMs. *allow_removals*: P_Keys of other partitions may be removed where the fabric differs from
@@ -118,6 +121,40 @@ class Partitions:
         """Give a partition another name. P_Keys stay."""
         return self._change(renamed(PartitionName.parse(partition), name), allow_removals, allow_break, how)
 
+    def replace(
+        self,
+        old: str | None = None,
+        new: str | None = None,
+        *,
+        baseline: str | Path | None = None,
+        node_name_map: str | Path | None = None,
+        waivers: str | Path | None = None,
+        allow_removals: bool = False,
+        allow_break: bool = False,
+        **how: Unpack[How],
+    ) -> ChangeResult:
+        """Give a new adapter the place of the former one, as `ibkeys replace` does: its memberships, and with them its
+        lines of *node_name_map*, its *waivers* and its place in the key store.
+
+        *old*: the former adapter, by a name or GUID in the snapshot *baseline*, or without that by a GUID. *new*: the
+        one that took its place; without it, the new one with the same name at the same place. Without both, all such
+        pairs. Raises Refused while *old* answers, for a *new* that the policy names, and (``replaced-adapter``) for a
+        pair with something unusual; StoreError for a snapshot that cannot be read.
+        """
+        notes = list[str]()
+        adapters = ReplacedAdapters(
+            old,
+            new,
+            load_snapshot(Path(baseline)).fabric if baseline is not None else None,
+            self._fabric.stores.keystore,
+            Path(node_name_map) if node_name_map is not None else None,
+            Path(waivers) if waivers is not None else None,
+            notes.append,
+            notes.append,
+        )
+        result = self._change(adapters.requested(), allow_removals, allow_break, how)
+        return replace(result, notes=(*notes, *result.notes))
+
     def show(
         self, partition: str | None = None, *, policy: Policy | None = None, via: ThroughOpenSM | None = None
     ) -> ShownPolicy:
@@ -152,6 +189,7 @@ class Partitions:
         if not allow_removals:
             refuse_other_removals(plan, requested, planned.edited)
         choice = carrier_choice(asked, allow_break)
+        choice = replace(choice, settings=replace(choice.settings, beside=planned.beside))
 
         def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:
             requested.refuse_index_0(writer.consent)

@@ -56,6 +56,11 @@ class Move:
                 yield from map(place_of, pair)
 
     @property
+    def is_likely_replacement(self) -> bool:
+        """Whether a node with a new GUID is at the place of another, and has its name."""
+        return self.kind == "hca-replaced" and self.same_name is True
+
+    @property
     def same_name(self) -> bool | None:
         """Whether the two nodes of the first pair have the same NodeDescription; None if either was not read."""
         before, after = (name_of(port.node) for port in self.pairs[0])

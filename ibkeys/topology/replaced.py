@@ -165,7 +165,7 @@ def _ports_of_one_node(fabric: Topology, word: str) -> list[Port]:
 def likely_pairs(before: Topology, now: Topology) -> Iterator[Move]:
     """Yield the moves by which a node with a new GUID is at the place of another, with its name, while the former GUID
     is gone: the likely replacements between two sweeps."""
-    return (move for move in what_moved(before, now).moved if move.kind == "hca-replaced" and move.same_name)
+    return (move for move in what_moved(before, now).moved if move.is_likely_replacement)
 
 
 def pair_of_move(move: Move, before: Topology, now: Topology) -> ReplacedNode:
@@ -219,7 +219,7 @@ def _pair_ports(former: FormerNode, ports: Sequence[Port]) -> tuple[tuple[tuple[
         choices = named([f"0x{port.guid:016x} (port {port.num})" for port in ports])
         raise UsageError(
             f"the port number of 0x{former.lone:016x} is not known, and the new node has several ports: name one of "
-            f"them, {choices}, or an earlier snapshot ({given('--baseline', 'baseline=')})"
+            f"them, {choices}, or an earlier snapshot ({given('--baseline')})"
         )
     by_number = {port.num: port for port in ports}
     pairs = tuple((guid, by_number[num]) for num, guid in former.ports.items() if num in by_number)

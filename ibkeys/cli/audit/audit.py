@@ -20,6 +20,7 @@ from ibkeys.cli.audit.formats import (
     write_for_checks,
 )
 from ibkeys.cli.audit.shared_options import DEFAULT_FAIL_ON, DEFAULT_PROFILE, FAIL_ON, PROFILE, WAIVERS, FailOn
+from ibkeys.cli.comparing.replaced import note_replaced
 from ibkeys.cli.documents.audit import AUDIT, WITHOUT_REMEDY
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
@@ -109,6 +110,7 @@ def audit(where: Where, compared: Compare, choice: RuleChoice, listing: Listing,
     waivers = waivers_of(choice.waivers)
     report = run_audit(data, choice.profile, rules, waivers, source, part)
     exits.warn_each([*waivers.warnings, *waivers.unused(rule.id for rule in rules)])
+    note_replaced(report.moved or (), compared.baseline or "")
     code = code_of(report, choice.fail_on)
     if format in FOR_OTHERS:
         text = text_for_others(report, rules, format, choice.fail_on, not choice.no_remedy, code)

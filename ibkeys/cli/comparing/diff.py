@@ -11,6 +11,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.reach import what_was_not_compared, write_reach
+from ibkeys.cli.comparing.replaced import note_replaced
 from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.documents.comparing import DIFF
 from ibkeys.cli.documents.field import JsonRow
@@ -102,6 +103,7 @@ def diff(
             write(str(looked_at))
         nodes = FoldedNames(_as_one_port(_node(node)) for each in (before, after) for node in each.fabric.nodes)
         write_each(_lines(document, names, nodes, folded))
+    note_replaced(found.moves.moved, a)
     return _finish(_unknown(found.unknown), names, found.differs, folded)
 
 

@@ -18,7 +18,18 @@ from ibkeys.cli.documents.field import (
     or_null,
     parts_of,
 )
-from ibkeys.cli.documents.shared import ERRORS, FAR_END, GUID, LID, NODE_DESC, NODE_TYPE, PORT, PORT_NUMBER, UNREACHED
+from ibkeys.cli.documents.shared import (
+    ERRORS,
+    FAR_END,
+    GUID,
+    LID,
+    MOVED,
+    NODE_DESC,
+    NODE_TYPE,
+    PORT,
+    PORT_NUMBER,
+    UNREACHED,
+)
 from ibkeys.mad.const import PORT_PHYSICAL_STATE_NAMES, PORT_STATE_NAMES
 
 
@@ -62,6 +73,7 @@ DISCOVER: Final = Document(
             ),
             "The nodes in the order in which they were found, each named by its first port that was reached.",
         ),
+        Field("replaced", or_null(list_of(MOVED)), "The adapters likely replaced since --baseline. Null: without it."),
         ERRORS,
         UNREACHED,
     ),

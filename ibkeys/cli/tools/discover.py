@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from ibkeys.cli import options
+from ibkeys.cli.comparing.replaced import note_replaced
 from ibkeys.cli.documents.fabric import DISCOVER, LISTED_PORT
-from ibkeys.cli.exits import write
+from ibkeys.cli.exits import write, write_each
+from ibkeys.cli.given import is_typed
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.opening import open_source
@@ -18,9 +21,11 @@ from ibkeys.cli.render import write_columns, write_document
 from ibkeys.cli.showing import errors_of, finish, peer_document, sweep_for, write_unreached
 from ibkeys.cli.tools.names import VALUES, show_names
 from ibkeys.printable import counted
+from ibkeys.topology.moves import move_in_words
 
 if TYPE_CHECKING:
     from ibkeys.topology.model import Topology
+    from ibkeys.topology.moves import Move
     from ibkeys.topology.nodes import Node, Port
 
 
@@ -30,11 +35,18 @@ if TYPE_CHECKING:
 @options.option(
     "--only", env=False, type=click.Choice(list(VALUES)), help="With --names: print only this, a line for each port."
 )
+@options.option("--baseline", metavar="SNAPSHOT", help="Name the adapters replaced since this snapshot.")
 @options.format
 @options.filters
 @options.reading
 def discover(
-    where: Where, by_name: bool, words: tuple[str, ...], only: str | None, filters: Filters, format: str
+    where: Where,
+    by_name: bool,
+    words: tuple[str, ...],
+    only: str | None,
+    baseline: str | None,
+    filters: Filters,
+    format: str,
 ) -> int:
     """Show nodes, ports and links of the whole fabric.
 
@@ -46,6 +58,8 @@ def discover(
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.errors import UsageError
 
+    if by_name and is_typed("baseline"):
+        raise UsageError("--baseline goes without --names")
     if by_name:
         return show_names(where, words, only, filters, format)
     if words or only is not None:
@@ -53,6 +67,7 @@ def discover(
     filter = PortFilter(filters)
     with open_source(where) as source:
         topology = sweep_for(source, where, filter, Wanted())
+    replaced = _replaced(baseline, topology)
     errors = errors_of(topology, filter.concerns)
     nodes = {node: list(_ports(node)) for node in topology.nodes}
     if filter.is_given:
@@ -61,12 +76,25 @@ def discover(
 
     def document() -> dict[str, Any]:
         listed = [_document(node, ports) for node, ports in nodes.items()]
-        return {"nodes": listed, "errors": errors, "unreached": topology.unreached}
+        shown = [each.to_json() for each in replaced] if replaced is not None else None
+        return {"nodes": listed, "replaced": shown, "errors": errors, "unreached": topology.unreached}
 
     rows = (_row(port) for ports in nodes.values() for port in ports)
     if not write_document(format, DISCOVER, document, rows):
         _write_table(topology, nodes, filter.is_given)
+        write_each(move_in_words(each.to_json()) for each in replaced or ())
+    note_replaced(replaced or (), baseline or "")
     return finish(errors, format)
+
+
+def _replaced(baseline: str | None, topology: Topology) -> list[Move] | None:
+    """Return the adapters that were likely replaced since a snapshot; None without one. Raises StoreError."""
+    if baseline is None:
+        return None
+    from ibkeys.cli.opening import load
+    from ibkeys.topology.replaced import likely_pairs
+
+    return list(likely_pairs(load(Path(baseline)).fabric, topology))
 
 
 def _document(node: Node, ports: Sequence[Port]) -> dict[str, Any]:
