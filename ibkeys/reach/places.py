@@ -161,7 +161,11 @@ class EndPortGroups:
             if place == len(self._home):
                 self._home.append(home)
                 self._first.append(at)
-        self._reached: Callable[[int, int, bool], tuple[int, int]] = cache(self._find_reached)
+        self._places_at: dict[int, int] = {}
+        for place, home in enumerate(self._home[1:], 1):
+            self._places_at[home] = self._places_at.get(home, 0) | 1 << place
+        self._from: Callable[[int, int], tuple[int, int]] = cache(self._find_from)
+        self._on: Callable[[int], int] = cache(self._find_on)
 
     def place(self, port: Port) -> int:
         """Return the place of an end port; 0 if it is on no switch."""
@@ -170,19 +174,28 @@ class EndPortGroups:
     def reached(self, place: int, forms: int, is_back: bool) -> tuple[int, int] | None:
         """Return the places that packets reach, as `SwitchGroups.reached`."""
         form = FULL if forms & FULL else LIMITED
-        return None if place == 0 or form not in self._arrivals else self._reached(place, form, is_back)
+        arrivals = self._arrivals.get(form)
+        if place == 0 or arrivals is None:
+            return None
+        if not is_back:
+            return self._from(self._home[place], form)
+        first = self._first[place]
+        return self._on(arrivals.sure[first]), self._on(arrivals.may[first])
 
-    def _find_reached(self, place: int, form: int, is_back: bool) -> tuple[int, int]:
-        found = []
-        for rows in (self._arrivals[form].sure, self._arrivals[form].may):
-            if is_back:
-                mine = rows[self._first[place]]
-                hits = (mine >> home & 1 for home in self._home[1:])
-            else:
-                home = self._home[place]
-                hits = (rows[first] >> home & 1 for first in self._first[1:])
-            found.append(1 | sum(hit << number for number, hit in enumerate(hits, 1)))
-        return found[0], found[1]
+    def _find_from(self, home: int, form: int) -> tuple[int, int]:
+        """Return the places that packets from a switch reach, surely and possibly."""
+        sure = may = 1
+        for place, first in enumerate(self._first[1:], 1):
+            sure |= (self._arrivals[form].sure[first] >> home & 1) << place
+            may |= (self._arrivals[form].may[first] >> home & 1) << place
+        return sure, may
+
+    def _find_on(self, switches: int) -> int:
+        """Return the places on a set of switches, and the place 0 of end ports on no switch."""
+        found = 1
+        for switch in numbers_in(switches):
+            found |= self._places_at.get(switch, 0)
+        return found
 
 
 Places = SwitchGroups | EndPortGroups
