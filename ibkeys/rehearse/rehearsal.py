@@ -56,7 +56,8 @@ class RehearsalRequest:
     ``fabric``: the fabric as records of the simulator. ``opensm``: the site's OpenSM. ``host``: the node on which it
     runs, as the user typed it; None: the port of its option guid, else ``port_guid``, the port of the master, or of the
     host that took the snapshot. ``had_master``: whether a subnet manager was master. ``number_of``: returns the number
-    that stands for an M_Key in ``fabric``, None if it is not known. ``change``: the bytes of a plan, or with
+    that stands for an M_Key in ``fabric``, None if no port has it, or if keys cannot be compared, which
+    ``can_compare_keys`` says. ``change``: the bytes of a plan, or with
     ``is_policy`` of a policy, which is planned on the copy; None: the rehearsal ends after the start of OpenSM.
     ``arguments``: further arguments of ``ibkeys apply`` and ``ibkeys undo``; ``only_apply``: of the first alone.
     """
@@ -67,6 +68,7 @@ class RehearsalRequest:
     port_guid: int
     had_master: bool
     number_of: Callable[[MKey], int | None]
+    can_compare_keys: bool
     change: bytes | None = None
     is_policy: bool = False
     arguments: Sequence[str] = ()
@@ -101,12 +103,14 @@ class _Rehearsal:
         self._ports = identities(self._subnet)
         self._notes: list[str] = []
         self._made_up = Fingerprints.generate()
+        self._assumed: dict[MKey, int] = {}
 
     def make(self) -> dict[str, Any]:
         with Twin(self._subnet, self._subnet.nodes[0], self._folder) as twin:
             written = self._all_options(twin)
             home = self._home(written)
             twin.host = home.node
+            self._assume_m_key(read_options(written).value("m_key"))
             options = rehearsal_options(written, self._folder, home.guid, self._made_up_key)
             self._place_files(options)
             recorded = tables_of(self._subnet)
@@ -157,7 +161,27 @@ class _Rehearsal:
 
     def _made_up_key(self, key: MKey) -> MKey:
         number = self._request.number_of(key)
-        return MKey(self._made_up.of(key) if number is None else number)
+        if number is None:
+            number = self._assumed.get(key, self._made_up.of(key))
+        return MKey(number)
+
+    def _assume_m_key(self, m_key: object) -> None:
+        """Assume that *m_key*, OpenSM's option, is the key of the ports, if that cannot be known and all have one."""
+        assert isinstance(m_key, MKey)
+        keys = {port.m_key for node in self._subnet.nodes for port in node.end_ports} - {0}
+        if m_key.is_zero or not keys or self._request.can_compare_keys:
+            return
+        if len(keys) == 1:
+            self._assumed[m_key] = keys.pop()
+            self._notes.append(
+                "it is assumed that m_key of OpenSM's options is the M_Key of the ports: only a host with the secret "
+                "of the snapshot's fingerprints can compare them"
+            )
+        else:
+            self._notes.append(
+                f"the ports have {len(keys)} different M_Keys, and whether m_key of OpenSM's options is one of them is "
+                "known only on a host with the secret of the snapshot's fingerprints: it counts as another one here"
+            )
 
     def _place_files(self, options: RehearsalOptions) -> None:
         """Write the files of OpenSM into the private folder. Raises UsageError if one cannot be copied."""
@@ -186,18 +210,20 @@ class _Rehearsal:
             opensm.sweep()
         before = tables_of(self._subnet)
         plan = self._plan(twin, self._request.change)
+        reach = plan.reach
+        about = {"plan": plan_digest(plan), "pairs_gained": reach.gained, "pairs_lost": reach.lost}
         self._say("ibkeys applies the plan through it")
         words = [self._path(_PLAN), "--via", "opensm", *self._request.only_apply]
         apply, made = self._run_step(twin, opensm, ["apply", *words])
         if apply["exit_code"] == _REFUSED:
-            return self._result("refused", opensm, plan=plan_digest(plan), apply=apply)
+            return self._result("refused", opensm, **about, apply=apply)
         wrong = self._to_json(planned(plan, before), tables_of(self._subnet))
         course = moments(self._subnet, before, made.writes, made.started, DEFAULT_INBOUND_CHECK)
         apply |= {"most_cut": most(course, "cut"), "most_open": most(course, "open")}
         interrupted = not plan.breaks and (apply["most_cut"] or apply["most_open"])
         is_right = not (wrong or apply["exit_code"] or interrupted)
         result = {
-            "plan": plan_digest(plan),
+            **about,
             "apply": apply,
             "differences": wrong,
             "timeline": [self._moment_to_json(each) for each in course],
@@ -257,6 +283,8 @@ class _Rehearsal:
     def _result(self, verdict: str, opensm: OpensmRun, **parts: Any) -> dict[str, Any]:
         nothing: dict[str, Any] = {
             "plan": None,
+            "pairs_gained": None,
+            "pairs_lost": None,
             "apply": None,
             "differences": [],
             "undo": None,

@@ -41,6 +41,7 @@ def request_of(
         manager.port_guid or snapshot.about.port_guid,
         manager.presence == "active",
         number_of,
+        snapshot.about.has_keys or snapshot.fingerprints is not None,
         change,
         is_policy,
         arguments,

@@ -39,7 +39,9 @@ class Site:
         self.conf = served.folder / "opensm.conf"
 
     def take_snapshot(self) -> None:
-        done = self.served.ibkeys("snapshot", self.snapshot)
+        folder = self.served.folder
+        keys = ["--security-keys", folder] if (folder / "guid2mkey").exists() else []
+        done = self.served.ibkeys("snapshot", self.snapshot, *keys)
         assert done.returncode == 0, done.stderr
 
     def rehearse(self, *words: str | Path, opensm: str | None = None) -> tuple[int, dict[str, Any], str]:
@@ -155,6 +157,31 @@ def test_an_interlock_refuses_the_change_as_on_the_fabric() -> None:
         real = here.served.ibkeys("apply", here.plan, "--via", "opensm", "--yes")
         assert (code, document["verdict"], document["undo"]) == (4, "refused", None)
         assert document["apply"]["exit_code"] == real.returncode == 4
+
+
+KEYED = "m_key 0x1122334455667788\nm_key_protection_level 2\nm_key_lease_period 60\n"
+
+
+def test_a_fabric_with_m_keys_is_rehearsed_where_its_keys_are_not_known() -> None:
+    with site(conf=KEYED) as here:
+        new = here.served.folder / "new.conf"
+        new.write_text(GREEN)
+        code, document, errors = here.rehearse("--policy", new, "--allow-removals", *BLUNT)
+        assert (code, document["verdict"], document["at_start"]) == (0, "identical", []), errors
+        assert any("it is assumed that m_key" in note for note in document["notes"])
+        assert "1122334455667788" not in json.dumps(document) + errors
+
+
+def test_another_m_key_in_the_options_is_found_where_keys_can_be_compared() -> None:
+    with site(conf=KEYED) as here:
+        words = ("rehearse", "--now", "--from", here.snapshot, "-f", "json")
+        command = f"opensm -F {here.conf} -P {here.running.policy}"
+        for text, causes in ((KEYED, set()), (KEYED.replace("1122", "9922"), {"m-key"})):
+            here.conf.write_text(text)
+            done = here.served.ibkeys(*words, "--opensm", command, timeout=MOST)
+            document = json.loads(done.stdout)
+            assert {each["cause"] for each in document["at_start"]} == causes, done.stderr
+            assert document["notes"] == []
 
 
 def test_an_opensm_that_packs_its_tables_does_not_do_what_the_plan_says() -> None:

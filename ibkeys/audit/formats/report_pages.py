@@ -42,9 +42,15 @@ class Text:
 
 
 def render_text(
-    text: Text, tables: Sequence[ReportTable] = (), links: Sequence[tuple[str, str, str]] = (), *, version: str = ""
+    text: Text,
+    tables: Sequence[ReportTable] = (),
+    links: Sequence[tuple[str, str, str]] = (),
+    *,
+    version: str = "",
+    stands_alone: bool = False,
 ) -> str:
     """Return a page. *tables*: shown below the text; *links*: file, title and contents of each further page.
+    *stands_alone*: whether the page belongs to no report, so that it has no link to the first page of one.
 
     Raises UsageError if jinja2 is not installed.
     """
@@ -53,7 +59,7 @@ def render_text(
         page=text,
         tables=tables,
         links=links,
-        first=FIRST,
+        first="" if stands_alone else FIRST,
         most=MOST,
         count=count,
         version=version,

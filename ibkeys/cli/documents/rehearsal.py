@@ -6,6 +6,7 @@ from typing import Final
 
 from ibkeys.cli.documents.field import (
     DECIMAL,
+    NOTHING,
     NUMBER,
     TEXT,
     CsvRows,
@@ -44,9 +45,9 @@ _STEP: Final = or_null(
 def _values(before: str, after: str) -> tuple[Field, ...]:
     return (
         Field("kind", TEXT, "Which value: pkey, or the name of the field, as m_key_protect_bits.", "Value"),
-        Field("index", or_null(NUMBER), "The index of a P_Key. Null: the value has none.", "Index"),
-        Field("before", VALUE, f"{before}. Null: nothing. Of an M_Key: zero or set.", "Before"),
-        Field("after", VALUE, f"{after}. Null: nothing. Of an M_Key: zero, or another.", "After"),
+        Field("index", or_null(NUMBER), "The index of a P_Key. Null: the value has none.", "Index", empty=NOTHING),
+        Field("before", VALUE, f"{before}. Null: nothing. Of an M_Key: zero or set.", "Before", empty=NOTHING),
+        Field("after", VALUE, f"{after}. Null: nothing. Of an M_Key: zero, or another.", "After", empty=NOTHING),
     )
 
 
@@ -70,6 +71,8 @@ REHEARSE: Final = Document(
             "an interlock of `ibkeys apply` refused the change. With --now: whether a start changes nothing.",
         ),
         Field("plan", or_null(TEXT), "The digest of the plan. Null: --now."),
+        Field("pairs_gained", or_null(NUMBER), "Pairs of end ports that gain connectivity by the plan. Null: --now."),
+        Field("pairs_lost", or_null(NUMBER), "Pairs of end ports that lose connectivity by the plan. Null: --now."),
         Field(
             "snapshot",
             object_of(

@@ -49,6 +49,13 @@ class _RehearseOptions:
         default=None,
         help="Command line of your OpenSM, in quotes.  [default: the one that runs on this host, else 'opensm']",
     )
+    html: Path | None = options.field(
+        "--html",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        default=None,
+        help="Write the result as a web page too.",
+    )
     host: str | None = options.field(
         "--host", metavar="NODE", default=None, help="Node on which OpenSM runs.  [default: that of the master]"
     )
@@ -67,10 +74,6 @@ _VERDICTS_NOW: Final = {
     "differs": "differs: a restart of this OpenSM changes values",
 }
 _CODES: Final = {"identical": exits.DONE, "differs": exits.SAYS_NO, "refused": exits.REFUSED}
-_UNKNOWN: Final = (
-    "A rehearsal does not know the timing of real ports, limits of firmware, virtual ports, adaptive routing, or the "
-    "changes of a vendor's SM."
-)
 
 
 @command("rehearse")
@@ -93,6 +96,9 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
 
     folded = is_folded(folding, format)
     change = _read_change(plan, command_options)
+    if command_options.html is not None:
+        with files.told_as(UsageError, str(command_options.html)):
+            files.check_output(command_options.html)  # before the rehearsal, not after it
     opensm = find_opensm(command_options.opensm)
     snapshot = _snapshot(where)
     permitted = {"--allow-removals": command_options.allow_removals, "--allow-break": command_options.allow_break}
@@ -119,8 +125,11 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
         },
         **made,
     }
+    words = (_VERDICTS if document["plan"] is not None else _VERDICTS_NOW)[document["verdict"]]
+    if command_options.html is not None:
+        _write_page(document, words, command_options.html)
     if not write_document(format, REHEARSE, lambda: document, _rows(document)):
-        _write_words(document, snapshot, folded)
+        _write_words(document, words, snapshot, folded)
     return _CODES[document["verdict"]]
 
 
@@ -160,10 +169,19 @@ def _rows(document: dict[str, Any]) -> Iterator[JsonRow]:
     return ({"part": part, "cause": None, **row} for part in _PARTS for row in document[part])
 
 
-def _write_words(document: dict[str, Any], snapshot: Snapshot, folded: bool) -> None:
-    verdict = document["verdict"]
-    words = (_VERDICTS if document["plan"] is not None else _VERDICTS_NOW)[verdict]
-    write(paint(words, "unchanged" if verdict == "identical" else "changed"))
+def _write_page(document: dict[str, Any], words: str, path: Path) -> None:
+    from ibkeys.rehearse.page import render
+    from ibkeys.version import __version__
+
+    with files.told_as(UsageError, str(path)):
+        files.replace_file(files.check_output(path), render(document, words, version=__version__).encode())
+
+
+def _write_words(document: dict[str, Any], words: str, snapshot: Snapshot, folded: bool) -> None:
+    from ibkeys.rehearse.causes import IN_WORDS
+    from ibkeys.rehearse.page import UNKNOWN
+
+    write(paint(words, "unchanged" if document["verdict"] == "identical" else "changed"))
     opensm = document["opensm"]
     file = opensm["options_file"]
     write(
@@ -179,7 +197,7 @@ def _write_words(document: dict[str, Any], snapshot: Snapshot, folded: bool) -> 
             write(
                 clean(
                     f"{name}: exit status {step['exit_code']} after {step['seconds']} s, {step['sets']} Sets, "
-                    f"{step['sweeps']} heavy sweeps; at most {counted(step['most_cut'], 'pair')} cut and "
+                    f"{counted(step['sweeps'], 'heavy sweep')}; at most {counted(step['most_cut'], 'pair')} cut and "
                     f"{step['most_open']} connected that should not be"
                 )
             )
@@ -192,6 +210,11 @@ def _write_words(document: dict[str, Any], snapshot: Snapshot, folded: bool) -> 
             write("")
             write(title.format(counted(len(rows), "value")))
             write_ports(fields, rows, names, folded)
+            for cause in dict.fromkeys(row["cause"] for row in rows if "cause" in row):
+                write(f"  {cause}: {IN_WORDS[cause]}")
     for each in document["opensm_errors"]:
         write(f"OpenSM logged ERR {each['error']} {each['count']} times")
-    exits.warn_each([*document["notes"], _UNKNOWN], "note")
+    if document["plan"] is not None:
+        gained, lost = document["pairs_gained"], document["pairs_lost"]
+        write(f"pairs of end ports that gain connectivity: {gained}; that lose connectivity: {lost}")
+    exits.warn_each([*document["notes"], f"a rehearsal does not know {'; '.join(UNKNOWN)}"], "note")

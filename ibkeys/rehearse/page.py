@@ -1,0 +1,96 @@
+"""A rehearsal as one self-contained HTML page, for people who decide about a change."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, Final
+
+from ibkeys.audit.formats.report_pages import ReportTable, Text, render_text
+from ibkeys.change.wanted import value_in_words
+from ibkeys.printable import counted
+from ibkeys.rehearse.causes import IN_WORDS
+
+UNKNOWN: Final = (
+    "the timing of real ports and the limits of their firmware",
+    "the changes of a vendor's SM, virtual ports, and adaptive routing",
+    "standby SMs, and members of multicast groups",
+    "indexes that the running OpenSM remembers for P_Keys that ports do not have now",
+)
+"""What a rehearsal does not know."""
+_TONES: Final = {"identical": "good", "differs": "bad", "refused": "bad"}
+_PORT: Final = ("Node", "GUID", "Port")
+_VALUE: Final = ("Value", "Index")
+_AT_START: Final = (*_PORT, *_VALUE, "Now", "After a restart", "Likely cause")
+_MORE: Final = "`ibkeys rehearse -f json` has all."
+
+
+def render(document: Mapping[str, Any], verdict: str, *, version: str = "") -> str:
+    """Return the page of a rehearsal. *document*: the content of the document rehearse; *verdict*: it in words.
+
+    Raises UsageError if jinja2 is not installed.
+    """
+    text = Text(
+        "Rehearsal of a change" if document["plan"] else "What a restart of OpenSM changes",
+        str(document["verdict"]),
+        [f"{verdict}.", *_sentences(document)],
+        dict(_facts(document)),
+        _TONES[document["verdict"]],
+    )
+    tables = [each for each in _tables(document) if each.lines]
+    return render_text(text, tables, version=version, stands_alone=True)
+
+
+def _sentences(document: Mapping[str, Any]) -> Iterable[str]:
+    apply = document["apply"]
+    if apply is not None and apply["message"]:
+        yield apply["message"]
+    if document["at_start"]:
+        values = counted(len(document["at_start"]), "value")
+        yield f"A restart or a takeover of OpenSM would change {values}, whether this change is made or not."
+    yield from document["notes"]
+
+
+def _facts(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
+    opensm = document["opensm"]
+    yield "Copy of the fabric at", document["snapshot"]["finished"]
+    yield "OpenSM", f"{opensm['program']} ({opensm['source']}), options of {opensm['options_file'] or 'no file'}"
+    yield "It runs on", f"{opensm['port']['node_desc']} port {opensm['port']['port']}"
+    if document["plan"]:
+        yield "Plan", document["plan"]
+        yield "Pairs that gain connectivity", str(document["pairs_gained"])
+        yield "Pairs that lose connectivity", str(document["pairs_lost"])
+    for name in ("apply", "undo"):
+        step = document[name]
+        if step is not None:
+            yield (
+                f"ibkeys {name}",
+                f"exit status {step['exit_code']}, {step['seconds']} s, {step['sets']} Sets, {step['sweeps']} heavy "
+                f"sweeps, at most {step['most_cut']} pairs cut and {step['most_open']} open",
+            )
+
+
+def _tables(document: Mapping[str, Any]) -> Iterable[ReportTable]:
+    for name, title, columns in (
+        ("differences", "Not as planned", ("Planned", "Found")),
+        ("left_by_undo", "Not restored by the undo", ("Before", "After the undo")),
+    ):
+        yield ReportTable(title, (*_PORT, *_VALUE, *columns), list(map(_value_line, document[name])), _MORE)
+    moments = [
+        (f"{each['seconds']:.3f} s", *_port(each), str(each["pairs_cut"]), str(each["pairs_open"]))
+        for each in document["timeline"]
+    ]
+    yield ReportTable("Each Set that changes a table, in order", ("After", *_PORT, "Pairs cut", "Open"), moments, _MORE)
+    changes = [(*_value_line(each), IN_WORDS[each["cause"]]) for each in document["at_start"]]
+    yield ReportTable("What a restart of OpenSM changes in any case", _AT_START, changes, _MORE)
+    errors = [(each["error"], str(each["count"])) for each in document["opensm_errors"]]
+    yield ReportTable("Errors in OpenSM's log", ("ERR", "Times"), errors, _MORE)
+    yield ReportTable("What a rehearsal does not know", ("It does not know",), [(each,) for each in UNKNOWN], _MORE)
+
+
+def _port(row: Mapping[str, Any]) -> tuple[str, str, str]:
+    return row["node_desc"] or "", row["node_guid"], str(row["port"])
+
+
+def _value_line(row: Mapping[str, Any]) -> tuple[str, ...]:
+    values = (value_in_words(row[name]) for name in ("index", "before", "after"))
+    return (*_port(row), row["kind"], *values)
