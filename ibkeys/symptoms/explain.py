@@ -28,6 +28,8 @@ _WRAPPED: Final = 60
 """A line that a terminal or mail program broke has at least so many characters."""
 _NEAR: Final = 600
 """How far from the words that match a number may be, in characters, if there is none on the same line."""
+_IN_LINE: Final = 300
+"""How much of a very long line belongs to the words that match, in characters on both sides."""
 _ANY_ERR: Final = re.compile(r"\bERR\s+([0-9A-F]{4})\b", re.ASCII)
 _RULE: Final = re.compile(r"(?<![A-Za-z0-9])([A-Za-z]{2}[0-9]{3})(?![A-Za-z0-9])", re.ASCII)
 _EXIT: Final = re.compile(
@@ -84,13 +86,13 @@ def explain(text: str) -> Explanation:
     reading = read_numbers(text)
     found = _rows_in(text)
     named = _by_name(text, reading, bool(found))
-    answers = [_answer(row, reading, *span) for row, span in found]
+    answers = [_answer(row, reading, *_line_around(text, *span)) for row, span in found]
     if any(each.symptom.name.startswith("interlock-") for each in named):
         answers = [*named, *(each for each in answers if each.symptom.name != own.REFUSED.name)]
     else:
         answers += named
     if not answers or all(each.symptom.rank > 1 for each in answers):
-        answers = [*_values(text, reading), *answers]
+        answers += _values(text, reading)
     return Explanation(tuple(answers), reading.keys)
 
 
@@ -135,14 +137,23 @@ def _answer(row: Symptom, reading: Reading, start: int, end: int) -> Answer:
     return Answer(row, causes, shown, leaks=row.leaks if reading.keys else "")
 
 
+def _line_around(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return the line around a match, of a very long line at most `_IN_LINE` characters on both sides."""
+    first, last = text.rfind("\n", 0, start) + 1, text.find("\n", end)
+    return max(first, start - _IN_LINE), min(len(text) if last < 0 else last, end + _IN_LINE)
+
+
 def _near(reading: Reading, start: int, end: int) -> list[Number]:
-    """Return the numbers of *reading* that belong to the words from *start* to *end*: the nearest first after those
-    within or behind them."""
+    """Return the numbers of *reading* that belong to the line from *start* to *end*: first those of the line, in their
+    order, then those behind it, then those before it, the nearest first.
+    """
 
-    def far(number: Number) -> int:
-        return number.at - start if number.at >= start else 2 * (start - number.at)
+    def place(number: Number) -> tuple[int, int]:
+        if start <= number.at <= end:
+            return 0, number.at
+        return (1, number.at) if number.at > end else (2, -number.at)
 
-    return sorted((each for each in reading.numbers if start - _NEAR <= each.at <= end + _NEAR), key=far)
+    return sorted((each for each in reading.numbers if start - _NEAR <= each.at <= end + _NEAR), key=place)
 
 
 def _places(numbers: list[Number]) -> dict[NumberKind, str]:

@@ -491,7 +491,7 @@ ROWS: Final = (
         patterns=(r"Connection timed out", r"\bETIMEDOUT\b", r"\bstatus:? -?110\b", r"\berrno:? 110\b"),
         example="Connection timed out",
         meaning="Nothing came back. Which port was asked, the text does not say.",
-        causes=(SA_UNREACHED, M_KEY_PROTECTED, NODE_GONE),
+        causes=(M_KEY_PROTECTED, NODE_GONE, SA_UNREACHED),
         source="errno 110; libibumad",
         rank=2,
     ),

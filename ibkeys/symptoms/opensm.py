@@ -542,6 +542,7 @@ ROWS: Final = (
             ),
         ),
         source="osm_subnet.c; observed",
+        rank=1,
         leaks="Lines for m_key, sm_key and sa_key have the key in clear. Change these keys (ibkeys mkey-rotate, "
         "smkey-rotate), and let only root read the log.",
     ),

@@ -145,11 +145,14 @@ def read_hex(text: str) -> HexText | None:
     """Return what *text* holds if it is a Notice or a MAD in hex, with or without the offsets of a hex dump; else
     None."""
     for candidate in (text, _OFFSET.sub("", _ASCII_COLUMN.sub("", text)), _OFFSET.sub("", text)):
-        raw = _bytes_of(candidate)
-        if raw is not None and len(raw) == MAD_SIZE:
-            return _of_mad(raw)
-        if raw is not None and len(raw) in _NOTICE_SIZES:
-            return _of_notice(Notice(raw[: Notice.size]))
+        raw = _bytes_of(candidate) or b""
+        found = None
+        if len(raw) == MAD_SIZE:
+            found = _of_mad(raw)
+        elif len(raw) in _NOTICE_SIZES:
+            found = _of_notice(Notice(raw[: Notice.size]))
+        if found is not None:
+            return found
     return None
 
 
