@@ -70,7 +70,8 @@ class ApplyPlan(Plan):
     ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier found that
     necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
     plan, if there is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume
-    --overtaken` can end its record if only absent ports are left.
+    --overtaken` can end its record if only absent ports are left. ``waiting``: flags of the policy that the subnet
+    manager does not take over at once.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -91,6 +92,7 @@ class ApplyPlan(Plan):
     failed: list[Failed] = field(default_factory=list)
     late_notes: list[str] = field(default_factory=list)
     can_be_closed: bool = False
+    waiting: tuple[str, ...] = ()
 
     @property
     def rest(self) -> int:

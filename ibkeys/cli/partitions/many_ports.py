@@ -161,7 +161,11 @@ class ManyPortsChange(ShownChange):
             )
         elif applied:
             back = "rolls it back" if plan.undoes is None else "repeats it"
-            write(f"done, verified by a fresh read; `ibkeys undo {plan.operation_id}` {back}")
+            how = "done, verified by a fresh read"
+            if plan.waiting:
+                flags = ", ".join(plan.waiting)
+                how = f"the tables are verified by a fresh read; not in force yet: {flags}, as the note says"
+            write(f"{how}; `ibkeys undo {plan.operation_id}` {back}")
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")
 

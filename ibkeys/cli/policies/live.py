@@ -106,4 +106,5 @@ def _request(
         questions=planned.questions,
         objections=planned.objections,
         beside=planned.beside,
+        waiting=planned.edited.waiting,
     )

@@ -74,7 +74,8 @@ def set_flags(policy: Policy, where: PartitionName, flags: Flags) -> EditedPolic
             edits += _written_memberships(text, definition)
         expected[definition.line, definition.column] = _with_flags(definition, {**own, **lost})
     after = _reread(policy, text, edits, expected)
-    return EditedPolicy(policy, after, notes=_notes(partition, flags))
+    waiting = _waiting(partition, flags)
+    return EditedPolicy(policy, after, notes=_notes(waiting), waiting=waiting)
 
 
 def delete_partition(policy: Policy, where: PartitionName) -> EditedPolicy:
@@ -304,12 +305,15 @@ def _mgids(definition: Definition) -> list[tuple[int, bool]]:
     return [(group.mgid, group.refused is None) for group in definition.groups]
 
 
-def _notes(partition: Partition, flags: Flags) -> tuple[str, ...]:
-    """Return notes about flags that OpenSM does not take over at once."""
-    changed = [name for name in flags if name in _OF_LIVING_GROUP]
-    if not changed or not partition.ipoib:
+def _waiting(partition: Partition, flags: Flags) -> tuple[str, ...]:
+    """Return the flags that OpenSM does not take over at once: those of a multicast group that exists."""
+    return tuple(name for name in flags if name in _OF_LIVING_GROUP) if partition.ipoib else ()
+
+
+def _notes(waiting: Sequence[str]) -> tuple[str, ...]:
+    if not waiting:
         return ()
     return (
-        f"{', '.join(changed)}: OpenSM keeps a multicast group that exists as it is; its new values hold once the "
+        f"{', '.join(waiting)}: OpenSM keeps a multicast group that exists as it is; its new values hold once the "
         "group has ended, or after a restart of OpenSM, and members that cannot meet them are refused then",
     )
