@@ -100,7 +100,9 @@ def test_nodes_of_one_name_are_told_apart_by_guid(tmp_path: Path) -> None:
 
 
 def test_why_shows_each_pair(rails: str) -> None:
-    result = run("why", "--backend", rails, "node01", "node03")
+    summary = run("why", "--backend", rails, "node01", "node03")
+    assert (summary.code, summary.out) == (0, "2 of 2 port pairs can talk with 0xffff\n")
+    result = run("why", "--backend", rails, "node01", "node03", "-v")
     assert result.code == 0, result.err
     assert result.out.count("can talk") == 2
     assert result.out.count("node03 mlx4_0 (ca") == 2
@@ -134,3 +136,29 @@ def test_history_tells_of_all_nodes_of_a_host(rails: str, tmp_path: Path) -> Non
     result = run("history", "node01", folder, "-f", "json")
     assert result.code == 0, result.err
     assert [event["node_desc"] for event in result.json["events"]] == ["node01 mlx4_1"]
+
+
+def test_why_lists_the_pairs_of_hosts_that_cannot_talk(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def leave(net: Subnet) -> None:
+        net.port("node01 mlx4_1", 1).p_keys = [0x8001]
+
+    change_each_subnet(monkeypatch, leave)
+    result = run("why", "--backend", rails, "node01", "node03")
+    assert result.code == 1
+    assert result.out.startswith("1 of 2 port pairs can talk with 0xffff\n  'node01 mlx4_1' ")
+    assert " cannot talk, no P_Keys match\n" in result.out
+    assert result.out.endswith("  (-v shows the proof for each pair)\n")
+
+
+def test_why_of_one_host_lists_its_partners_by_partition(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def join(net: Subnet) -> None:
+        for name, keys in (("node01 mlx4_1", [0xFFFF, 0x8001]), ("node03 mlx4_0", [0x7FFF, 0x0001])):
+            net.port(name, 1).p_keys = keys
+
+    change_each_subnet(monkeypatch, join)
+    result = run("why", "--backend", rails, "node01")
+    assert result.code == 0
+    assert result.out.startswith("0x0001 (full): 1 port: node03 mlx4_0")
+    assert "\n0x7fff (full): " in result.out
+    assert run("why", "--backend", rails, "node03").out.startswith("0x0001 (limited): 1 port: node01 mlx4_1")
+    assert run("why", "--backend", rails, "node03", "-f", "json").code == 2

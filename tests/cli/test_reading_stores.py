@@ -75,8 +75,8 @@ ROWS = [
     for version in VERSIONS
 ]
 WITHOUT_STORES = {
-    *("pkey-check", "pkey-explain", "qkey-explain", "decode", "sim", "completion", "help"),
-    *("diff", "history", "import"),  # files that are named
+    *("pkey-check", "pkey-explain", "qkey-explain", "decode", "explain", "sim", "completion", "help"),
+    *("diff", "history", "import", "rehearse"),  # files that are named; rehearse has stores of its own
 }
 WRITE_THEM = {"confirm"}
 

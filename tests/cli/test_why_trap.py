@@ -74,7 +74,7 @@ def test_a_port_that_is_gone_and_a_q_key() -> None:
 
 @pytest.mark.parametrize(
     "words",
-    [("--trap", "hello"), ("1", "4", "--trap", "1 4 0x8001"), ("1", "4", "--history", "."), ("1",), ()],
+    [("--trap", "hello"), ("1", "4", "--trap", "1 4 0x8001"), ("1", "4", "--history", "."), ()],
 )
 def test_wrong_words_are_refused(words: tuple[str, ...]) -> None:
     assert run("why", *words, *LIVE).code == 2

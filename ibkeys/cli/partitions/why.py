@@ -17,6 +17,7 @@ from ibkeys.cli.options import AddressKinds, Where
 from ibkeys.cli.partitions.paths import path_document
 from ibkeys.cli.partitions.proof import write_packet_proof, write_proof
 from ibkeys.cli.partitions.trap import read_trap, show_trap
+from ibkeys.cli.partitions.why_hosts import show_pairs, show_partners
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import not_active_document, stop_document, sweep
 from ibkeys.cli.types import PKEY
@@ -71,7 +72,8 @@ def why(
     Shows the P_Keys by which they can talk, or the port that stops them, and the route of the packets hop by hop. A
     and B are each a LID, a directed route, a GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node
     with several ports, add the port after a slash, as in 'node07 mlx5_0/2'. A host's name means all nodes of that host;
-    then each pair is shown. Exit status 1 when a pair cannot talk, or when packets get through in one direction only.
+    then one line says how many pairs can talk, and -v shows each. Without B: who A can talk to, by partition. Exit
+    status 1 when a pair cannot talk, or when packets get through in one direction only.
     """
     from ibkeys.reach.reach import Reach
 
@@ -81,8 +83,10 @@ def why(
         with open_source(where) as source:
             found = sweep(source, where, p_keys=True)
             return show_trap(source, found, refused, inbound_check, history, format)
-    if a is None or b is None or history is not None:
+    if a is None or history is not None:
         raise UsageError("give A and B, two ports; or --trap TEXT" + (", to which --history belongs" * bool(history)))
+    if b is None:
+        return _partners(where, _parse_end(a, kind), inbound_check, adaptive_routing, format, packet)
     ends = [_parse_end(text, kind) for text in (a, b)]
     if packet is not None and adaptive_routing:
         raise UsageError("--packet follows the forwarding tables, which --adaptive-routing does not trust: omit one")
@@ -96,7 +100,28 @@ def why(
     if packet is not None:
         return max(_show_packet(one, other, packet, inbound_check, format) for one, other in pairs)
     reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
+    if len(pairs) > 1 and not where.verbose:
+        return show_pairs(reach, pairs)
     return max(_show(reach, one, other, format) for one, other in pairs)
+
+
+def _partners(
+    where: Where,
+    end: tuple[Address, int | None],
+    inbound_check: InboundCheck,
+    adaptive_routing: bool,
+    format: str,
+    packet: PKey | None,
+) -> int:
+    """Show the partners of one host or port by partition. Raises UsageError for options that are about two ports."""
+    from ibkeys.reach.reach import Reach
+
+    if format != "table" or packet is not None:
+        raise UsageError("of one host `why` shows its partners in words: -f and --packet need A and B")
+    with open_source(where) as source:
+        found = sweep(source, where, p_keys=True)
+    reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
+    return show_partners(found, reach, _ports(found, *end, only_one=False))
 
 
 def _refuse_beside_trap(a: str | None, packet: PKey | None, adaptive_routing: bool) -> None:
