@@ -11,7 +11,7 @@ from ibkeys.apply.by_sm.beside import Beside
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.opensm.carrier import OpensmCarrier
+from ibkeys.apply.opensm.carrier import KEPT_SPREADS, OpensmCarrier
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.arguments import given
 from ibkeys.change.choosing import choose_method, refuse_other_choice
@@ -45,7 +45,8 @@ class CarrierChoice:
 def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]) -> Carrier:
     this_host, *others = via.hosts or [SmHost()]
     had_gaps = bool(options.get("breaks"))
-    settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps)
+    spreads = via.settings.spreads or bool(options.get(KEPT_SPREADS))
+    settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps, spreads=spreads)
     settings = replace(settings, beside=settings.beside or Beside.in_journal(options))
     return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(options))]), settings)
 

@@ -10,6 +10,7 @@ from typing import Unpack
 from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import carrier_for
+from ibkeys.apply.spread import files_of, plan_spread
 from ibkeys.arguments import given
 from ibkeys.automation.making import Asked, How
 from ibkeys.automation.methods import ThroughOpenSM
@@ -27,6 +28,7 @@ from ibkeys.fabric.snapshot_file import load_snapshot
 from ibkeys.partitions.editing.flag_texts import FlagTexts
 from ibkeys.partitions.editing.partition_name import PartitionName
 from ibkeys.partitions.model import Policy
+from ibkeys.store.journal.records import SPREAD
 
 Number = int | str
 """A number, or ``default``, which removes the flag."""
@@ -154,6 +156,27 @@ class Partitions:
         )
         result = self._change(adapters.requested(), allow_removals, allow_break, how)
         return replace(result, notes=(*notes, *result.notes))
+
+    def spread(self, **how: Unpack[How]) -> ChangeResult:
+        """Bring the policy files of all OpenSMs to the master's, as `ibkeys partition-spread` does.
+
+        ``notes`` of the result name the files that differed. No port changes, and no OpenSM is signalled. Refused
+        (``older-policy``) if the master's policy is older than the last change of the journal, and (``stale``) if the
+        master has not read it.
+        """
+        asked = Asked.of(self._fabric, how)
+        via = _through_opensm(asked)
+        master = read_policy_in_force(self._fabric, via.sm_hosts())
+        choice = carrier_choice(asked, breaks=False)
+        files = list[str]()
+
+        def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:
+            plan = plan_spread(writer, master, choice, hooks)
+            files[:] = [f"{each.file.name} differs from the master's policy" for each in files_of(plan) if each.differs]
+            return plan
+
+        result = change_partitions(SPREAD, asked, prepare)
+        return replace(result, notes=(*master.notes, *files, *result.notes))
 
     def show(
         self, partition: str | None = None, *, policy: Policy | None = None, via: ThroughOpenSM | None = None

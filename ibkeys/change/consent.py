@@ -27,6 +27,7 @@ INTERLOCKS: Final = {
     "open-operation": "an apply while another one, or its undo, is open on the same subnet",
     "stale": "overwriting values that changed since they were shown",
     "standby-differs": "a change through the master OpenSM alone, while another SM has or may have a different policy",
+    "older-policy": "spreading a master's policy that is older than the last change of the journal",
     "self-takeover": "a policy that newly uses SELF while another SM may take over: SELF would then be that SM's port",
     "drift": "a change through OpenSM of ports whose tables differ from what it wrote, and that it would not rewrite",
     "file-managed": "replacing a file of OpenSM that another program makes or manages",

@@ -78,6 +78,7 @@ GROUPS: Final[Mapping[str, Mapping[str, CommandEntry]]] = {
         "partition-remove": CommandEntry("policies.edit", "Remove ports from a partition."),
         "partition-delete": CommandEntry("policies.edit", "Delete a partition with all its members."),
         "partition-rename": CommandEntry("policies.edit", "Give a partition another name."),
+        "partition-spread": CommandEntry("policies.spread", "Give all OpenSMs the policy of the master."),
         "replace": CommandEntry("policies.replace", "Give a new adapter the place of the former one."),
         "policy-from": CommandEntry("policies.from_fabric", "Write a policy that describes the current fabric."),
         "policy-diff": CommandEntry("policies.diff", "Compare what two policies mean for the fabric."),

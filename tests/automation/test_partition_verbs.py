@@ -118,6 +118,29 @@ def test_the_same_is_left_by_the_command_and_by_the_script(name: str, tmp_path: 
         assert left(scripted)[:2] == before[:2]
 
 
+def test_spread_leaves_what_the_command_leaves(tmp_path: Path) -> None:
+    kept = []
+    for name in ("command", "script"):
+        with cluster(tmp_path / name) as scene:
+            standby = scene.world.opensms[1].policy
+            standby.write_text(POLICY.replace("gpu", "old"))
+            if name == "command":
+                scene.must(f"partition-spread {LIVE}")
+            else:
+                with opened(scene) as fabric:
+                    result = fabric.partitions.spread(via=VIA)
+                    assert (result.operation, result.changed, result.proven, result.done) == (1, True, True, ())
+                    assert f"{standby} on {STANDBY_HOST} differs from the master's policy" in result.notes
+                    again = fabric.partitions.spread(via=VIA)
+                    assert (again.operation, again.changed, again.proven) == (None, False, True)
+            assert standby.read_text() == POLICY
+            kept.append(left(scene))
+    tables, files, operations = zip(*kept, strict=True)
+    assert tables[0] == tables[1]
+    assert files[0] == files[1]
+    assert [each["command"] for each in operations[0]] == [each["command"] for each in operations[1]]
+
+
 def test_what_is_so_already_is_left_and_a_dry_run_writes_nothing(scene: Scene) -> None:
     before = left(scene)
     with opened(scene) as fabric:

@@ -107,10 +107,14 @@ class Opensm:
         """Let somebody wait for it."""
         self._pauses -= 1
         if not self.runs and self._pauses == 0:
-            self.pid += 100
-            self._start()
-            self._options = self._read()
-            self._announce(SMState.STANDBY)
+            self.start_again()
+
+    def start_again(self) -> None:
+        """Start as a standby, with the options file as it is."""
+        self.pid += 100
+        self._start()
+        self._options = self._read()
+        self._announce(SMState.STANDBY)
 
     def hear(self) -> None:
         """Read the options file; the sweep comes when somebody waits."""

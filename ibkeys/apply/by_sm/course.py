@@ -26,7 +26,8 @@ Contents = TypeVar("Contents")
 class CarrierSettings:
     """The user's options for a change through a subnet manager. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily
     lose connectivity; ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step;
-    ``had_gaps``: the operation that is undone was made with ``gaps``; ``beside``: what changes with the policy."""
+    ``had_gaps``: the operation that is undone was made with ``gaps``; ``beside``: what changes with the policy;
+    ``spreads``: the policy is the master's own, and only brought to the other OpenSMs."""
 
     wait: float = WAIT
     gaps: bool = False
@@ -34,6 +35,7 @@ class CarrierSettings:
     at_once: bool = False
     had_gaps: bool = False
     beside: Beside = field(default_factory=Beside)
+    spreads: bool = False
 
 
 @dataclass(frozen=True, slots=True)

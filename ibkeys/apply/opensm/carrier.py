@@ -9,7 +9,7 @@ running OpenSM, observed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 from ibkeys.apply.by_sm.beside import KEPT_BESIDE, open_local_files
 from ibkeys.apply.by_sm.carrier import CarrierBySm
@@ -53,6 +53,9 @@ from ibkeys.printable import named
 from ibkeys.store.journal import RunningOperation
 from ibkeys.topology.port_id import PortKey
 
+KEPT_SPREADS: Final = "spreads"
+"""The journal's name of the mark of an operation that only brings the master's policy to the other OpenSMs."""
+
 
 class OpensmCarrier(CarrierBySm[PolicyCourse]):
     """Makes changes through the master OpenSM. *reached*: the hosts that may be examined and written to."""
@@ -79,6 +82,11 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         files = [*reversed(self._course.files), *self._course.local_files]
         listed = named([file.name for file in files])
         return f"through {self._site.master.instance.name}: {listed}"
+
+    @property
+    def files(self) -> Sequence[OpensmFile]:
+        """The policy files that get the policy, the master's last."""
+        return self._course.files
 
     # --- planning ----------------------------------------------------------------------------------------------------
 
@@ -137,6 +145,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             KEPT_FILES: found,
             KEPT_MANAGERS: dict(self._site.managers),
             **({KEPT_BESIDE: beside.to_json()} if beside else {}),
+            **({KEPT_SPREADS: True} if self._settings.spreads else {}),
         }
 
     # --- making it ---------------------------------------------------------------------------------------------------
@@ -168,6 +177,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     def carry_out(self, assignment: Assignment) -> CarrierResult:
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         policies = self._site.make_policy_files(self._course.files, self._guards, assignment.check)
+        if self._settings.spreads and all(step.tables == self._course.start for step in self._course.steps):
+            policies.to_signal = []  # the master has read its policy, and no other OpenSM reads one before it is master
         steps = self._steps(assignment, policies, "OpenSM was signalled twice")
         steps.undoes_fallback, steps.unread = True, bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:

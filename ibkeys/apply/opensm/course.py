@@ -23,11 +23,14 @@ from ibkeys.apply.former import FormerValues
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     end_of,
+    notes_on_older_policy,
     objections_to_edits,
     objections_to_later_policy,
+    objections_to_older_policy,
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
+    refuse_unread_policy,
     set_drift_aside,
 )
 from ibkeys.apply.opensm.policy_files import StepContents, digest_of, rollback_contents, step_contents_in
@@ -124,7 +127,10 @@ class OpensmPlanning:
         ours = {image.after for image in images}
         is_ours = site.policy is not None and site.policy.data in ours
         # These come first: a port that differs from a policy that OpenSM has not read yet has not drifted.
-        course.objections[:0] = objections_to_edits(site, prediction, is_ours)
+        if self.settings.spreads:
+            refuse_unread_policy(site, prediction)
+        else:
+            course.objections[:0] = objections_to_edits(site, prediction, is_ours)
         if former is None:
             course.objections += objections_to_later_policy(self.files[-1], plan)
         else:
@@ -133,6 +139,11 @@ class OpensmPlanning:
             # read it.
             course.objections[:0] = objections_to_others_work([*local_files, *self.files], known)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
+        if self.settings.spreads:  # to replace them is what the user asks for
+            known_texts |= {file.seen.data for file in self.files}
+            course.objections += objections_to_older_policy(site, self.files[-1])
+        elif former is None:
+            site.notes += notes_on_older_policy(site, self.files[-1])
         course.objections += objections_to_standbys(site, self.files, known_texts)
         present = parsed(contents[0]) if contents is not None and is_ours else site.policy
         course.objections += objections_to_self(site, new, present)

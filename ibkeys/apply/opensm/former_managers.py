@@ -5,6 +5,7 @@ that comes back brings its old policy into force, and newer partitions are lost.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.managers.document import guid_text
@@ -19,21 +20,35 @@ KEPT_MANAGERS: Final = "managers"
 _ACCEPTED: Final = "standby-differs"
 
 
-def managers_away(journal: Journal, present: Mapping[str, str]) -> Iterator[str]:
-    """Yield, in words, each absent SM that the journal lists together with one that is *present* (port GUID → port). An
-    SM that a later operation left out on purpose (by an override) is not counted."""
+@dataclass(frozen=True, slots=True)
+class ManagersAway:
+    """The SMs that earlier changes found and that are absent, in words. ``unaccepted``: those that no change left out
+    on purpose yet; ``accepted``: those that a change left out by an override, and that still have their former
+    policy."""
+
+    unaccepted: tuple[str, ...]
+    accepted: tuple[str, ...]
+
+
+def managers_away(journal: Journal, present: Mapping[str, str]) -> ManagersAway:
+    """Return the absent SMs that the journal lists together with one that is *present* (port GUID → port)."""
     away: dict[str, str] = {}
-    for operation, names, accepted in _kept_managers(journal):
+    accepted: dict[str, str] = {}
+    for operation, names, is_accepted in _kept_managers(journal):
         if not names.keys() & present.keys():
             continue  # the operation is of another subnet
-        if accepted:
+        if is_accepted:
+            accepted |= {guid: f"{text}; operation {operation} left it out on purpose" for guid, text in away.items()}
             away.clear()
-        away |= {
-            guid: f"the SM at {port} (port GUID {guid}), seen in operation {operation}, is not there now, and would "
-            "bring its own policy when it comes back"
-            for guid, port in names.items()
-        }
-    yield from (text for guid, text in away.items() if guid not in present)
+        for guid, port in names.items():
+            accepted.pop(guid, None)
+            away[guid] = (
+                f"the SM at {port} (port GUID {guid}), seen in operation {operation}, is not there now, and would "
+                "bring its own policy when it comes back"
+            )
+    return ManagersAway(
+        *(tuple(text for guid, text in each.items() if guid not in present) for each in (away, accepted))
+    )
 
 
 def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[ProbeResult]:

@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Final
 
 from ibkeys.apply.by_sm.steps import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
@@ -18,11 +19,14 @@ from ibkeys.change.target import PortTarget
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
 from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import counted, named
 from ibkeys.topology.port_id import PortKey
+
+STANDBY_DIFFERS: Final = "standby-differs"
 
 
 def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool) -> Iterator[Objection]:
@@ -30,17 +34,29 @@ def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool)
     run of this change wrote the policy. A policy that only has a new mode or owner, and fits the present tables,
     becomes a note.
     """
-    edits = [site.unread_edit("options")]
-    policy = "" if is_ours else site.unread_edit("policy")
-    if policy and not site.policy_was_written and prediction.tables_after([site.policy])[0] == prediction.present:
-        site.notes.append(
-            f"{policy}; only the mode or owner of the file changed: the P_Keys in it are already in force"
-        )
-    elif policy:
-        edits.append(policy)
+    edits = [site.unread_edit("options"), "" if is_ours else _unread_policy(site, prediction)]
     edits = [edit for edit in edits if edit]
     if edits:
         yield objection_to_edits(edits, site.master.instance.faulty_policy)
+
+
+def refuse_unread_policy(site: OpensmSite, prediction: Prediction) -> None:
+    """Raise Refused (``stale``) if the master's OpenSM has not read its policy, which therefore is not in force: it
+    must not be spread. Nothing overrides that."""
+    if edit := _unread_policy(site, prediction):
+        raise stale_for_good(f"{edit}; only a policy that is in force is spread").unchanged(
+            "let OpenSM read it first, by a change such as partition-add, or put the former one back"
+        )
+
+
+def _unread_policy(site: OpensmSite, prediction: Prediction) -> str:
+    """Return, in words, that the master's policy was edited and OpenSM has not read the edit; "" if nothing shows that.
+    If only the mode or owner of the file is new, that is noted."""
+    edit = site.unread_edit("policy")
+    if edit and not site.policy_was_written and prediction.tables_after([site.policy])[0] == prediction.present:
+        site.notes.append(f"{edit}; only the mode or owner of the file changed: the P_Keys in it are already in force")
+        return ""
+    return edit
 
 
 def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
@@ -78,6 +94,32 @@ def _since(file: OpensmFile) -> str:
     return f" (written {datetime.fromtimestamp(found.modified_ns / 1e9, UTC):%Y-%m-%d %H:%M:%S} UTC)"
 
 
+def objections_to_older_policy(site: OpensmSite, file: OpensmFile) -> Iterator[Objection]:
+    """Yield ``older-policy`` if the master's policy *file*, which the other OpenSMs would get, is older than the last
+    change of the journal."""
+    for why in _why_older(site, file):
+        yield Objection(
+            "older-policy",
+            f"{why}; `ibkeys journal` lists the changes that are not in it: check it, or make the SM master "
+            "that has them",
+            "An SM that was off, and kept its former policy, may have taken over. To spread its policy would lose the "
+            "changes everywhere.",
+        )
+
+
+def notes_on_older_policy(site: OpensmSite, file: OpensmFile) -> Iterator[str]:
+    """Yield a note if the master's policy *file*, from which the change starts, is older than the last change of the
+    journal."""
+    for why in _why_older(site, file):
+        yield f"{why}: the change starts from that older policy; `ibkeys journal` lists what is not in it"
+
+
+def _why_older(site: OpensmSite, file: OpensmFile) -> Iterator[str]:
+    why = site.last_change.why_older(file) if site.last_change is not None else ""
+    if why:
+        yield why
+
+
 def objections_to_standbys(
     site: OpensmSite, files: Sequence[OpensmFile], ours: Collection[bytes | None] = ()
 ) -> Iterator[Objection]:
@@ -100,7 +142,7 @@ def objections_to_standbys(
         remedies.append("`ibkeys sm-show` compares the policies; put into that of the plan what shall stay")
     if remedies:
         yield Objection(
-            "standby-differs",
+            STANDBY_DIFFERS,
             f"{named([*site.out_of_reach, *differing])}; {'; '.join(remedies)}",
             "When another SM takes over, it applies its own policy to every table.",
         )

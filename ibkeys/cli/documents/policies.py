@@ -7,13 +7,19 @@ from typing import Final
 from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
 from ibkeys.cli.documents.shared import (
     AFTER,
+    APPLIED,
     BEFORE,
     CHANGED_MEMBER,
+    DRY_RUN,
+    ERROR,
     ERRORS,
     GUID,
+    INTERLOCKS,
     MEMBERSHIP,
     MESSAGE,
     MULTICAST_GROUP,
+    NOTES,
+    OPERATION,
     PARTITION,
     PORT,
     PORT_IDENTITY,
@@ -201,6 +207,33 @@ PARTITION_SHOW: Final = Document(
         UNREACHED,
     ),
     CsvRows("member", (*PORT, PARTITION, _NAME, Field("membership", MEMBERSHIP, "full, limited or both."))),
+)
+
+# --- partition-spread -------------------------------------------------------------------------------------------------
+
+_SPREAD_FILE: Final = (
+    Field("host", or_null(TEXT), "Its host. Null: this one."),
+    Field("path", TEXT, "Its path."),
+    Field("differs", FLAG, "Whether it had another content, and gets the master's."),
+    Field("diff", TEXT, "From its content to the master's, as a unified diff."),
+)
+
+PARTITION_SPREAD: Final = Document(
+    "partition-spread",
+    1,
+    (
+        DRY_RUN,
+        APPLIED,
+        Field("complete", FLAG, "Whether all files that could be reached have the master's policy now."),
+        OPERATION,
+        Field("file", TEXT, "The policy of the master."),
+        _DIGEST,
+        Field("files", list_of(object_of(*_SPREAD_FILE)), "The policy files of the other OpenSMs."),
+        NOTES,
+        INTERLOCKS,
+        Field("errors", list_of(ERROR), "What failed. Exit status 3."),
+    ),
+    CsvRows("policy file of another OpenSM", _SPREAD_FILE[:3]),
 )
 
 # --- partition-add, -remove, -delete, -rename, replace ---------------------------------------------------------------

@@ -37,6 +37,7 @@ EXAMPLES: Final[Mapping[str, str]] = {
     "partition-remove": "ibkeys partition-remove lustre 'stage[40-48]'",
     "partition-delete": "ibkeys partition-delete lustre --policy new.conf",
     "partition-rename": "ibkeys partition-rename lustre scratch",
+    "partition-spread": "ibkeys partition-spread --sm-host sm2 --dry-run",
     "replace": "ibkeys replace 'node07 mlx5_0' --baseline monday.db",
     "policy-from": "ibkeys policy-from --out today.conf",
     "policy-diff": "ibkeys policy-diff opensm new.conf",

@@ -85,7 +85,7 @@ def _compare_standbys(report: SmReport) -> Iterator[FoundDanger]:
                 f"it differs from the master, {master.name}, in {', '.join(differing)}",
                 "when it takes over, its own files apply; another sm_key or M_Key makes it a second master",
                 "find out which policy is the newer one (the hosts' part shows time and SHA-256 of each): the present "
-                "master may be the one with the old policy; `ibkeys apply --via opensm` gives all the same one; give "
+                "master may be the one with the old policy; `ibkeys partition-spread` gives all the master's; give "
                 "it the master's keys too, and restart it",
             )
         unknown = list(_find_unknowns(master, other))

@@ -144,7 +144,9 @@ KEY_COMMANDS: Final = ("mkey-deploy", "mkey-rotate", "mkey-remove")
 """The commands that begin runs of M_Keys."""
 PARTITION_VERBS: Final = ("partition-add", "partition-remove", "partition-delete", "partition-rename", "replace")
 """The commands that edit the policy in force, and apply the plan of it."""
-PLAN_COMMANDS: Final = ("apply", *PARTITION_VERBS)
+SPREAD: Final = "partition-spread"
+"""The command that brings the policy files of all SMs to the master's."""
+PLAN_COMMANDS: Final = ("apply", *PARTITION_VERBS, SPREAD)
 """The commands that begin operations which follow a plan. Others, such as ``harden``, begin these as ``apply``."""
 
 
