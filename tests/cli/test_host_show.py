@@ -6,6 +6,7 @@ import csv
 import io
 import os
 import pwd
+import re
 import shutil
 import subprocess
 import sys
@@ -18,8 +19,9 @@ import pytest
 
 import ibkeys
 from ibkeys.errors import AccessDenied, PortDown, TransportError
-from ibkeys.host.kernel import sysfs
+from ibkeys.host.kernel import sysfs, view
 from ibkeys.host.kernel.programs import PROGRAMS
+from ibkeys.host.kernel.selinux import SelinuxPolicy, labels_in
 from tests.cli.conftest import TWO_SWITCH, on_terminal, run
 from tests.host.kernel import trees
 from tests.host.kernel.trees import Tree
@@ -166,7 +168,8 @@ def test_the_documents_have_what_the_table_has(tree: Tree) -> None:
     assert (document["partition"], document["errors"]) == ("0x0010", [])
     port = document["ports"][0]
     assert (port["device"], port["port"], port["capacity"], port["virtual_function"]) == ("mlx5_0", 1, 128, False)
-    assert port["pkeys"][1] == {"index": 1, "pkey": "0x8010", "partition": "0x0010", "membership": "full"}
+    entry = {"index": 1, "pkey": "0x8010", "partition": "0x0010", "membership": "full", "selinux_type": None}
+    assert port["pkeys"][1] == entry
     names = {each["name"]: (each["pkey"], each["source"], each["index"]) for each in document["interfaces"]}
     assert names["storage"] == ("0x8010", "broadcast", 1)
     settings = {each["variable"]: (each["takes"], each["value"]) for each in document["settings"]}
@@ -204,6 +207,23 @@ def test_a_host_without_a_device_and_a_device_that_is_not_there(tmp_path: Path, 
     wrong = run("host-show", "--sysfs", tree.root, "-C", "mlx5_7", "-P", 1)
     assert wrong.code == 3
     assert wrong.error.startswith("no mlx5_7 port 1: there is mlx5_0 port 1, mlx5_1 port 1; did you mean mlx5_")
+
+
+def test_root_sees_the_selinux_type_of_each_p_key(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    policy = SelinuxPolicy("enforcing", True, True, labels_in("tenant_pkey_t fe80:: 0x8010, 0x10"))
+    monkeypatch.setattr(view, "read_policy", lambda *_: policy)
+    result = run("host-show", "--sysfs", tree.root)
+    assert re.search(r"^Index +P_Key +Partition +Membership +SELinux +Taken by$", result.out, re.MULTILINE)
+    assert re.search(r"^ +1 +0x8010 +0x0010 +full +tenant_pkey_t +", result.out, re.MULTILINE)
+    assert re.search(r"^ +0 +0xffff +0x7fff +full +- +", result.out, re.MULTILINE)
+    document = run("host-show", "--sysfs", tree.root, "-f", "json").json
+    assert [each["selinux_type"] for each in document["ports"][0]["pkeys"]] == [None, "tenant_pkey_t"]
+    assert document["selinux"]["labels"][0] == {
+        "type": "tenant_pkey_t",
+        "subnet_prefix": "0xfe80000000000000",
+        "first": "0x8010",
+        "last": "0x8010",
+    }
 
 
 def test_selinux_is_told_where_it_decides(tree: Tree) -> None:

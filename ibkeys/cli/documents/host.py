@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.cli.documents.field import FLAG, NUMBER, TEXT, CsvRows, Document, Field, list_of, object_of, or_null
-from ibkeys.cli.documents.shared import P_KEY, P_KEY_ENTRY, P_KEYS, PORT, PORT_NUMBER
+from ibkeys.cli.documents.shared import P_KEY, P_KEY_ENTRY, PORT, PORT_NUMBER
 
 _DEVICE: Final = Field("device", TEXT, "The RDMA device, as mlx5_0.")
 _LINK_LAYER: Final = Field("link_layer", or_null(TEXT), "InfiniBand or Ethernet. Null: not read.")
@@ -35,7 +35,18 @@ _PORT: Final = object_of(
     Field("virtual_function", or_null(FLAG), "Whether the device is a virtual function. Null: not known."),
     Field("virtual_function_reason", TEXT, "From what that follows."),
     _CAPACITY,
-    P_KEYS,
+    Field(
+        "pkeys",
+        or_null(
+            list_of(
+                object_of(
+                    *P_KEY_ENTRY.fields,
+                    Field("selinux_type", or_null(TEXT), "Its SELinux type. Null: it has no label, or none is known."),
+                )
+            )
+        ),
+        "The entries that are not empty. Null: the table was not read.",
+    ),
     Field("unread", list_of(NUMBER), "The indexes that could not be read."),
     Field(
         "port_xmit_constraint_errors",
@@ -50,6 +61,12 @@ _PORT: Final = object_of(
     Field("p_key_violations", or_null(NUMBER), f"P_KeyViolations. {_COUNTED}"),
     Field("q_key_violations", or_null(NUMBER), f"Q_KeyViolations. {_COUNTED}"),
     Field("functions", list_of(_FUNCTION), "For mlx4 with SR-IOV: what each function sees of the table."),
+)
+_LABEL: Final = object_of(
+    Field("type", TEXT, "The SELinux type."),
+    Field("subnet_prefix", TEXT, "The prefix of the subnet in which it counts, 0x and 16 digits."),
+    Field("first", P_KEY, "The first P_Key that has it, all 16 bits."),
+    Field("last", P_KEY, "The last one."),
 )
 _INTERFACE: Final = object_of(
     Field("name", or_null(TEXT), "The name of the network interface."),
@@ -98,6 +115,11 @@ HOST_SHOW: Final = Document(
                 Field("mode", or_null(TEXT), "enforcing, permissive or off. Null: not readable."),
                 Field("checks_pkeys", FLAG, "Whether its policy knows P_Keys."),
                 Field("checks_smps", FLAG, "Whether its policy knows SMPs."),
+                Field(
+                    "labels",
+                    or_null(list_of(_LABEL)),
+                    "The labels of P_Keys. Null: not known; only root can list them.",
+                ),
             ),
             "What SELinux may refuse.",
         ),

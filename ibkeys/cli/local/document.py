@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from ibkeys.host.kernel.interfaces import Interface
     from ibkeys.host.kernel.ports import KernelPort
     from ibkeys.host.kernel.programs import JobScriptLine, TableChoice
+    from ibkeys.host.kernel.selinux import PKeyLabel, SelinuxPolicy
     from ibkeys.host.kernel.view import HostView
 
 
@@ -22,20 +23,22 @@ def document_of(
     """Return the document of `host-show` without its schema. *partition*: of --partition, 15 bits; None without it."""
     return {
         "partition": None if partition is None else f"0x{partition:04x}",
-        "ports": [port_document(port) for port in ports],
+        "ports": [port_document(port, view.selinux) for port in ports],
         "interfaces": [_interface(each) for each in view.interfaces],
         "settings": [_setting(each) for each in settings],
         "selinux": {
             "mode": view.selinux.mode,
             "checks_pkeys": view.selinux.checks_p_keys,
             "checks_smps": view.selinux.checks_smps,
+            "labels": None if view.selinux.labels is None else [_label(each) for each in view.selinux.labels],
         },
         "errors": [{"file": each.path, "error": each.error} for each in view.troubles],
     }
 
 
-def port_document(port: KernelPort) -> dict[str, Any]:
-    """Return one port of the document."""
+def port_document(port: KernelPort, selinux: SelinuxPolicy) -> dict[str, Any]:
+    """Return one port of the document. *selinux*: the policy with the labels of P_Keys."""
+    entries = entry_documents(port.occupied)
     return {
         "device": port.device,
         **port.id.to_json(),
@@ -45,7 +48,12 @@ def port_document(port: KernelPort) -> dict[str, Any]:
         "virtual_function": port.virtual.is_virtual,
         "virtual_function_reason": port.virtual.reason,
         "capacity": port.capacity,
-        "pkeys": entry_documents(port.occupied),
+        "pkeys": None
+        if entries is None or port.occupied is None
+        else [
+            {**entry, "selinux_type": selinux.type_of(port.subnet_prefix, key)}
+            for entry, (_, key) in zip(entries, port.occupied, strict=True)
+        ],
         "unread": port.unread,
         **port.counters,
         "p_key_violations": port.violations.p_key,
@@ -54,12 +62,21 @@ def port_document(port: KernelPort) -> dict[str, Any]:
     }
 
 
-def rows_of(ports: Iterable[KernelPort]) -> Iterator[dict[str, Any]]:
+def rows_of(ports: Iterable[KernelPort], selinux: SelinuxPolicy) -> Iterator[dict[str, Any]]:
     """Yield one row for each entry in use; a port without entries has no row."""
     for port in ports:
-        document = port_document(port)
+        document = port_document(port, selinux)
         for entry in document["pkeys"] or ():
             yield {**document, **entry}
+
+
+def _label(label: PKeyLabel) -> dict[str, Any]:
+    return {
+        "type": label.type,
+        "subnet_prefix": f"0x{label.subnet_prefix:016x}",
+        "first": f"0x{label.first:04x}",
+        "last": f"0x{label.last:04x}",
+    }
 
 
 def _function(function: MappedFunction) -> dict[str, Any]:

@@ -68,7 +68,9 @@ def host_show(
     job_lines = job_script_lines(job_ports(ports), base)
     if format == "env":
         _write_job_script(job_lines, job_ports(ports), base)
-    elif not write_document(format, HOST_SHOW, lambda: document_of(view, ports, job_lines, base), rows_of(ports)):
+    elif not write_document(
+        format, HOST_SHOW, lambda: document_of(view, ports, job_lines, base), rows_of(ports, view.selinux)
+    ):
         write_text(view, ports, job_lines, base, folded)
     if _say_unread(view, format):
         return exits.NOT_COMPLETED

@@ -31,7 +31,7 @@ def write_text(
     *partition*: the 15 bits of --partition; None without it. *folded*: ports with the same contents are written once.
     """
     for group in grouped(ports, _content).values() if folded else [[port] for port in ports]:
-        _write_port(group, view.interfaces, partition)
+        _write_port(group, view, partition)
         write("")
     if view.interfaces:
         _write_interfaces(view.interfaces)
@@ -43,11 +43,11 @@ def write_text(
 
 def _content(port: KernelPort) -> Hashable:
     """Return all facts about a port that are written, except the name of its device."""
-    own = port.num, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped
+    own = port.num, port.subnet_prefix, port.link_layer, port.state, port.p_keys, port.virtual, port.mapped
     return *own, *port.counters.values(), port.violations
 
 
-def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], partition: int | None) -> None:
+def _write_port(group: Sequence[KernelPort], view: HostView, partition: int | None) -> None:
     port = group[0]
     if len(group) == 1:
         write(clean(f"{port.device}: {heading_of(port.id.to_json())}"))
@@ -59,12 +59,22 @@ def _write_port(group: Sequence[KernelPort], interfaces: Sequence[Interface], pa
         return
     write(f"{_INDENT}{len(port.occupied)} of {port.capacity} P_Key entries in use")
     if port.occupied:
-        taken = _users_by_index(group, interfaces, partition)
+        taken = _users_by_index(group, view.interfaces, partition)
+        types = {index: view.selinux.type_of(port.subnet_prefix, key) for index, key in port.occupied}
+        labelled = view.selinux.labels is not None
         rows = [
-            [index, str(key), f"0x{key.partition:04x}", key.membership, ", ".join(taken.get(index, [])) or NOTHING]
+            [
+                index,
+                str(key),
+                f"0x{key.partition:04x}",
+                key.membership,
+                *([types[index] or NOTHING] if labelled else []),
+                ", ".join(taken.get(index, [])) or NOTHING,
+            ]
             for index, key in port.occupied
         ]
-        write_table(["Index", "P_Key", "Partition", "Membership", "Taken by"], rows)
+        titles = ["Index", "P_Key", "Partition", "Membership", *(["SELinux"] if labelled else []), "Taken by"]
+        write_table(titles, rows)
     if port.is_infiniband:
         for line in _programs_without_entry(port, partition):
             write(clean(f"{_INDENT}{line}"))
@@ -187,7 +197,7 @@ def _selinux(policy: SelinuxPolicy) -> Iterator[str]:
     if policy.can_refuse:
         yield (
             "SELinux enforces a policy that can refuse P_Keys or SMPs: an error EACCES may come from it; root sees the "
-            "labels with semanage ibpkey -l and semanage ibendport -l"
+            f"labels{' of ports' if policy.labels is not None else ' here, and'} with semanage ibendport -l"
         )
     elif policy.mode is None:
         yield "whether SELinux decides could not be read"

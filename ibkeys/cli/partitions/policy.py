@@ -39,9 +39,23 @@ if TYPE_CHECKING:
     default="opensm",
     help="Which OpenSM will read it; nvidia: do not report NVIDIA's own keywords.  [default: opensm]",
 )
+@options.option(
+    "--selinux-labels",
+    env=False,
+    metavar="TABLE",
+    help="Instead, print the semanage commands for the SELinux labels in this table.",
+)
 @ufm_options
 @options.common
-def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format: str | None, dialect: Dialect) -> int:
+def policy_check(
+    ufm: UfmOptions,
+    file: str,
+    pin: bool,
+    pin_random: bool,
+    format: str | None,
+    dialect: Dialect,
+    selinux_labels: str | None,
+) -> int:
     """Check a partition policy (OpenSM's partitions.conf).
 
     FILE may be the word opensm: the policy that the only OpenSM on this host uses; or ufm:URL: UFM's partitions.
@@ -59,6 +73,8 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
 
     if pin and pin_random:
         raise UsageError("--pin and --pin-random exclude each other")
+    if selinux_labels is not None and (pin or pin_random or format):
+        raise UsageError("--selinux-labels prints commands: omit --pin, --pin-random and -f")
     if is_ufm(file):
         policy = ufm_policy(file, ufm)
     else:
@@ -66,6 +82,8 @@ def policy_check(ufm: UfmOptions, file: str, pin: bool, pin_random: bool, format
         policy = only_policy() if is_opensm(file) else read_policy(file)
     file, policy = policy.path, in_dialect(policy, dialect)
     problems = lint(policy)
+    if selinux_labels is not None:
+        return _write_labels(policy, problems, selinux_labels)
     if pin or pin_random:
         format = format or "conf"
         policy = export.pin(policy) if pin else export.pin_random(policy)
@@ -89,14 +107,32 @@ def _write_conf(policy: Policy, problems: Sequence[PolicyProblem]) -> int:
     """
     from ibkeys.partitions.export import to_conf
 
-    for problem in problems:
-        if problem.severity != "note":
-            exits.warn(problem.located(policy.path), "problem")
+    _warn_of(policy, problems)
     # A line that is too long for OpenSM is no obstacle: ibkeys reads the whole line, and the copy has short lines.
     if any(error.code != "long-line" for error in policy.errors):
         exits.warn(f"{policy.path}: {policy.verdict}; it cannot be written out", "error")
     else:
         write_as_is(to_conf(policy))
+    return _exit_code(problems)
+
+
+def _warn_of(policy: Policy, problems: Sequence[PolicyProblem]) -> None:
+    for problem in problems:
+        if problem.severity != "note":
+            exits.warn(problem.located(policy.path), "problem")
+
+
+def _write_labels(policy: Policy, problems: Sequence[PolicyProblem], table: str) -> int:
+    """Write the commands that label the policy's P_Keys, and its problems to standard error. Return the exit code."""
+    from ibkeys.partitions.selinux import read_labels
+
+    policy.require_accepted()
+    labels = read_labels(table, policy)
+    _warn_of(policy, problems)
+    if labels.unlabelled:
+        names = ", ".join(each.name or f"0x{each.base:04x}" for each in labels.unlabelled)
+        exits.note(clean(f"without a label in {table}: {names}"))
+    write_each(labels.commands())
     return _exit_code(problems)
 
 

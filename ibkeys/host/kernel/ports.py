@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from ipaddress import IPv6Address
 from typing import Final
 
 from ibkeys.host.kernel.functions import MappedFunction, VirtualFunction, find_virtual, read_mapped
@@ -33,14 +34,16 @@ _WORD16, _WORD32 = 0xFFFF, 0xFFFF_FFFF
 @dataclass(frozen=True, slots=True)
 class KernelPort:
     """One port of an RDMA device. ``device``: the kernel's name of the device. ``id``: the port's identity; a node GUID
-    that was not read is 0, and a port GUID that was not read is None, as is that of an Ethernet port. ``state`` and
-    ``state_name``: 4 and "ACTIVE" for example. ``p_keys``: None for a table that could not be read. ``counters``: by
-    the names of `COUNTERS`, None for a counter that the kernel does not show. ``violations``: read by verbs, not from
-    sysfs. ``mapped``: the entries that each function of an mlx4 device has.
+    that was not read is 0, and a port GUID that was not read is None, as is that of an Ethernet port.
+    ``subnet_prefix``: the upper 64 bits of its GID, None likewise. ``state`` and ``state_name``: 4 and "ACTIVE" for
+    example. ``p_keys``: None for a table that could not be read. ``counters``: by the names of `COUNTERS`, None for a
+    counter that the kernel does not show. ``violations``: read by verbs, not from sysfs. ``mapped``: the entries that
+    each function of an mlx4 device has.
     """
 
     device: str
     id: PortId
+    subnet_prefix: int | None
     link_layer: str | None
     state: int | None
     state_name: str | None
@@ -116,6 +119,7 @@ def _read_port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -
             number,
             sysfs.number(f"{folder}/lid", 16, _WORD16),
         ),
+        sysfs.parsed(f"{folder}/gids/0", _parse_prefix_of_gid) if is_infiniband else None,
         link_layer,
         state[0] if state else None,
         state[1] if state else None,
@@ -131,6 +135,11 @@ def _read_port(sysfs: Sysfs, run: RunProgram | None, device: str, number: int) -
 def _parse_guid_of_gid(text: str) -> int | None:
     """Return the GUID of a GID, None if the GID has none yet (all zero, or a prefix alone). Raises ValueError."""
     return parse_guid(text) if text.strip("0:").removeprefix("fe8") else None
+
+
+def _parse_prefix_of_gid(text: str) -> int:
+    """Return the subnet prefix of a GID. Raises ValueError."""
+    return int(IPv6Address(text)) >> 64
 
 
 def _parse_state(text: str) -> tuple[int, str]:

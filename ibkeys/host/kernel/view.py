@@ -22,8 +22,9 @@ class HostView:
 
 
 def read_host(sysfs: Sysfs, run: RunProgram = run_program) -> HostView:
-    """Return the facts in a tree of /sys. If it is the tree of this host, also read the violation counters, by verbs.
-    Raises nothing. *run*: runs a program and returns its output."""
+    """Return the facts in a tree of /sys. If it is the tree of this host, also read the violation counters, by verbs,
+    and SELinux's labels of P_Keys. Raises nothing. *run*: runs a program and returns its output."""
     ports = read_ports(sysfs, run if sysfs.is_this_host else None)
     interfaces = read_interfaces(sysfs, interface_names(sysfs), ports)
-    return HostView(ports, interfaces, read_policy(sysfs), tuple(sysfs.troubles))
+    policy = read_policy(sysfs, run if sysfs.is_this_host else None)
+    return HostView(ports, interfaces, policy, tuple(sysfs.troubles))
