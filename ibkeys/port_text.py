@@ -31,15 +31,20 @@ class PortText(str):
 
     @classmethod
     def joined(cls, *texts: str) -> Self:
-        """Return *texts* joined, with their common parts joined as ``common``."""
-        return cls("".join(texts), "".join(map(common_of, texts)))
+        """Return *texts* joined, with their common parts joined as ``common``, and the lines of their ``details``."""
+        return cls("".join(texts), "".join(map(common_of, texts)), "\n".join(filter(None, map(details_of, texts))))
 
 
 def at_port(port: object, text: str) -> PortText:
-    """Return *text* with the port that it is about before it."""
-    return PortText(f"{port}: {text}", text)
+    """Return *text* with the port that it is about before it. A `PortText` keeps its common part and its details."""
+    return PortText(f"{port}: {text}", common_of(text), details_of(text))
 
 
 def common_of(text: str) -> str:
     """Return the common part of a text about one port: all of it, unless it is a `PortText`."""
     return text.common if isinstance(text, PortText) else text
+
+
+def details_of(text: str) -> str:
+    """Return the lines to be shown below a text about one port; "" unless it is a `PortText` with such lines."""
+    return text.details if isinstance(text, PortText) else ""

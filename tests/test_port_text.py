@@ -24,6 +24,15 @@ def test_an_error_keeps_it_with_all_that_is_added_to_it() -> None:
     assert common_of(str(NoReply("no port in it"))) == "no port in it"
 
 
+def test_a_text_at_a_port_keeps_what_the_text_has() -> None:
+    text = PortText("from a: lost", "from …: lost", "-1\n+2")
+    found = at_port("b", text)
+    assert (found, common_of(found), found.details) == ("b: from a: lost", "from …: lost", "-1\n+2")
+    error = NotStored(found).unchanged("read it again")
+    error.step = "step 2"
+    assert PortText.joined("x: ", str(error)).details == "-1\n+2"
+
+
 def test_a_refusal_keeps_it() -> None:
     refused = [str(Objection("stale", at_port(port, "changed")).refusal()) for port in "ab"]
     assert len(set(refused)) == 2

@@ -47,6 +47,7 @@ _LOWER: Final[Mapping[Profile, Mapping[Severity, Severity]]] = {
     "lab": {"critical": "medium", "high": "low", "medium": "info", "low": "info"},
 }
 _ONE_LOWER: Final[Mapping[Severity, Severity]] = {"critical": "high", "high": "medium", "medium": "low", "low": "info"}
+"""Severity → the next lower one; info is the lowest."""
 VIRTUAL_TABLES: Final = "it has virtual ports, or may have them, and their P_Key tables cannot be read"
 NO_IDENTITY: Final[Mapping[str, None]] = dict.fromkeys(
     ("node_guid", "port_guid", "node_desc", "node_type", "port", "lid")
@@ -231,7 +232,7 @@ class Rule(RuleFacts):
         """Return the severity in a profile, of the rule or of a subject that is *base* in cloud-secured."""
         severity = base or self.severity
         if profile == "cloud" and self.lower_in_cloud:
-            return _ONE_LOWER[severity]
+            return _ONE_LOWER.get(severity, severity)
         return _LOWER[profile].get(severity, severity)
 
     def explanation(self) -> dict[str, Any]:

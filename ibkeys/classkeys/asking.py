@@ -15,7 +15,7 @@ from typing import Final
 from ibkeys.classkeys.reading import NO_KEY_KNOWN, ClassKeyReading, ClassKeyState, NotAsked
 from ibkeys.client.gmp import GmpPath, gmp_path
 from ibkeys.client.smp import SmpClient, Task
-from ibkeys.errors import IbkeysError, MadStatusError, NoReply, Unreachable
+from ibkeys.errors import EncodeError, IbkeysError, MadStatusError, NoReply, SendRefused, Unreachable
 from ibkeys.keys.classkey import NO_CLASS_KEY, ClassKey
 from ibkeys.keys.pkey import PKey, match_in_table
 from ibkeys.mad.attributes import ClassPortInfo
@@ -131,7 +131,7 @@ def _ask(client: SmpClient, local: LocalPort, question: PortQuestion, pkey_index
         way = way_to(local, port, pkey_index)
     except Unreachable as error:
         return ClassKeyReading(port, of.name, "not-asked", f"not queried: {error}")
-    asked = _Asked(client, question, way)
+    asked = PortQueries(client, question, way)
     try:
         if of.name in ASKED_FIRST:
             missing = _why_absent(of, (yield from asked.class_port_info()))
@@ -151,7 +151,7 @@ def _why_absent(of: KeyClass, info: ClassPortInfo) -> str:
     return f"no {of.key_name}: ClassPortInfo.CapabilityMask 0x{info.capability_mask:04x} lacks 0x{of.capability:04x}"
 
 
-class _Asked:
+class PortQueries:
     """The queries to one port for one class, by one path."""
 
     def __init__(self, client: SmpClient, question: PortQuestion, way: GmpPath) -> None:
@@ -197,14 +197,17 @@ class _Asked:
         return ClassKeyReading(question.port, question.of.name, state, detail, raw, with_key, is_known)
 
     def failed(self, error: IbkeysError) -> ClassKeyReading:
-        """Return the reading after an error. An error with a status is an answer; silence is no answer."""
+        """Return the reading after an error. An error with a status, or because of a MAD that is not understood, is an
+        answer; silence is no answer."""
         if isinstance(error, MadStatusError):
             if error.status == MadStatus.METHOD_ATTRIBUTE_NOT_SUPPORTED:
                 return self.reading("absent", f"the port does not have this class: {error}")
             return self.reading("refused", str(error))
         if isinstance(error, NoReply) and error.attempts:
             return self.reading("silent", str(error))
-        return self.reading("not-asked", f"not queried: {error}")
+        if isinstance(error, NoReply | SendRefused | EncodeError):
+            return self.reading("not-asked", f"not queried: {error}")
+        return self.reading("refused", str(error))
 
     def answered(self, info: KeyInfo, confirmed: bool) -> ClassKeyReading:
         """Return the reading of a KeyInfo."""

@@ -16,8 +16,8 @@ from ibkeys.topology.nodes import Port
 ClassKeyState = Literal["set", "zero", "hidden", "absent", "silent", "refused", "unconfirmed", "not-asked"]
 """``set``: the key was shown. ``zero``: it was shown as 0. ``hidden``: 0 with the protect bit, so there is one.
 ``absent``: status 0x000c, or ClassPortInfo says that the port has no VS_Key. ``silent``: no answer. ``refused``:
-another status. ``unconfirmed``: all zeros, of a port that did not answer ClassPortInfo with success: it may not have
-the class. ``not-asked``: no query could be sent, or none was to be sent."""
+another status, or an answer that is not understood. ``unconfirmed``: all zeros, of a port that did not answer
+ClassPortInfo with success: it may not have the class. ``not-asked``: no query could be sent, or none was to be sent."""
 STATES: Final[tuple[ClassKeyState, ...]] = get_args(ClassKeyState)
 ANSWERED: Final = frozenset({"set", "zero", "hidden"})
 """The states of a port that has the class and answered about its key."""

@@ -114,9 +114,9 @@ class SmpClient:
     ) -> Request:
         """Return a request for one attribute, to be yielded by a task.
 
-        *node*: identifies the node for the scheduler; by default the route does. *retries*: by default those of
-        ``timing``. A Set needs 0, because it must not be repeated before a Get has shown whether it arrived. Raises
-        EncodeError.
+        *node*: identifies the node for the scheduler; by default the route does, a directed one by its path. *retries*:
+        by default those of ``timing``. A Set needs 0, because it must not be repeated before a Get has shown whether it
+        arrived. Raises EncodeError.
         """
         if data is _NO_DATA and method == GET and isinstance(route, DirectedAddress):
             get = self.gets_along(route.path, node, m_key).ask(attribute, modifier)
@@ -125,7 +125,7 @@ class SmpClient:
             return get
         path = route.path if isinstance(route, DirectedAddress) else None
         return Request.of_mad(
-            route if node is None else node,
+            (route if path is None else path) if node is None else node,
             build_smp(method, attribute.attribute_id, modifier, path=path, data=data, m_key=m_key.reveal()),
             PERMISSIVE_LID if isinstance(route, DirectedAddress) else route.lid,
             self.timing.timeout,

@@ -62,8 +62,8 @@ class EnforcingPort:
 
 @dataclass(frozen=True, slots=True)
 class LeafPortsProof(Proof[PortsLook[PortId]]):
-    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of leaf ports that are not
-    wrong, and of all. A leaf port that does not answer is not wrong."""
+    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of leaf ports that do, and
+    of all. A leaf port that does not answer is neither wrong nor known to enforce."""
 
     writer: ChangeWriter
     leaves: Sequence[EnforcingPort]
@@ -79,7 +79,7 @@ class LeafPortsProof(Proof[PortsLook[PortId]]):
                 seen.silent[port] = failed[port.key]
             elif difference := leaf.difference():
                 seen.wrong[port] = difference
-        self.progress("leaf ports enforce", len(self.leaves) - len(seen.wrong), len(self.leaves))
+        self.progress("leaf ports enforce", len(self.leaves) - len(seen.wrong) - len(seen.silent), len(self.leaves))
         return seen
 
 
@@ -146,20 +146,21 @@ class EnforcementPlan(Plan):
             contents = [(file, self.new[file.key]) for file in self.files]
             proof = LeafPortsProof(writer, self.leaves, self.progress)
             runner = Runner(operation, self.clock, self.wait)
-            runner.run(Course([ENFORCE]), lambda name: Step(name, kind, contents, proof, judge=self._judge))
+            runner.run(Course([ENFORCE]), lambda name: Step(name, kind, contents, proof, judge=self.judge))
         for other in self.ends:
             if other != operation.id:
                 operation.journal.set_state(other, "undone")
         operation.outcome = "done"
 
-    def _judge(self, found: PortsLook[PortId]) -> Verdict:
+    def judge(self, found: PortsLook[PortId]) -> Verdict:
+        """Return the verdict on the last look at the leaf ports, and note the silent ones."""
         self.silent = [f"{port}: {error}" for port, error in found.silent.items()]
         wrong = [f"{port}: {difference}" for port, difference in found.wrong.items()]
         if not wrong:
             return Verdict(is_proven=True)
         error = NotStored(
-            f"{counted(len(wrong), 'leaf port')} did not follow part_enforce within {self.wait:g} s, although "
-            f"OpenSM was signalled twice: {named(wrong)}; check its log"
+            f"{counted(len(wrong), 'leaf port')} did not follow part_enforce: OpenSM was signalled twice, and "
+            f"{self.wait:g} s after each signal without any progress were waited for: {named(wrong)}; check its log"
         )
         return Verdict(is_proven=False, error=error)
 

@@ -121,8 +121,8 @@ def parse_spec(text: str) -> SimSpec:
 def _split(text: str) -> tuple[str, dict[str, str]]:
     """Return the file and the options. Raises UsageError for another backend, and for an option that is unknown, empty
     or given twice."""
-    scheme, colon, rest = text.partition(":")
-    if scheme != SCHEME or (rest and not colon):
+    scheme, _, rest = text.partition(":")
+    if scheme != SCHEME:
         raise UsageError(f"backend {text!r} is not known: use umad, or sim:FILE for a simulated subnet")
     path, *options = rest.split(",")
     values: dict[str, str] = {}

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from operator import methodcaller
-from typing import Protocol
+from typing import Final, Protocol
 
 from ibkeys.errors import MalformedMad, StoreError
 from ibkeys.mad import offsets as at
@@ -15,6 +15,8 @@ from ibkeys.mad.masking import masked
 from ibkeys.mad.smp import parse
 from ibkeys.umad.port import ETIMEDOUT, PERMISSIVE_LID, Incoming, Outgoing, SendFailure, UmadPort
 from ibkeys.umad.wrapped_port import WrappedPort
+
+_FAILURES: Final = (OSError, ValueError, StoreError)
 
 
 class Observer(Protocol):
@@ -27,14 +29,14 @@ class Observer(Protocol):
         """Process a MAD that was received, or the kernel's report that a request timed out."""
 
     def close(self) -> None:
-        """Close the observer; called once for each close of the tap."""
+        """Close the observer; called once when it has failed, else for each close of the tap."""
 
 
 class Tap(WrappedPort):
     """A port around another port that passes each MAD to *observers*.
 
-    An observer that raises OSError, ValueError or StoreError is removed, and *complain* is called once with a message:
-    a full disk or a closed pipe must not stop a change between its Set and its proof.
+    An observer that raises OSError, ValueError or StoreError is closed and removed, and *complain* is called once with
+    a message: a full disk or a closed pipe must not stop a change between its Set and its proof.
     """
 
     def __init__(
@@ -63,9 +65,11 @@ class Tap(WrappedPort):
         for observer in tuple(self._observers):
             try:
                 show(observer)
-            except (OSError, ValueError, StoreError) as error:
+            except _FAILURES as error:
                 self._observers.remove(observer)
                 self._complain(f"{type(observer).__name__.lower()} ended: {error}")
+                with suppress(*_FAILURES):  # what it could not write was just said
+                    observer.close()
 
     def close(self) -> None:
         """Close the port and all observers that have not failed. Safe to call twice. Raises StoreError if a capture

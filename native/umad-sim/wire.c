@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,8 +19,15 @@
 
 enum { MOST_BODY = 160 * 1024 /* a P_Key table has at most 65535 entries */ };
 
+/* The first thread that comes here says why, and ends the others too. A child that another thread forked meanwhile
+ * has another process ID, and ends by itself. */
 void wire_end(const char *why)
 {
+	static _Atomic pid_t ending;
+
+	if (atomic_exchange(&ending, getpid()) == getpid())
+		for (;;)
+			pause();
 	dprintf(STDERR_FILENO, "ibkeys: process %d ends: %s\n", getpid(), why);
 	_exit(1);
 }

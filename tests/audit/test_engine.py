@@ -16,7 +16,7 @@ from ibkeys.audit.formats.junit import render_junit
 from ibkeys.audit.formats.sarif import render_sarif
 from ibkeys.audit.gather import look_at_store, report_on_host
 from ibkeys.audit.inputs import StoreView
-from ibkeys.audit.rule import SOURCES
+from ibkeys.audit.rule import SOURCES, Rule, RuleVerdict
 from ibkeys.errors import UsageError
 from ibkeys.fabric.snapshot import SaProbe
 from ibkeys.keys.key_setting import KeySetting
@@ -92,6 +92,12 @@ def test_a_wrong_stored_key_at_level_1_shows_in_what_is_still_hidden() -> None:
 )
 def test_severity_in_each_profile(rule: str, severities: tuple[Severity, ...]) -> None:
     assert tuple(rule_named(rule).severity_in(profile) for profile in PROFILES) == severities
+
+
+def test_the_lowest_severity_is_not_lowered() -> None:
+    facts = {"id": "HY900", "title": "t", "evidence": "e", "why": "w", "remedy": "r", "false_positives": "f"}
+    own = Rule(**facts, severity="info", sources=(), lower_in_cloud=True, check=RuleVerdict)  # type: ignore[arg-type]
+    assert own.severity_in("cloud") == "info"
 
 
 @pytest.mark.parametrize(("profile", "severity"), [("cloud-secured", "medium"), ("hpc", "low"), ("lab", "info")])

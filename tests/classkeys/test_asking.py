@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from ibkeys.classkeys.asking import PortQuestion
+from ibkeys.classkeys.asking import PortQueries, PortQuestion, way_to
 from ibkeys.classkeys.reading import NO_KEY_KNOWN, ClassKeyReading
+from ibkeys.errors import IbkeysError, LimitReached, MalformedMad, NoReply, SendRefused
 from ibkeys.keys.classkey import ClassKey
 from ibkeys.mad.classes.gmp import KEY_CLASS_OF, KEY_CLASSES, ClassName
 from ibkeys.mad.classes.key_info import KeySettings
@@ -182,6 +183,25 @@ def test_another_status_is_no_answer_about_the_key(net: Subnet) -> None:
         (reading,) = fabric.ask_class_keys([PortQuestion(port, replace(KEY_CLASSES["cc"], class_version=3))])
     assert reading.state == "refused"
     assert reading.info is None
+
+
+@pytest.mark.parametrize(
+    ("error", "state", "detail"),
+    [
+        (MalformedMad("8 bytes"), "refused", "8 bytes"),
+        (SendRefused("no agent"), "not-asked", "not queried: no agent"),
+        (LimitReached("too many SMPs", "smps"), "not-asked", "not queried: too many SMPs"),
+        (NoReply("no reply", attempts=1), "silent", "no reply"),
+    ],
+)
+def test_only_what_was_not_sent_is_said_to_be_no_query(
+    net: Subnet, error: IbkeysError, state: str, detail: str
+) -> None:
+    with tool(net) as fabric:
+        port = fabric.sweep(p_keys=True).find_name(HOST)[0].ports[1]
+        question = PortQuestion(port, KEY_CLASSES["cc"])
+        reading = PortQueries(fabric.client, question, way_to(fabric.local(), port)).failed(error)
+    assert (reading.state, reading.detail) == (state, detail)
 
 
 def test_a_key_goes_to_its_own_port_and_class_and_to_no_other(net: Subnet) -> None:

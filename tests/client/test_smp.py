@@ -45,6 +45,15 @@ def test_what_comes_in_while_waiting_is_a_stray_and_does_not_end_the_wait() -> N
         assert client.statistics.strays == 1
 
 
+def test_gets_and_sets_along_one_route_are_for_one_node() -> None:
+    """A limit on the SMPs of one node counts both."""
+    with port_on(subnet("two-switch")) as port:
+        client, route = SmpClient(port), DirectedAddress(PATH)
+        asked = [client.request(method, NodeInfo, 0, route) for method in (Method.GET, Method.SET)]
+        asked.append(client.get_along(PATH, NodeInfo, 0, None, NO_MKEY))
+    assert len({each.envelope.node for each in asked}) == 1
+
+
 def test_what_is_told_is_paced_counted_and_not_waited_for() -> None:
     net = subnet("two-switch")
     victim = net.port(NAME, 1)

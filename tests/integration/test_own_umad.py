@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import re
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
@@ -154,6 +156,41 @@ def test_a_program_ends_when_the_fabric_is_gone(serve: Serve, stack: ExitStack) 
     served.end_server()
     assert process.wait(RUN_TIMEOUT) == 1
     log.wait("ibkeys: process [0-9]+ ends: the simulated fabric is gone")
+
+
+THREADS = """
+import ctypes, threading
+library = ctypes.CDLL("libibumad.so.3")
+begun = threading.Barrier(17)
+def wait():
+    port = library.umad_open_port(None, 0)
+    library.umad_register(port, 0x81, 1, 0, None)
+    buffer, length = ctypes.create_string_buffer(4096), ctypes.c_int(256)
+    begun.wait()
+    library.umad_recv(port, buffer, ctypes.byref(length), -1)
+for _ in range(16):
+    threading.Thread(target=wait).start()
+begun.wait()
+print("begun", flush=True)
+"""
+
+
+def test_a_program_with_several_threads_says_once_that_the_fabric_is_gone(serve: Serve, stack: ExitStack) -> None:
+    served = serve()
+    process = subprocess.Popen(
+        [sys.executable, "-c", THREADS],
+        env=served.environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    stack.callback(process.kill)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "begun\n"
+    served.end_server()
+    said = process.communicate(timeout=RUN_TIMEOUT)[1]
+    assert process.returncode == 1
+    assert said == f"ibkeys: process {process.pid} ends: the simulated fabric is gone\n"
 
 
 def test_without_a_fabric_a_program_ends_at_once(serve: Serve) -> None:

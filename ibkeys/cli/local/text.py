@@ -174,7 +174,7 @@ def _state(interface: Interface) -> str:
         return UNREADABLE
     if not interface.is_up:
         return "down"
-    return "running" if interface.is_running else "up"
+    return {True: "running", False: "up", None: f"up, running {UNREADABLE}"}[interface.is_running]
 
 
 def _write_settings(settings: Sequence[JobScriptLine], partition: int | None) -> None:

@@ -27,6 +27,7 @@ InterfaceSource = Literal["pkey", "broadcast"]
 _IFF_UP: Final = 1
 _MOST_INDEX: Final = 0x7FFF_FFFF
 _ADDRESS: Final = re.compile("[0-9a-f]{2}(?::[0-9a-f]{2}){19}")
+_CARRIERS: Final = {"1": True, "0": False}
 _P_KEY_BYTES: Final = slice(8, 10)
 _GUID_BYTES: Final = slice(12, 20)
 
@@ -38,7 +39,7 @@ class Interface:
     its partition in that port's table, None if the table does not have it or was not read. ``mode``: "datagram" or
     "connected"; ``umcast``: whether user programs join multicast groups themselves; None for a child without these
     files. ``is_up``: whether IFF_UP is set, None if not known; ``is_running``: whether the kernel shows a carrier, None
-    unless the interface is up."""
+    if that could not be read, and unless the interface is up."""
 
     name: str
     p_key: PKey | None
@@ -123,7 +124,7 @@ def _read_interface(sysfs: Sysfs, name: str, parent: str | None, port: KernelPor
         sysfs.text(f"{folder}/mode") or None,
         umcast == "1" if umcast in ("0", "1") else None,
         is_up,
-        sysfs.text(f"{folder}/carrier") == "1" if is_up else None,
+        _CARRIERS.get(sysfs.text(f"{folder}/carrier") or "") if is_up else None,
         port,
         _find_index(port, p_key),
     )

@@ -11,7 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
+from ibkeys import files
 from ibkeys.closing import closing_descriptor
+from ibkeys.errors import FileError
 from ibkeys.host.replacing.looked_up import SeenFile, open_folder
 from ibkeys.host.replacing.mounts import mount_number
 from ibkeys.host.replacing.names import new_name, unfinished_name
@@ -30,9 +32,10 @@ _FIXED: Final = 0x10 | 0x20
 
 def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
     """Return the reason why a file that was examined cannot be replaced, None if no reason is known. *rights*: the
-    permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read.
+    permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read, or if
+    one of them cannot be examined.
     """
-    with open_folder(seen.path) as folder_fd:
+    with open_folder(seen.path) as folder_fd, files.told_as(FileError, f"{seen.path}: cannot be examined"):
         reason = next((reason for reason in _find_reasons(folder_fd, seen, rights) if reason), None)
     return None if reason is None else f"{seen.path}: {reason}"
 

@@ -27,7 +27,7 @@ MOST_LINES: Final = 1 << 16
 LONGEST_PATH: Final = 4096
 _BANNER: Final = 1 << 16
 """The most bytes that a login shell may print before the program prints its first line."""
-_MOST_WORDS: Final = 300
+_MOST_CHARACTERS: Final = 300
 _LAST_SECOND: Final = 250_000_000_000
 """The latest valid time in seconds since 1970, in the year 9892. Python's last year is 9999."""
 _LAST_MODE: Final = 0xFFFF_FFFF
@@ -126,7 +126,7 @@ class Conversation(Closing):
         """Let no question be asked any more, and raise HostNotReached. Its message has the reason *what*, and the last
         line of standard error from the host."""
         self._is_over = True
-        last_error_line = clean(self.channel.last_error_line())[:_MOST_WORDS] if hasattr(self, "channel") else ""
+        last_error_line = clean(self.channel.last_error_line())[:_MOST_CHARACTERS] if hasattr(self, "channel") else ""
         why = f"{what}{f': {last_error_line}' if last_error_line else ''}"
         raise HostNotReached(f"host {self.name}: {why}", self.name, why) from None
 

@@ -16,7 +16,7 @@ from ibkeys.printable import clean
 
 SYSTEMCTL_SECONDS: Final = 30.0
 _UNIT: Final = re.compile(r"[A-Za-z0-9:_.@\\][A-Za-z0-9:_.@\\-]*\.service")
-_MOST_WORDS: Final = 300
+_MOST_CHARACTERS: Final = 300
 
 
 def is_unit(name: str | None) -> bool:
@@ -54,6 +54,6 @@ def systemctl(tools: Mapping[str, str], verb: str, *options: str, unit: str) -> 
     except OSError as error:
         raise HostRefused(f"{command}: {error.strerror}", "") from None
     if result.returncode:
-        output = clean(result.stderr.decode("utf-8", "replace").strip())[:_MOST_WORDS]
+        output = clean(result.stderr.decode("utf-8", "replace").strip())[:_MOST_CHARACTERS]
         raise HostRefused(f"{command}: {output or f'it ended with status {result.returncode}'}", "")
     return result.stdout.decode("utf-8", "replace")

@@ -139,11 +139,16 @@ def test_an_interface_that_cannot_work_says_why(tmp_path: Path) -> None:
     tree = trees.connectx(tmp_path)
     tree.child_by_netlink("absent", GUID, 0x0033)
     tree.child_by_netlink("deaf", GUID, 0x0010, carrier="0")
+    tree.child_by_netlink("unread", GUID, 0x0010)
+    (tree.root / "class/net/unread/carrier").unlink()
     tree.child_by_netlink("strange", 0x1234, 0x0010)
     sysfs = Sysfs(tree.root)
     found = read_interfaces(sysfs, interface_names(sysfs), read_ports(sysfs))
     problems = {each.name: each.problem for each in found}
     assert problems.pop("ib0") is None
+    assert problems["unread"] is None
+    running = {each.name: each.is_running for each in found}
+    assert running == {"ib0": True, "absent": True, "deaf": False, "unread": None, "strange": True}
     assert problems["absent"] == "partition 0x0033 is not in the P_Key table of mlx5_0 port 1"
     assert (problems["deaf"] or "").startswith("up, but not running: its P_Key is not in the table, or the broadcast")
     assert problems["strange"] == "no port of this host has the GUID of its address"

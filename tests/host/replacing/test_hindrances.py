@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 from collections.abc import Iterator
@@ -238,6 +239,17 @@ def test_a_link_of_another_user_is_refused(file: Path) -> None:
     link.symlink_to(file)
     os.lchown(link, NO_USER, NO_USER)
     assert f"symbolic link of another user (UID {NO_USER})" in str(what_hinders(link))
+
+
+@pytest.mark.parametrize("call", ["fcntl.ioctl", "os.fstatvfs"])
+def test_a_file_that_cannot_be_examined_is_an_error_of_a_file(
+    file: Path, call: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(f"ibkeys.host.replacing.hindrances.{call}", fail)
+    assert what_hinders(file) == f"{file}: cannot be examined: Input/output error"
 
 
 @needs_mounts
