@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 )
 @options.option(
     "--selinux-labels",
-    env=False,
     metavar="TABLE",
     help="Instead, print the semanage commands for the SELinux labels in this table.",
 )
