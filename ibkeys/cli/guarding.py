@@ -36,6 +36,7 @@ LEFT_OUT: Final[Mapping[str, str]] = {
     **dict.fromkeys(("show_keys", "verbose", "debug"), "no user sees what the child writes"),
     "pcap": "the file is the parent's, which may still write it",
     "snapshot": "a snapshot is not changed",
+    "routes": "going back reads no forwarding table",
 }
 """Attributes of `Where` that the child process does not get, and why."""
 

@@ -106,7 +106,7 @@ def _open(where: Where, config: Config, around: Callable[[UmadPort], UmadPort] |
     timeout = (where.timeout or config.timeout or DEFAULT_TIMEOUT_MS) / 1000
     timing = ibkeys.Timing(timeout, where.retries, where.outstanding_smps)
     limits = ibkeys.Limits.parse(where.limit) if where.limit else None
-    names = name_map_of(where)
+    names = where.node_name_map or _default_name_map(where)
     local = ibkeys.Local(where.ca or config.ca, where.port or config.port, where.at)
     port = ibkeys.open_port(where.backend, local)
     try:

@@ -123,7 +123,8 @@ class _Place:
         yield "partition-remove", at("partition-remove", "--policy", self.edited, "blue", "node03*")
         yield "partition-rename", _plain("partition-rename", "--policy", self.edited, "blue", "navy")
         yield "partition-delete", _plain("partition-delete", "--policy", self.edited, "navy")
-        yield "replace", at("replace", "--policy", self.edited, "0x2c903000a9991", "node04")
+        former = self._file("former.conf", "Default=0x7fff : ALL=limited ;\nblue=0x21 : 0x0002c903000a9991=full ;\n")
+        yield "replace", at("replace", "--policy", former, "0x2c903000a9991", "node04")
         plan = self.folder / "plan.json"
         yield "plan", at("plan", "--policy", self.wished, "--out", plan, "--full")
         yield "apply dry", at("apply", plan, "--dry-run", *yes, *over)

@@ -41,7 +41,7 @@ WITHOUT = {
     "a document": {"export", "report", "completion", "help", "sim", "confirm"},
     "a document of its own": {"resume"},
     "an end": {"watch"},
-    "an OpenSM": {"harden", "smkey-rotate", "sm-repair"},
+    "an OpenSM": {"harden", "smkey-rotate", "sm-repair", "rehearse", "partition-spread"},
 }
 """Commands that `every_form` leaves out, by what they have not, or need."""
 

@@ -198,7 +198,7 @@ def test_the_list_of_all_commands_has_their_arguments_and_what_they_require() ->
         required = "".join(f" {option.opts[0]} {option.metavar}" for option in options_of(name) if option.required)
         entry = f"  {usage.replace(' [OPTIONS]', '')}{required}"
         assert re.search(rf"^{re.escape(entry)}(?:  |$)", listed, re.M), entry
-    for entry in ("plan FILE", "report DIR", "why A B", "import FILE... --out SNAPSHOT", "undo [ID]"):
+    for entry in ("plan FILE", "report DIR", "why [A] [B]", "import FILE... --out SNAPSHOT", "undo [ID]"):
         assert re.search(rf"^  {re.escape(entry)}(?:  |$)", listed, re.M), entry
 
 

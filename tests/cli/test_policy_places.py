@@ -37,6 +37,7 @@ REFUSED: dict[tuple[str, str], tuple[tuple[object, ...], str]] = {
         ("plan", "--policy", "POLICY", "--script", "opensm", "--present", "UFM"),
         "a copy of the policy that OpenSM reads on its own host",
     ),
+    ("rehearse", "policy"): (("rehearse", "--policy", "UFM"), "a file that your OpenSM can read"),
     ("partition-add", "file"): (("partition-add", "--policy", "UFM", "a=0x10", "--full", "ALL"), EDITED),
     ("partition-remove", "file"): (("partition-remove", "--policy", "UFM", "a", "node02"), EDITED),
     ("partition-show", "file"): (("partition-show", "--policy", "UFM"), "UFM's: `ibkeys policy-check ufm:URL`"),

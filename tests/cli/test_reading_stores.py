@@ -59,6 +59,7 @@ DRY = (
     ("mkey-rotate", "--per-port", *LEVEL),
     ("mkey-remove",),
     ("mkey-recover",),
+    ("partition-spread",),
     ("apply", "{plan}"),
     ("undo",),
     ("undo", "1"),

@@ -349,7 +349,7 @@ def test_m_key_of_an_external_port_is_that_of_port_0(cli: Cli, key_file: Path) -
 
 def test_discover_json_has_every_port() -> None:
     document = run("discover", "--backend", DUAL_HOME, "-f", "json").json
-    assert list(document) == ["schema", "nodes", "errors", "unreached"]
+    assert list(document) == ["schema", "nodes", "replaced", "errors", "unreached"]
     assert (document["schema"], document["unreached"], document["errors"]) == ("ibkeys.discover/1", 1, [])
     for node in document["nodes"]:
         assert list(node) == [*IDENTITY, "num_ports", "ports"]

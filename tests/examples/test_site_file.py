@@ -35,9 +35,11 @@ TYPED: Final = {
     "ibkeys mkey-deploy --protect 2 --lease 60 --via opensm --yes",
     "ibkeys mkey-rotate --via opensm --yes",
     "ibkeys apply change.json --via opensm --yes",
+    "ibkeys partition-spread --sm-host sm2 --dry-run",
+    "ibkeys partition-spread --sm-host sm2",
 }
-"""Where the method is the subject: UFM is never chosen, and a script without a site file has to name all of it. On the
-simulated host of the tutorial no site file is read."""
+"""Where the method or the other host is the subject: UFM is never chosen, and a script without a site file has to name
+all of it. On the simulated host of the tutorial no site file is read."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -123,8 +123,8 @@ def test_the_command_shows_the_port_on_the_route_that_stops_the_packets(why: Cal
     assert f"  one way, {THERE} to {HERE}: packets get through, but no answer comes back\n" in found.out
     assert (
         "  route to LID 4, by the forwarding tables:\n"
-        "    node01 mlx4_0, out by port 1\n"
-        "    MF0;switch-a:IS5023/U1, in by port 1, out by port 7\n"
+        "    node01 mlx4_0, port 1\n"
+        "    MF0;switch-a:IS5023/U1, port 1 to 7\n"
         "      port 7, outbound: stops 0xffff, no entry of its P_Key table fits\n"
         "  route to LID 1, by the forwarding tables:\n"
     ) in found.out

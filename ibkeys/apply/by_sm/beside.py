@@ -6,7 +6,7 @@ is one operation of the journal. Files are images of that operation, as the poli
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Self
@@ -68,15 +68,28 @@ class Places:
         ends = [end for each in links for end in (each.near, each.former)]
         return cls(tuple(links), tuple(store.link_rows(ends)), tuple(settled))
 
-    def record(self, store: KeyStore) -> None:
-        """Store the new ports at their places, as far as the former ones are there. Raises StoreError."""
+    def __bool__(self) -> bool:
+        return bool(self.links or self.settled)
+
+    def record(self, open_store: Callable[[], KeyStore]) -> None:
+        """Store the new ports at their places, as far as the former ones are there. Raises StoreError.
+
+        *open_store*: called only if a place changes, because it creates a key store, or needs its passphrase.
+        """
+        if not self:
+            return
+        store = open_store()
         with store.in_one_transaction():
             known = store.links()
             store.put_links((*each.near, *each.new) for each in self.links if known.get(each.near) == each.former)
             store.settle(self.settled)
 
-    def restore(self, store: KeyStore) -> None:
-        """Store the former ports at their places, as far as the new ones are there. Raises StoreError."""
+    def restore(self, open_store: Callable[[], KeyStore]) -> None:
+        """Store the former ports at their places, as far as the new ones are there; *open_store* as for `record`.
+        Raises StoreError."""
+        if not self:
+            return
+        store = open_store()
         with store.in_one_transaction():
             known = store.links()
             ends = {end for each in self.links if known.get(each.near) == each.new for end in (each.near, each.former)}
@@ -92,7 +105,7 @@ class Beside:
     places: Places = field(default_factory=Places)
 
     def __bool__(self) -> bool:
-        return bool(self.files or self.places.links or self.places.settled)
+        return bool(self.files or self.places)
 
     def to_json(self) -> dict[str, Any]:
         """Return this for the journal."""

@@ -188,7 +188,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             if steps.make():
                 policies.verify_files("its present content takes effect when OpenSM sweeps again")
                 steps.note_written()
-                self._course.set_places(self._writer.keystore)
+                self._course.set_places(lambda: self._writer.keystore)
             elif steps.last_look.fell_back:
                 self._go_back_from_fallback(assignment.operation, steps.carried)
         return steps.carried
@@ -250,7 +250,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             try:
                 step = self._rollback_step(files, step_contents, failed, read, touched_ports)
                 self._runner(undo).run(Course([step]), lambda step: step)
-                self._settings.beside.places.restore(self._writer.keystore)
+                self._settings.beside.places.restore(lambda: self._writer.keystore)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             undo.outcome = "open" if failed else "done"

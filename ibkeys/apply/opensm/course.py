@@ -65,7 +65,7 @@ class PolicyCourse(TablesCourse[NewFiles]):
 
     files: list[OpensmFile] = field(default_factory=list)
     local_files: list[OpensmFile] = field(default_factory=list)
-    set_places: Callable[[KeyStore], None] = lambda store: None
+    set_places: Callable[[Callable[[], KeyStore]], None] = lambda open_store: None
 
 
 _AGAIN: Final = "the operation briefly disconnected pairs, and rolling back through the same policies may do so again"

@@ -195,8 +195,7 @@ _BY_WORD: Final[dict[str, CompletionSource]] = {
 """
 _BY_NAME: Final[dict[tuple[str, str | None], CompletionSource]] = {
     ("file", None): files,
-    ("a", None): pair,
-    ("b", None): pair,
+    **dict.fromkeys((("a", None), ("b", None), ("a", "[A]"), ("b", "[B]")), pair),
     ("override", "NAME"): interlocks,
     ("operation", "[ID]"): operations,
     ("partition", None): partitions,

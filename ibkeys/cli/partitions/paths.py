@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.cli import exits
 from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.exits import write
+from ibkeys.cli.screen.lines import NARROW
 from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId
 
@@ -90,11 +91,22 @@ def _write_route(paths: Sequence[JsonRow]) -> None:
     longest = max(paths, key=lambda path: len(path["hops"]))
     write(f"  route to LID {longest['lid']}, by the forwarding tables:")
     for number, hop in enumerate(longest["hops"]):
-        write(exits.clean(f"    {_hop_in_words(hop)}"))
-        for path in paths:
-            if number < len(path["hops"]):
-                for check in path["hops"][number]["checks"]:
-                    write(f"      {_check_in_words(path['pkey'], check)}")
+        checks = [
+            (path["pkey"], check)
+            for path in paths
+            if number < len(path["hops"])
+            for check in path["hops"][number]["checks"]
+        ]
+        line = exits.clean(f"    {_hop_in_words(hop)}")
+        short = line + "".join(
+            f"; {check['direction']}: entry {check['index']}, {check['entry']}" for _, check in checks
+        )
+        if len(paths) == 1 and len(short) <= NARROW and all(check["index"] is not None for _, check in checks):
+            write(short)
+            continue
+        write(line)
+        for key, check in checks:
+            write(f"      {_check_in_words(key, check)}")
     for line in dict.fromkeys(_end_in_words(path) for path in paths if path["outcome"] in ("lost", "unknown")):
         write(exits.clean(f"      {line}"))
 
@@ -116,8 +128,8 @@ def _hop_in_words(hop: JsonRow) -> str:
     name = _shortened(hop["node_desc"] or hop["node_guid"])
     entered, left = hop["in_port"], hop["out_port"]
     if entered is None:
-        return f"{name}, out by port {left}" if left is not None else name
-    return f"{name}, in by port {entered}" + (f", out by port {left}" if left is not None else "")
+        return f"{name}, port {left}" if left is not None else name
+    return f"{name}, port {entered}" + (f" to {left}" if left is not None else "")
 
 
 def _check_in_words(key: str, check: JsonRow) -> str:

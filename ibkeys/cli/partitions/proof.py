@@ -39,7 +39,7 @@ def write_proof(document: JsonRow) -> None:
         [end] = [end for end in ends if port.items() <= end.items()]
         write(exits.clean(f"  {_short_name(end)} has virtual ports, or may have them: their P_Keys cannot be read"))
     for match in document["by"]:
-        _write_match(match, document["inbound_check"], names)
+        _write_match(match, document["inbound_check"], names, bool(document["packets"]))
     if any(check["index"] is None for match in document["by"] for check in match["checks"]):
         write("  what a switch port stops is dropped, or corrupted and passed on")
     if document["depends_on_inbound_check"]:
@@ -84,12 +84,12 @@ def _write_p_keys(document: JsonRow) -> None:
         write("  no P_Key of one matches one of the other")
 
 
-def _write_match(match: JsonRow, inbound_check: InboundCheck, names: tuple[str, str]) -> None:
+def _write_match(match: JsonRow, inbound_check: InboundCheck, names: tuple[str, str], has_routes: bool) -> None:
     """Write the checks of packets with two P_Keys that match; ports between switches that stop them on some routes come
-    last."""
+    last. *has_routes*: the routes are written too, with the checks that the packets pass."""
     write(_match_in_words(*_p_keys((match["a_pkey"], match["b_pkey"]))))
     for check in match["checks"]:
-        if not check["on_some_routes"]:
+        if not check["on_some_routes"] and not (has_routes and check["index"] is not None):
             ends = names if check["way"] == "a_to_b" else names[::-1]
             write(exits.clean(f"    {_check_in_words(check, inbound_check, *ends)}"))
     stops = (_stop_in_words(check, inbound_check) for check in match["checks"] if check["on_some_routes"])

@@ -21,6 +21,7 @@ from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import take_snapshot, write_ports
+from ibkeys.cli.sm.policy import require_file
 from ibkeys.errors import UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
@@ -143,6 +144,8 @@ def _read_change(plan: Path | None, command_options: _RehearseOptions) -> bytes 
         raise UsageError("give a PLAN that `ibkeys plan --out PLAN` wrote, --policy FILE, or --now: one of them")
     if path is None:
         return None
+    if plan is None:
+        require_file(str(path), "--policy takes a file that your OpenSM can read, not the partitions of a UFM")
     with files.told_as(UsageError, str(path)):
         if plan is not None:
             read_plan(path)

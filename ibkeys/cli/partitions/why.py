@@ -42,8 +42,8 @@ _EXIT_CODES: Final = {
 
 @command("why")
 @options.kind
-@click.argument("a", required=False, metavar="A")
-@click.argument("b", required=False, metavar="B")
+@click.argument("a", required=False, metavar="[A]")
+@click.argument("b", required=False, metavar="[B]")
 @options.option(
     "--trap", env=False, metavar="TEXT", help="Explain a refused packet: a trap, a log line, or two LIDs and a P_Key."
 )
