@@ -21,6 +21,7 @@ from tests.cli.scenes import Scene, Way
 from tests.fabricsim import replace_hca
 from tests.recordings.recorder import Killed, Stop
 from tests.recordings.world import STANDBY_HOST
+from tests.sample import in_soak
 
 SM = f"--sm-host {STANDBY_HOST} --wait 5"
 LIVE = f"--yes {SM}"
@@ -102,7 +103,7 @@ def test_a_dry_run_shows_everything_and_writes_nothing(scene: Replaced) -> None:
     assert scene.operations() == []
 
 
-@pytest.mark.parametrize("number", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("number", [in_soak(1), 2, in_soak(3), in_soak(4), 5])
 @pytest.mark.parametrize("goes", ["resume --yes --wait 5", "undo 1 --override index-move --yes --wait 5"])
 def test_what_was_cut_off_goes_on_or_back_as_one(
     scene: Replaced, number: int, goes: str, monkeypatch: pytest.MonkeyPatch
