@@ -35,8 +35,8 @@ class ShownPartition:
 
 @dataclass(frozen=True, slots=True)
 class ShownPolicy:
-    """The partitions of ``policy``. ``unmatched``: the GUIDs in all of it that no end port has. ``notes``: what is not
-    certain."""
+    """The partitions of ``policy`` that are shown. ``unmatched``: GUIDs anywhere in the policy that no end port has.
+    ``notes``: remarks on values that are not certain."""
 
     policy: Policy
     partitions: tuple[ShownPartition, ...]

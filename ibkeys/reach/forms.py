@@ -32,7 +32,7 @@ class Standing(NamedTuple):
     """The entries for one partition in the table of an end port, and in that of the switch port that faces it.
 
     ``inbound`` is for packets from the end port, ``outbound`` for packets to it. Each is None if the switch port does
-    not check in that direction. ``place``: the place of the end port's switch, as `ibkeys.reach.between.SwitchGroups`
+    not check in that direction. ``place``: the place of the end port's switch, as `ibkeys.reach.places`
     numbers it.
     """
 

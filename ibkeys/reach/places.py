@@ -110,7 +110,7 @@ class Arrivals:
             found = known[each] = False if False in (found, passes) else None if None in (found, passes) else True
 
     def _is_sent_to(self, port: Port, home: int) -> bool:
-        """Return whether the switch of an end port sends it what is for it, as far as its table was read."""
+        """Return whether the table of its switch sends packets for an end port there; False if it was not read."""
         last = exit_to(self._links.switches[home], port.lid or 0)
         if port.node.is_switch:
             return last is None

@@ -140,11 +140,6 @@ class PairVerdict:
     if_adaptive: Connectivity = _NOT_KNOWN
 
     @property
-    def depends_on_adaptive_routing(self) -> bool:
-        """Whether the answer is a different one if switches may route adaptively."""
-        return self.ways != self.if_adaptive
-
-    @property
     def can_talk(self) -> bool | None:
         """Whether both ports get each other's packets, as `Connectivity` says; None if it is not known."""
         return self.ways.can_talk

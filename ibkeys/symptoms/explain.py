@@ -74,7 +74,7 @@ class Explanation:
 
 
 def explain(text: str) -> Explanation:
-    """Return what is known about a pasted *text*; its first `LONGEST` characters count.
+    """Return the answers to a pasted *text*. Only its first `LONGEST` characters are read.
 
     Nothing of the text itself is in the result, only numbers of known kinds, checked against their ranges. Any text is
     accepted.

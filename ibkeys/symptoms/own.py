@@ -33,7 +33,7 @@ _OPEN_OPERATION: Final = Cause(
 )
 _SM_IS_THERE: Final = Cause(
     "sm-runs",
-    "A subnet manager runs, and would overwrite what is written beside it.",
+    "A subnet manager runs, and would overwrite the change.",
     ("sm-show",),
     "the master subnet manager",
     "Make the change through it: --via opensm. --force overrides active-sm alone.",

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.symptoms import clusters, host, opensm, own, programs, values
+from ibkeys.symptoms import clusters, diags, host, opensm, opensm_sa, own, programs, traps, values
 from ibkeys.symptoms.row import Symptom
 
 TABLE: Final[tuple[Symptom, ...]] = (
     *opensm.ROWS,
+    *opensm_sa.ROWS,
+    *traps.ROWS,
     *host.ROWS,
+    *diags.ROWS,
     *programs.ROWS,
     *clusters.ROWS,
     *own.ROWS,

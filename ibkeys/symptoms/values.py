@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,8 +11,8 @@ from ibkeys.keys.pkey import explain as explain_p_key
 from ibkeys.keys.qkey import classify
 from ibkeys.mad import offsets as at
 from ibkeys.mad.const import MAD_SIZE, MgmtClass, TrapNumber, describe_status, method_name
-from ibkeys.mad.decode import attribute_name, attribute_of
-from ibkeys.mad.inform import ReportNotice
+from ibkeys.mad.decode import attribute_name
+from ibkeys.mad.hex_text import mads_in, notice_of
 from ibkeys.mad.notice import BadMKeyDetails, Notice
 from ibkeys.mad.smp import parse
 from ibkeys.symptoms.causes import M_KEY_WRONG_SET
@@ -21,12 +20,6 @@ from ibkeys.symptoms.numbers import NumberKind
 from ibkeys.symptoms.row import Cause, Symptom
 
 SUBJECT: Final = "Values"
-_HEX_DIGITS: Final = re.compile(r"[0-9a-f]+", re.IGNORECASE | re.ASCII)
-_OFFSET: Final = re.compile(r"^\s*(?:0x)?[0-9a-f]{4,8}[:|]? {1,4}(?=[0-9a-f]{2})", re.IGNORECASE | re.MULTILINE)
-"""The offset at the head of a line of a hex dump."""
-_ASCII_COLUMN: Final = re.compile(r"(?:  \|?| \|)\S[^\n]{0,20}$", re.MULTILINE)
-_NOTICE_SIZES: Final = (64, 80)
-"""Bytes of a Notice, without and with the GID of the issuer."""
 
 _MEMBERS: Final = Cause(
     "members", "Which ports have it.", ("pkey-show --all --partition {pkey}",), "the ports with this partition"
@@ -144,21 +137,14 @@ class HexText:
 def read_hex(text: str) -> HexText | None:
     """Return what *text* holds if it is a Notice or a MAD in hex, with or without the offsets of a hex dump; else
     None."""
-    for candidate in (text, _OFFSET.sub("", _ASCII_COLUMN.sub("", text)), _OFFSET.sub("", text)):
-        raw = _bytes_of(candidate) or b""
-        found = None
-        if len(raw) == MAD_SIZE:
+    for raw in mads_in(text):
+        notice = notice_of(raw)
+        found = _of_notice(notice) if notice is not None else None
+        if found is None and len(raw) == MAD_SIZE:
             found = _of_mad(raw)
-        elif len(raw) in _NOTICE_SIZES:
-            found = _of_notice(Notice(raw[: Notice.size]))
         if found is not None:
             return found
     return None
-
-
-def _bytes_of(text: str) -> bytes | None:
-    digits = re.sub(r"0x|[\s:,\\x-]", "", text, flags=re.IGNORECASE)
-    return bytes.fromhex(digits) if len(digits) % 2 == 0 and _HEX_DIGITS.fullmatch(digits) else None
 
 
 def _of_mad(raw: bytes) -> HexText | None:
@@ -166,11 +152,6 @@ def _of_mad(raw: bytes) -> HexText | None:
         mad = parse(raw)
     except MalformedMad:
         return None
-    data = attribute_of(mad)
-    if isinstance(data, Notice | ReportNotice):
-        found = _of_notice(Notice(data.raw[: Notice.size]))
-        if found is not None:
-            return found
     name = attribute_name(mad.attribute_id, mad.mgmt_class) or f"attribute 0x{mad.attribute_id:04x}"
     status = describe_status(int.from_bytes(raw[at.STATUS]), mad.mgmt_class)
     words = f"{method_name(raw[at.METHOD])}({name}), class 0x{mad.mgmt_class:02x}, status {status}"

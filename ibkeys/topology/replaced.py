@@ -77,7 +77,7 @@ class FormerNode:
 @dataclass(frozen=True, slots=True)
 class ReplacedNode:
     """A new node that takes over from a former one. ``pairs``: each former port GUID with the new port; ``left``: port
-    GUIDs of former ports that have no new port. ``doubts``: what is unusual or not known, in words."""
+    GUIDs of former ports that have no new port. ``doubts``: each thing that is unusual or not known, in words."""
 
     former: FormerNode
     new: Node
@@ -265,7 +265,7 @@ def _doubts(
     now: Topology,
     before: Topology | None,
 ) -> Iterator[str]:
-    """Yield what is unusual or not known about a pair, in words."""
+    """Yield a text for each thing about a pair that is unusual or not known."""
     if former.num_ports is not None and former.num_ports != new.num_ports:
         yield f"{former} had {counted(former.num_ports, 'port')}, and the new node has {new.num_ports}"
     if left:

@@ -8,16 +8,12 @@ import re
 from dataclasses import dataclass
 from typing import Any, Final
 
-from ibkeys.errors import MalformedMad
-from ibkeys.mad.const import MAD_SIZE, TrapNumber
-from ibkeys.mad.decode import attribute_of
-from ibkeys.mad.inform import ReportNotice
+from ibkeys.mad.const import TrapNumber
+from ibkeys.mad.hex_text import mads_in, notice_of
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, Notice
-from ibkeys.mad.smp import parse
 from ibkeys.watch.opensm_log import LogNotice, LogReader
 
 _TRAPS: Final = (TrapNumber.BAD_P_KEY, TrapNumber.BAD_Q_KEY, TrapNumber.BAD_P_KEY_SWITCH_PORT)
-_HEX: Final = re.compile(r"[0-9a-f]+", re.IGNORECASE)
 _TYPED: Final = re.compile(r"([0-9]{1,5})[\s,]+([0-9]{1,5})[\s,]+(0x[0-9a-f]{1,4})", re.IGNORECASE)
 _HIGHEST_LID: Final = 0xBFFF
 
@@ -42,7 +38,7 @@ class RefusedPacket:
 def read_refused(text: str) -> RefusedPacket | None:
     """Return the refused packet in *text*; None if it has none, or one without the LIDs of both ends.
 
-    *text*: a Notice or MAD in hex (blanks, colons and 0x are left out), lines of OpenSM's log, an event of ``ibkeys
+    *text*: a Notice or MAD in hex (`ibkeys.mad.hex_text`), lines of OpenSM's log, an event of ``ibkeys
     watch -f json``, or ``LID LID P_KEY``, the sender first.
     """
     text = text.strip()
@@ -50,16 +46,15 @@ def read_refused(text: str) -> RefusedPacket | None:
         return _plausible(RefusedPacket(None, int(typed[1]), int(typed[2]), int(typed[3], 16)))
     if text.startswith("{"):
         return _of_event(text)
-    digits = re.sub(r"0x|[\s:]", "", text, flags=re.IGNORECASE)
-    if _HEX.fullmatch(digits) and len(digits) // 2 in (Notice.size, MAD_SIZE) and not len(digits) % 2:
-        return _of_raw(bytes.fromhex(digits))
+    for raw in mads_in(text):
+        notice = notice_of(raw)
+        found = _of_notice(notice) if notice is not None else None
+        if found is not None:
+            return found
     return _of_log(text)
 
 
-def _of_raw(raw: bytes) -> RefusedPacket | None:
-    notice = Notice(raw) if len(raw) == Notice.size else _notice_in(raw)
-    if notice is None:
-        return None
+def _of_notice(notice: Notice) -> RefusedPacket | None:
     details, trap = notice.details, notice.number
     if isinstance(details, BadPKeySwitchPortDetails):
         lid = details.sw_lid_addr or notice.issuer_lid
@@ -73,15 +68,6 @@ def _of_raw(raw: bytes) -> RefusedPacket | None:
     else:
         return None
     return _plausible(found)
-
-
-def _notice_in(raw: bytes) -> Notice | None:
-    """Return the Notice in a MAD, that of a trap or of a Report; None if it has none."""
-    try:
-        data = attribute_of(parse(raw))
-    except MalformedMad:
-        return None
-    return Notice(data.raw[: Notice.size]) if isinstance(data, Notice | ReportNotice) else None
 
 
 def _of_event(text: str) -> RefusedPacket | None:
@@ -120,11 +106,11 @@ def _of_log(text: str) -> RefusedPacket | None:
     """Return the last refused packet in lines of the log."""
     reader = LogReader()
     notices = [notice for line in text.splitlines() for notice in reader.take(line.strip(), 0.0)]
-    found = [_of_notice(notice) for notice in (*notices, *reader.overdue(0.0))]
+    found = [_of_log_notice(notice) for notice in (*notices, *reader.overdue(0.0))]
     return next((each for each in reversed(found) if each is not None), None)
 
 
-def _of_notice(notice: LogNotice) -> RefusedPacket | None:
+def _of_log_notice(notice: LogNotice) -> RefusedPacket | None:
     if notice.trap not in _TRAPS or notice.key is None:
         return None
     is_q_key, is_switch = notice.trap == TrapNumber.BAD_Q_KEY, notice.trap == TrapNumber.BAD_P_KEY_SWITCH_PORT

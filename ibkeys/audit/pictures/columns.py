@@ -29,7 +29,7 @@ class MatrixColumn:
     packets leave them and arrive in each partition; None if the attributes that decide were not read. ``stopped``: the
     partitions of which their switch ports stop some packets, or all. ``places``: where their switches are in each
     partition; between two places, ports on links between switches may stop packets
-    (`ibkeys.reach.between.SwitchGroups`; 0: nowhere).
+    (`ibkeys.reach.places`; 0: nowhere).
     """
 
     keys: tuple[tuple[int, str], ...]

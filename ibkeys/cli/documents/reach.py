@@ -203,6 +203,9 @@ _PATH: Final = object_of(
     ),
 )
 _PATHS: Final = list_of(_PATH)
+_PACKET_ROWS: Final = CsvRows(
+    "packet", (Field("lid", NUMBER), Field("pkey", P_KEY), Field("outcome", TEXT), Field("lost_by", TEXT))
+)
 
 WHY_PACKET: Final = Document(
     "why-packet",
@@ -213,7 +216,7 @@ WHY_PACKET: Final = Document(
         Field("packets", _PATHS, "A packet from A to each LID of B."),
         INBOUND_CHECK,
     ),
-    CsvRows("LID of B", (Field("lid", NUMBER), Field("pkey", P_KEY), Field("outcome", TEXT), Field("lost_by", TEXT))),
+    _PACKET_ROWS,
     page="why",
 )
 
@@ -248,7 +251,7 @@ WHY_TRAP: Final = Document(
         ),
         INBOUND_CHECK,
     ),
-    CsvRows("packet", (Field("lid", NUMBER), Field("pkey", P_KEY), Field("outcome", TEXT), Field("lost_by", TEXT))),
+    _PACKET_ROWS,
     page="why",
 )
 

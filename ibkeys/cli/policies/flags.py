@@ -34,5 +34,5 @@ class FlagOptions:
     without_mgid: tuple[str, ...] = options.repeated_field("--without-mgid", "GID", "Remove this multicast group.")
 
     def texts(self) -> FlagTexts:
-        """Return what was typed, to be read."""
+        """Return the options as texts, not yet parsed."""
         return FlagTexts(**{each.name: getattr(self, each.name) for each in fields(self)})

@@ -29,10 +29,10 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.links.gmps import LinkGmps
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import LinearForwardingTable
+from ibkeys.topology.forwarding import LIDS_PER_BLOCK
 from ibkeys.topology.nodes import LinkEnd, Node, Port
 
 COUNTER_FULL: Final = 255
-_LIDS_PER_BLOCK: Final = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ class LinkProver:
         if not lid or not near.node.is_switch or far[0] == near.node.guid:
             return ""  # A cable between two ports of one switch is not in its table.
         try:
-            egress = (yield from self._read_block(near.node, lid // _LIDS_PER_BLOCK))[lid % _LIDS_PER_BLOCK]
+            egress = (yield from self._read_block(near.node, lid // LIDS_PER_BLOCK))[lid % LIDS_PER_BLOCK]
         except IbkeysError:
             return "the forwarding table of the switch before it could not be read"
         other = self._ring.expected_behind((near.node.guid, egress))
@@ -146,12 +146,12 @@ class LinkProver:
             return None
         owners = {lid: guid for guid, lid in self._ring.lids.items()}
         behind_near: set[int | None] = set()
-        for block in range(info.linear_fdb_top // _LIDS_PER_BLOCK + 1):
+        for block in range(info.linear_fdb_top // LIDS_PER_BLOCK + 1):
             try:
                 table = yield from self._read_block(near.node, block)
             except IbkeysError:
                 return None
-            lids = (_LIDS_PER_BLOCK * block + at for at, egress in enumerate(table) if egress == near.num)
+            lids = (LIDS_PER_BLOCK * block + at for at, egress in enumerate(table) if egress == near.num)
             behind_near |= {owners.get(lid) for lid in lids}
         return behind_near.pop() if len(behind_near) == 1 else None
 
