@@ -7,7 +7,6 @@ Undo, resume and the interlocks are those of an apply.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import cast, get_args
 
 from ibkeys.apply.apply import Permissions, plan_apply
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
@@ -19,7 +18,7 @@ from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.master_policy import MasterPolicy
 from ibkeys.plan.digest import state_digest
-from ibkeys.plan.model import Enforce, FabricState, PartitionPlan, PlanOptions, PolicySource
+from ibkeys.plan.model import FabricState, PartitionPlan, PlanOptions, PolicySource
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +70,5 @@ def files_of(plan: ApplyPlan) -> list[SpreadFile]:
 def _plan_of(master: MasterPolicy) -> PartitionPlan:
     """Return the plan of the policy in force, which changes no port."""
     policy = PolicySource(master.policy.path, master.policy.digest, master.policy.data)
-    enforce = master.part_enforce if master.part_enforce in get_args(Enforce) else "both"
-    options = PlanOptions(cast(Enforce, enforce), bool(master.allow_both_pkeys), False, ())
+    options = PlanOptions.as_in_force(master.part_enforce, master.allow_both_pkeys)
     return PartitionPlan(FabricState(state_digest((), ())), policy, options=options, live_policy=policy)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import cast, get_args
 
 from ibkeys.apply.by_sm.beside import Beside
 from ibkeys.arguments import given
@@ -19,7 +18,7 @@ from ibkeys.managers.master_policy import MasterPolicy, policy_of_master
 from ibkeys.partitions.editing.changes import EditedPolicy
 from ibkeys.partitions.editing.partition_name import find_partition
 from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
-from ibkeys.plan.model import Enforce, PartitionPlan, PlanOptions, PolicySource
+from ibkeys.plan.model import PartitionPlan, PlanOptions, PolicySource
 from ibkeys.plan.order import removals
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology
@@ -74,15 +73,11 @@ def plan_edit(
         return PlannedEdit(edited)
     # The plan is refused later if the file in force is no longer the one that was edited.
     present = PolicySource(master.policy.path, master.policy.digest, master.policy.data)
-    plan = plan_of_sweep(edited.after, topology, present, _options_of(master))
+    options = PlanOptions.as_in_force(master.part_enforce, master.allow_both_pkeys)
+    plan = plan_of_sweep(edited.after, topology, present, options)
     remark = requested.lacking_ipoib(master.policy)
     questions = (Question(remark, given("--no-ipoib")),) if remark else ()
     return PlannedEdit(edited, plan, questions, found.objections, beside)
-
-
-def _options_of(master: MasterPolicy) -> PlanOptions:
-    enforce = master.part_enforce if master.part_enforce in get_args(Enforce) else "both"
-    return PlanOptions(cast(Enforce, enforce), bool(master.allow_both_pkeys), False, ())
 
 
 def refuse_other_removals(plan: PartitionPlan, requested: RequestedEdit, edited: EditedPolicy) -> None:

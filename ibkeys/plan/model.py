@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Final, Literal
+from typing import Final, Literal, Self, get_args
 
 from ibkeys.change.method import MethodName
 from ibkeys.change.wanted import EnforcementChange, PlannedChange, TableChange, planned_changes
@@ -112,6 +112,14 @@ class PlanOptions:
     allow_both_pkeys: bool = False
     disconnect_unconfigured: bool = False
     allow_index_moves: tuple[int, ...] = ()
+
+    @classmethod
+    def as_in_force(cls, part_enforce: str | None, allow_both_pkeys: bool | None) -> Self:
+        """Return the options under which a plan keeps what an OpenSM with these options has in force. An option that is
+        not known, or has a value that OpenSM does not know, has OpenSM's default."""
+        known: tuple[Enforce, ...] = get_args(Enforce)
+        enforce = next((each for each in known if each == part_enforce), known[0])
+        return cls(enforce, bool(allow_both_pkeys))
 
 
 @dataclass(frozen=True, slots=True)

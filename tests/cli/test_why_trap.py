@@ -25,9 +25,10 @@ def test_the_receiver_is_not_a_member() -> None:
     )
     assert "stopped at node04 mlx4_0 port 1 (received), which counts it in P_KeyViolations\n" in found.out
     assert "  an entry that would let it pass: 0x8021 or 0x0021\n" in found.out
-    assert "  ibkeys partition-add 0x0021 --full 0x0002c903000a1041   # make " in found.out
+    assert "  ibkeys partition-add 0x0021 --limited 0x0002c903000a1041   # make " in found.out
     document = run("why", "--trap", "1 4 0x0021", *LIVE, "-f", "json").json
     assert document["passing_entries"] == ["0x8021"]  # the packet is limited, so the entry has to be full
+    assert document["commands"][0]["command"] == "ibkeys partition-add 0x0021 --full 0x0002c903000a1041"
     assert (document["trap"], document["refused_at"], document["since"]) == (None, None, None)
 
 
@@ -40,7 +41,7 @@ def test_a_port_between_switches_stops_it(monkeypatch: pytest.MonkeyPatch) -> No
     document = run("why", "--trap", "1 4 0xffff", *LIVE, "-f", "json").json
     [packet] = document["packets"]
     assert (packet["outcome"], packet["counter"]) == ("stopped", "PortXmitConstraintErrors")
-    [command] = document["commands"]
+    command = document["commands"][0]
     assert command["command"] == "ibkeys enforce-set -G 0x0002c90200401000 7 --outbound off"
     again = run(*shlex.split(command["command"])[1:], "--dry-run", *LIVE)
     assert again.code in (1, 4)  # it is a command, and would change something
@@ -84,3 +85,31 @@ def test_a_packet_that_passes_now() -> None:
     found = run("why", "--trap", "1 4 0xffff", *LIVE)
     assert found.code == 0
     assert "a packet with 0xffff to LID 4: delivered\n" in found.out
+
+
+@pytest.mark.parametrize(("p_key", "how"), [("0x8021", "full"), ("0x0021", "limited")])
+def test_a_sender_that_its_switch_port_stops_becomes_the_member_that_it_says_it_is(
+    p_key: str, how: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def check(net: Subnet) -> None:
+        leaf = net.port(HERE, 1).peer
+        assert leaf is not None
+        leaf.inbound_enforcement = 1
+
+    change_each_subnet(monkeypatch, check)
+    document = run("why", "--trap", f"1 4 {p_key}", *LIVE, "-f", "json").json
+    assert document["packets"][0]["counter"] == "PortRcvConstraintErrors"
+    assert document["commands"][0]["command"] == f"ibkeys partition-add 0x0021 --{how} 0x0002c903000a1011"
+
+
+def test_a_lost_packet_has_no_command_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:
+    def lose(net: Subnet) -> None:
+        [first, *_] = [node for node in net.nodes if node.is_switch]
+        first.routes = first.first_routes(first)
+        first.routes[4] = 0xFF
+        first.touch()
+
+    change_each_subnet(monkeypatch, lose)
+    document = run("why", "--trap", "1 4 0x8021", *LIVE, "-f", "json").json
+    assert document["packets"][0]["lost_by"] == "no entry"
+    assert [each["about"] for each in document["commands"]] == ["all P_Keys of the two"]

@@ -71,7 +71,7 @@ def show_trap(
         "packets": packets,
         "passing_entries": [] if stop is None else _passing_entries(stop, PKey(packet.p_key or 0), inbound_check),
         "since": None if stop is None or folder is None else _since(stop.port, PKey(packet.p_key or 0), folder),
-        "commands": _commands(packet, sender, receiver, stop),
+        "commands": _commands(packet, sender, receiver, paths[0] if paths else None),
         "inbound_check": inbound_check,
     }
     if not write_document(format, WHY_TRAP, lambda: document, packets):
@@ -112,31 +112,33 @@ def _since(port: Port, p_key: PKey, folder: str) -> dict[str, str] | None:
 
 
 def _commands(
-    packet: RefusedPacket, sender: Port | None, receiver: Port | None, stop: HopCheck | None
+    packet: RefusedPacket, sender: Port | None, receiver: Port | None, path: PacketPath | None
 ) -> list[dict[str, Any]]:
-    """Return the commands that mend it or say more, each with what it does."""
+    """Return the commands that mend it or say more, each with what it does. *path*: None if it is not known."""
     found: list[tuple[str, str]] = []
     if packet.q_key is not None:
-        found.append(
-            (f"ibkeys qkey-explain 0x{packet.q_key:08x}", "what uses this Q_Key; the two programs disagree on it")
-        )
-    elif packet.p_key is None or receiver is None or sender is None:
-        pass
-    elif stop is None:
-        found.append(("ibkeys journal", "which change lets the packet pass now"))
-    elif stop.port.is_external and stop.port.peer is not None and stop.port.peer.is_external:
-        where = f"-G 0x{stop.port.node.guid:016x} {stop.port.num}"
-        found.append((f"ibkeys enforce-set {where} --{stop.direction} off", "no check between switches"))
-    else:
-        member = sender if stop.port.peer is sender else receiver
-        found.append(
-            (
-                f"ibkeys partition-add 0x{packet.p_key & 0x7FFF:04x} --full 0x{member.port_guid:016x}",
-                f"make {PortId.of_json(member.identity())} a full member, through the subnet manager",
-            )
-        )
+        found.append((f"ibkeys qkey-explain 0x{packet.q_key:08x}", "who uses this Q_Key: the two programs differ"))
+    elif sender is not None and receiver is not None and path is not None:
+        if path.outcome == "delivered":
+            found.append(("ibkeys journal", "the change since which the packet passes"))
+        elif path.stopped_by is not None:
+            found.append(_remedy(path.stopped_by, path.p_key, sender, receiver))
         found.append((f"ibkeys why -G 0x{sender.port_guid:016x} 0x{receiver.port_guid:016x}", "all P_Keys of the two"))
     return [{"command": command, "about": about} for command, about in found]
+
+
+def _remedy(stop: HopCheck, p_key: PKey, sender: Port, receiver: Port) -> tuple[str, str]:
+    """Return the command that lets the packet pass a port, and what it does. It gives no more than is needed: the
+    receiver of a full P_Key may be a limited member."""
+    port = stop.port
+    if port.is_external and port.peer is not None and port.peer.is_external:
+        command = f"ibkeys enforce-set -G 0x{port.node.guid:016x} {port.num} --{stop.direction} off"
+        return command, "no check between switches"
+    is_sender = port.peer is sender
+    member = sender if is_sender else receiver
+    how = "full" if p_key.is_full is is_sender else "limited"
+    command = f"ibkeys partition-add 0x{p_key.partition:04x} --{how} 0x{member.port_guid:016x}"
+    return command, f"make {PortId.of_json(member.identity())} a {how} member, through the subnet manager"
 
 
 def _write(document: JsonRow, folder: str | None) -> None:
