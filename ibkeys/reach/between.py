@@ -11,13 +11,14 @@ its own table, like the ports that face the end ports (`ibkeys.reach.forms`).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from functools import cache, partial
+from functools import cache, cached_property, partial
 from typing import Final, NamedTuple
 
 from ibkeys.keys.pkey import PARTITION_MASK, InboundCheck, PKey
+from ibkeys.reach.arrivals import Arrivals, TableRoutes
 from ibkeys.reach.forms import FULL, LIMITED, form
 from ibkeys.reach.links import SwitchLinks
-from ibkeys.reach.places import Arrivals, EndPortGroups, Places, SwitchGroups
+from ibkeys.reach.places import EndPortGroups, Places, SwitchGroups
 from ibkeys.reach.routes import Edge, Routes
 from ibkeys.topology.enforcement import Direction
 from ibkeys.topology.forwarding import ForwardingRoute
@@ -65,15 +66,18 @@ class Between:
             return None
         full = self._routes(stopped_full)
         if self.is_by_tables and self._links.has_tables:
-            return EndPortGroups(
-                self._links, self._arrivals(stopped_limited), None if full is None else self._arrivals(stopped_full)
-            )
+            of_full = None if full is None else self._arrivals(stopped_full)
+            return EndPortGroups(self._links, self._tables, self._arrivals(stopped_limited), of_full)
         return SwitchGroups(self._links, limited, full)
 
     def _find_arrivals(self, stopped: bytes) -> Arrivals:
         routes = self._routes(stopped)
         assert routes is not None
-        return Arrivals(self._links, routes, stopped)
+        return Arrivals(self._links, self._tables, routes, stopped)
+
+    @cached_property
+    def _tables(self) -> TableRoutes:
+        return TableRoutes(self._links)
 
     def crossing(self, source: Port, destination: Port, key: PKey) -> Crossing:
         """Return whether packets with *key* get from the switch of the end port *source* to the switch of
@@ -119,7 +123,9 @@ class Between:
         if start is None or routes is None:
             return None
         if self.is_by_tables and self._links.has_tables:
-            return self._arrivals(self._stopped(partition, LIMITED)).from_switch(start)
+            found = self._arrivals(self._stopped(partition, LIMITED))
+            sure = found.sure_from[start]
+            return None if sure.bit_count() == len(self._links.end_ports) else (sure, found.may_from[start])
         if routes.sure(start).bit_count() == len(self._links.number):
             return None
         return routes.sure(start), routes.may(start)

@@ -35,13 +35,19 @@ LinkChecks = tuple[CheckingPort, ...]
 class SwitchLinks:
     """The links between the switches of a fabric, and which of their ports check packets.
 
-    *checks_of*: returns the checks of a port in a direction. By default a port checks P_Keys.
+    *checks_of*: returns the checks of a port in a direction. By default a port checks P_Keys. *end_ports*: the end
+    ports in the order of their numbers; by default that of the fabric.
     """
 
-    def __init__(self, fabric: Topology, checks_of: Callable[[Port, Direction], LinkChecks] | None = None) -> None:
+    def __init__(
+        self,
+        fabric: Topology,
+        checks_of: Callable[[Port, Direction], LinkChecks] | None = None,
+        end_ports: Sequence[Port] | None = None,
+    ) -> None:
         self._checks_of = checks_of if checks_of is not None else _checks_of
         self._switches = [node for node in fabric.nodes if node.is_switch]
-        self.end_ports = list(fabric.end_ports())
+        self.end_ports = list(fabric.end_ports()) if end_ports is None else list(end_ports)
         self.checks: list[CheckingPort] = []
         """Every check on a link; its number is its index here."""
         self.numbered: dict[Edge, list[range]] = {}

@@ -27,6 +27,7 @@ from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK, INBOUND_CHECKS, InboundCheck
 from ibkeys.reach.between import Between
 from ibkeys.reach.forms import LIMITED, PortForms, Standing, forms_in, keys_of, passing, traffic
 from ibkeys.reach.links import SwitchLinks
+from ibkeys.reach.places import EndPortGroups
 from ibkeys.reach.raw import RawPackets
 from ibkeys.reach.routes import numbers_in
 from ibkeys.reach.sets import PartitionReach, PartitionSets, ReachedField
@@ -113,22 +114,20 @@ class Reach:
         self.virtualized: list[Port] = []
         self.not_active: list[Port] = []
         self._profiles: dict[Port, StandingSet] = {}
-        self._links = SwitchLinks(fabric)
-        self._between = {check: Between(self._links, check, not adaptive_routing) for check in INBOUND_CHECKS}
-        groups: dict[StandingSet, PortGroup] = {}
         for port in fabric.end_ports():
             if port.hides_p_keys:
                 self.virtualized.append(port)
             if (end := inactive_end(port)) is not None:
                 self.not_active.append(end)
-            if unread_for(port):
-                self.unread.append(port)
-                continue
+            (self.unread if unread_for(port) else self.ports).append(port)
+        self._links = SwitchLinks(fabric, end_ports=[*self.ports, *self.unread])
+        self._between = {check: Between(self._links, check, not adaptive_routing) for check in INBOUND_CHECKS}
+        groups: dict[StandingSet, PortGroup] = {}
+        for port in self.ports:
             profile = _profile(port, self._between[inbound_check])
             group = groups.setdefault(profile, PortGroup(profile))
             group.ports.append(port)
             self._profiles[port] = group.profile
-            self.ports.append(port)
         self.groups = list(groups.values())
         """In the order in which the fabric shows their first ports."""
         if place is None:
@@ -331,6 +330,7 @@ class Reach:
         """Return the sets of ports of each partition; *bit_of*: the bit of a port in these sets, None to leave it
         out."""
         found: dict[int, PartitionSets] = {}
+        is_numbered = all(bit_of(port) == number for number, port in enumerate(self.ports))
         for group in self.groups:
             ports = 0
             for port in group.ports:
@@ -339,11 +339,9 @@ class Reach:
                     ports |= 1 << bit
             for partition, standing in group.profile:
                 if partition not in found:
-                    found[partition] = PartitionSets(self._between[self.inbound_check].places(partition))
-                members, at_place = found[partition].members, found[partition].at
-                mine = traffic(standing, self.inbound_check)
-                members[mine] = members.get(mine, 0) | ports
-                at_place[standing.place] = at_place.get(standing.place, 0) | ports
+                    places = self._between[self.inbound_check].places(partition)
+                    found[partition] = PartitionSets(places, is_numbered and isinstance(places, EndPortGroups))
+                found[partition].add(ports, traffic(standing, self.inbound_check), standing.place)
         return found
 
 

@@ -22,10 +22,11 @@ Edge = tuple[int, int]
 
 def numbers_in(members: int) -> Iterator[int]:
     """Yield the numbers in a set, which is an integer with their bits set; the lowest first."""
-    while members:
-        lowest = members & -members
-        yield lowest.bit_length() - 1
-        members ^= lowest
+    bits = f"{members:b}"[::-1]
+    number = bits.find("1")
+    while number >= 0:
+        yield number
+        number = bits.find("1", number + 1)
 
 
 def reached_from(beside: Sequence[Collection[int]]) -> list[int]:

@@ -8,6 +8,7 @@ Switches that route adaptively may deviate from their tables. No public attribut
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final, Literal, NamedTuple
 
@@ -18,6 +19,7 @@ from ibkeys.topology.nodes import Node, Port
 LIDS_PER_BLOCK: Final = 64
 NO_PORT: Final = 255
 """The entry of a forwarding table for a LID that the switch does not forward to."""
+_LIDS: Final = 1 << 16
 
 RouteEnd = Literal[
     "arrives",
@@ -133,6 +135,26 @@ def exit_to(switch: Node, lid: int) -> Port | RouteEnd | None:
     if not entry:
         return None
     return switch.ports.get(entry) or "no such port"
+
+
+def exits_to(switch: Node, lids: Sequence[int]) -> bytes:
+    """Return for each of *lids* the number of the port by which *switch* sends packets to it: 0 if it takes them
+    itself, `NO_PORT` if it sends them nowhere or its table was not read.
+
+    It is `exit_to` for many LIDs. A port of that number need not exist.
+    """
+    info = switch.switch_info_raw
+    if info is None or not switch.forwarding or not SwitchInfo.linear_fdb_cap.decode(info):
+        return bytes([NO_PORT]) * len(lids)
+    end = SwitchInfo.linear_fdb_top.decode(info) + 1
+    nothing = bytes([NO_PORT]) * LIDS_PER_BLOCK
+    blocks = (switch.forwarding.get(block, nothing) for block in range(-(-end // LIDS_PER_BLOCK)))
+    table = bytearray(b"".join(blocks)[:end].ljust(_LIDS, nothing[:1]))
+    own = switch.ports.get(0)
+    for lid in lids_of(own) if own is not None else ():
+        if table[lid]:
+            table[lid] = NO_PORT  # own LID not at port 0
+    return bytes(map(table.__getitem__, lids))
 
 
 def link_problem(port: Port) -> RouteEnd | None:

@@ -60,4 +60,4 @@ def row(hosts: int) -> str:
 
 
 if __name__ == "__main__":
-    main([int(each) for each in sys.argv[1:]] or [2000, 8000])
+    main([int(each) for each in sys.argv[1:]] or [2000, 8000, 40000])
