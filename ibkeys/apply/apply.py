@@ -33,6 +33,7 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import gaining_partitions, removals
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
+from ibkeys.store.journal.rehearsals import last_rehearsal
 from ibkeys.topology.port_id import PortKey
 
 
@@ -56,9 +57,11 @@ def plan_apply(
     permissions: Permissions | None = None,
     hooks: ApplyHooks | None = None,
     carrier: Carrier | None = None,
+    most_unrehearsed: int | None = None,
 ) -> ApplyPlan:
     """Plan to apply a plan document. *permissions*: by default none. *carrier*: the backend that makes the change, by
-    default Sets of ibkeys.
+    default Sets of ibkeys. *most_unrehearsed*: the most ports that a plan may change which was not rehearsed with the
+    result ``identical``; None for any number.
 
     SMPs: a sweep, and ``ceil(capacity / 32)`` Gets for each port that the plan touches; at the end the same again, and
     one more for PortInfo. For the SMPs of each Set see `ibkeys.change.engine`. Raises MKeyNeeded; Refused for removals
@@ -72,6 +75,7 @@ def plan_apply(
     apply_plan = apply_plan_of(writer, carrier, remaining, survey, plan, NEW_PLAN, hooks)
     apply_plan.digest = plan_digest(plan)
     _look_at_open_operations(writer, survey, apply_plan)
+    _look_at_rehearsal(writer, apply_plan, len(ports_of(plan)), most_unrehearsed)
     _permit(writer, apply_plan, permissions)
     problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
     if plan.method not in (None, carrier.name):
@@ -143,6 +147,24 @@ def _look_at_open_operations(writer: ChangeWriter, survey: Survey, apply_plan: A
     for record in [record for record, elsewhere in found if apply_plan.phases and not elsewhere]:
         text = f"operation {record.id} ({record.command}) is open: {commands_of_open(record)}"
         apply_plan.objections.insert(0, Objection("open-operation", text))
+
+
+def _look_at_rehearsal(writer: ChangeWriter, apply_plan: ApplyPlan, ports: int, most_unrehearsed: int | None) -> None:
+    """Note the last rehearsal of the plan, and add an objection if the plan changes more *ports* than it may without a
+    rehearsal that went as planned. Raises StoreError."""
+    assert apply_plan.digest is not None
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        found = apply_plan.rehearsal = last_rehearsal(journal, apply_plan.digest)
+    if most_unrehearsed is None or ports <= most_unrehearsed or not apply_plan.phases:
+        return
+    if found is None or found.verdict != "identical":
+        how = "this plan was not rehearsed" if found is None else f"its last rehearsal ended as {found.verdict!r}"
+        demand = f"the site file demands a rehearsal above {most_unrehearsed}"
+        text = f"it changes {counted(ports, 'port')}, and {demand}: {how}"
+        why = (
+            "write the plan to a file (`ibkeys plan --out FILE`) and rehearse it on this host (`ibkeys rehearse FILE`)"
+        )
+        apply_plan.objections.append(Objection("not-rehearsed", text, why))
 
 
 def list_unfinished(journal: Journal) -> list[OperationRecord]:

@@ -8,7 +8,7 @@ prove them by a fresh read of every port touched. So it does not matter where th
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from itertools import takewhile
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan
 from ibkeys.plan.order import ADDING, OF_SETS, PHASES, Phase, PlanStep, sets_of
 from ibkeys.printable import counted, named
-from ibkeys.store.journal import PLAN_COMMANDS, Journal, RunningOperation
+from ibkeys.store.journal import PLAN_COMMANDS, Journal, RehearsalRecord, RunningOperation
 from ibkeys.store.origin import Origin
 from ibkeys.topology.port_id import IDENTITY, PortKey
 
@@ -69,9 +69,9 @@ class ApplyPlan(Plan):
     began, or from the start if an operation is continued. ``undoes``: the operation that is undone, None otherwise.
     ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier found that
     necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
-    plan, if there is one. ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume
-    --overtaken` can end its record if only absent ports are left. ``waiting``: flags of the policy that the subnet
-    manager does not take over at once.
+    plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest. ``late_notes``: notes that
+    are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its record if only absent ports are
+    left. ``waiting``: flags of the policy that the subnet manager does not take over at once.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -87,6 +87,7 @@ class ApplyPlan(Plan):
     operation_id: int | None = None
     undoes: int | None = None
     digest: str | None = None
+    rehearsal: RehearsalRecord | None = None
     gone_back: bool = False
     is_rollback_refused: bool = False
     failed: list[Failed] = field(default_factory=list)
@@ -165,12 +166,14 @@ class ApplyPlan(Plan):
             raise error
 
     def to_json(self) -> dict[str, Any]:
-        """Return the operation, the digest of the plan, the name of the carrier, the phases with their numbers of ports
-        and Sets, the number of steps left for a later run, the number of P_Keys that the plan removes, the pairs that
-        it disconnects briefly, the notes, the names of the interlocks triggered, and the errors."""
+        """Return the operation, the digest of the plan, its last rehearsal, the name of the carrier, the phases with
+        their numbers of ports and Sets, the number of steps left for a later run, the number of P_Keys that the plan
+        removes, the pairs that it disconnects briefly, the notes, the names of the interlocks triggered, and the
+        errors."""
         return {
             "operation": self.operation_id,
             "digest": self.digest,
+            "rehearsal": asdict(self.rehearsal) if self.rehearsal is not None else None,
             "carrier": self.carrier.name,
             "phases": [
                 {

@@ -37,6 +37,7 @@ INTERLOCKS: Final = {
     "replaced-adapter": "an adapter that takes over from another, where something is unusual or not known",
     "lost-keys": "replacing a key store, journal or backup that has keys or operations which the new one lacks",
     "stale-lock": "a change on the host of an OpenSM where the command of another administrator was cut off",
+    "not-rehearsed": "a change of more ports than the site file allows without a rehearsal of this very plan",
     "sm-prints-keys": "a key for an OpenSM that prints it where users other than root can read it",
 }
 """Name → the change that the interlock refuses."""

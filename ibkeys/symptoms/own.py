@@ -165,6 +165,7 @@ _COMMANDS: Final = {
     "container-layer": "sm-show",
     "stale-lock": "journal",
     "sm-prints-keys": "sm-show",
+    "not-rehearsed": "apply --dry-run PLAN",
     "links-initialize": "discover",
     "replaced-adapter": "discover",
 }

@@ -127,6 +127,7 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
         "gone_back": False,
         "operation": 1,
         "digest": json.loads(plan.read_text())["digest"],
+        "rehearsal": None,
         "carrier": "direct",
         "phases": [
             {"phase": "leaf-add", "ports": 2, "sets": 2},

@@ -77,9 +77,9 @@ ROWS = [
 ]
 WITHOUT_STORES = {
     *("pkey-check", "pkey-explain", "qkey-explain", "decode", "explain", "sim", "completion", "help"),
-    *("diff", "history", "import", "rehearse"),  # files that are named; rehearse has stores of its own
+    *("diff", "history", "import"),  # files that are named
 }
-WRITE_THEM = {"confirm"}
+WRITE_THEM = {"confirm", "rehearse"}  # rehearse: one note in the journal (test_rehearsed.py)
 
 
 def test_every_command_is_here() -> None:

@@ -19,7 +19,7 @@ from ibkeys.cli.guarding import command_for_child
 from ibkeys.cli.opening import stores_of
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.site.file import DEFAULT_SITE
-from ibkeys.cli.site.settings import BY_PARAMETER, SETTINGS
+from ibkeys.cli.site.settings import BY_PARAMETER, REHEARSAL, SETTINGS
 from ibkeys.cli.sm.ufm import UfmOptions
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.store.journal import Journal
@@ -44,7 +44,7 @@ def test_a_name_is_a_long_option_of_some_command_and_of_no_other_meaning() -> No
                 found.add(name)
                 assert f"--{name.replace('_', '-')}" in {each.lower() for each in option.opts}, option.opts
                 assert SETTINGS[name].has_variable == (option.envvar is not None), name
-    assert found == {*SETTINGS}
+    assert found == {*SETTINGS} - {REHEARSAL}
 
 
 def test_each_command_that_takes_a_backend_takes_a_site_file() -> None:

@@ -19,6 +19,7 @@ from ibkeys.cli.listing.folding import gives_each
 from ibkeys.cli.opening import open_fabric, stores_of
 from ibkeys.cli.options import ViaOptions
 from ibkeys.cli.partitions.many_ports import Bar, ManyPortsChange, ManyPortsOptions, many_ports_options
+from ibkeys.cli.site import most_unrehearsed
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.ufm import open_ufm
 from ibkeys.errors import UsageError
@@ -204,7 +205,7 @@ def _plan(
     if request.rewrite and carrier.name != "opensm":
         raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
     require_typed_method(request.command_options.consent, carrier.choice)
-    plan = plan_apply(writer, partition_plan, request.permissions, hooks, carrier)
+    plan = plan_apply(writer, partition_plan, request.permissions, hooks, carrier, most_unrehearsed())
     plan.questions += request.questions
     plan.objections[:0] = request.objections
     plan.waiting = request.waiting

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, show_method
@@ -24,6 +24,14 @@ from ibkeys.printable import counted
 if TYPE_CHECKING:
     from ibkeys.apply.apply_plan import ApplyPlan
     from ibkeys.change.interrupts import Interrupts
+
+
+_WHOSE_OPENSM: Final = {
+    "running": "the site's own OpenSM",
+    "named": "a named OpenSM",
+    "installed": "an OpenSM without the site's options",
+    "packed": "an OpenSM with packed options",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +81,7 @@ class ManyPortsChange(ShownChange):
         plan, document = self.plan, self.plan.to_json()
         if plan.digest is not None:
             put(f"plan digest: {plan.digest}")
+            self._show_rehearsal(put)
         show_method(put, plan.carrier.name, plan.carrier.choice)
         if plan.carrier.sm_in_words:
             put(plan.carrier.sm_in_words)
@@ -89,6 +98,15 @@ class ManyPortsChange(ShownChange):
             put(f"P_Keys to be removed, full to limited included: {plan.removed}")
         for message in document["breaks"]:
             put(f"temporary loss of connectivity: {message}")
+
+    def _show_rehearsal(self, put: Callable[[str], None]) -> None:
+        """Write whether this very plan was rehearsed. Without a rehearsal, only for a new apply through OpenSM."""
+        made = self.plan.rehearsal
+        if made is not None:
+            whose = _WHOSE_OPENSM[made.opensm]
+            put(f"rehearsed {made.made} on the snapshot of {made.snapshot}, by {whose}: {made.verdict}")
+        elif self.writer.command == "apply" and self.plan.carrier.name == "opensm" and self.plan.operation_id is None:
+            put("not rehearsed")
 
     def _changes(self) -> Iterator[str]:
         """Yield lines for the changes of this run. Steps that are left for `ibkeys resume` are not included."""

@@ -16,13 +16,13 @@ from ibkeys.cli.documents.rehearsal import AT_START, DIFFERS, LEFT, REHEARSE
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.folding import is_folded
-from ibkeys.cli.opening import open_fabric, open_recorded
+from ibkeys.cli.opening import open_fabric, open_recorded, stores_of
 from ibkeys.cli.options import Folding, Where
 from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import take_snapshot, write_ports
 from ibkeys.cli.sm.policy import require_file
-from ibkeys.errors import UsageError
+from ibkeys.errors import StoreError, UsageError
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
@@ -126,6 +126,8 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
         },
         **made,
     }
+    if document["plan"] is not None:
+        _note_in_journal(where, document)
     words = (_VERDICTS if document["plan"] is not None else _VERDICTS_NOW)[document["verdict"]]
     if command_options.html is not None:
         _write_page(document, words, command_options.html)
@@ -157,6 +159,24 @@ def _snapshot(where: Where) -> Snapshot:
         return open_recorded(where).snapshot
     with open_fabric(where) as fabric:
         return take_snapshot(fabric, where, make_secret=False)
+
+
+def _note_in_journal(where: Where, document: dict[str, Any]) -> None:
+    """Write the note of the rehearsal into the journal that `ibkeys apply` reads. A failure is a warning: the rehearsal
+    was made all the same."""
+    from ibkeys.store.journal import Journal
+    from ibkeys.store.journal.rehearsals import note_rehearsal
+
+    path = stores_of(where).journal
+    if path is None:
+        return
+    opensm = document["opensm"]
+    about = document["plan"], document["verdict"], document["snapshot"]["finished"]
+    try:
+        with Journal(path) as journal:
+            note_rehearsal(journal, *about, opensm["source"], opensm["program"])
+    except StoreError as error:
+        exits.warn(f"`ibkeys apply` will not know of this rehearsal: {error}")
 
 
 # --- output -----------------------------------------------------------------------------------------------------------

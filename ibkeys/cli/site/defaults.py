@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 import click
 from click.core import ParameterSource
 
-from ibkeys.cli.site.settings import BY_PARAMETER, NO_FILE, SETTINGS
+from ibkeys.cli.site.settings import BY_PARAMETER, NO_FILE, REHEARSAL, SETTINGS
 from ibkeys.errors import FileFormatError, Refused, UsageError
 from ibkeys.simulated_host import own
 
@@ -87,6 +87,13 @@ def fixed_method() -> str | None:
     site = site_of(click.get_current_context())
     via = site.values.get("via") if site is not None else None
     return via if via != "auto" else None
+
+
+def most_unrehearsed() -> int | None:
+    """Return the most ports that a plan may change without a rehearsal (``require_rehearsal_above``); None: any."""
+    site = site_of(click.get_current_context())
+    most: int | None = site.values.get(REHEARSAL) if site is not None else None
+    return most
 
 
 def problems_of(context: click.Context) -> list[FileFormatError]:

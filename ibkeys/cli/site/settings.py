@@ -1,6 +1,7 @@
 """The names that a site file may have, and the names that it must not have.
 
-A name other than `SUBNET` is a long option in small letters, with ``_`` for ``-``, and has the option's meaning.
+A name other than `SUBNET` and `REHEARSAL` is a long option in small letters, with ``_`` for ``-``, and has the option's
+meaning.
 """
 
 from __future__ import annotations
@@ -14,7 +15,9 @@ from ibkeys.cli.types import ViaType
 from ibkeys.errors import UsageError
 
 SUBNET: Final = "subnet"
-"""The list of local port GUIDs by which the subnet of the file is recognised; the only name that is not an option."""
+"""The list of local port GUIDs by which the subnet of the file is recognised; it is not an option."""
+REHEARSAL: Final = "require_rehearsal_above"
+"""How many ports a plan may change without a rehearsal. It is not an option, so that only ``--override`` passes it."""
 NO_FILE: Final = "none"
 """The value of --site and --config that means no file; a file of this name is typed ``./none``."""
 MOST_TEXTS: Final = 16
@@ -118,6 +121,7 @@ SETTINGS: Final[Mapping[str, SiteSetting]] = {
     "ufm_key": _FILE,
     "ufm_ca": _FILE,
     "ufm_proxy": SiteSetting(str, _proxy, has_variable=False),
+    REHEARSAL: SiteSetting(int, has_variable=False),
 }
 SECRETS: Final = frozenset(name for name, setting in SETTINGS.items() if setting is _SECRET)
 """The names whose value is @FILE; on the command line some of these options also take a key."""

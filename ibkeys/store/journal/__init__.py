@@ -17,6 +17,7 @@ from ibkeys.store.journal.records import Image as Image
 from ibkeys.store.journal.records import OperationRecord as OperationRecord
 from ibkeys.store.journal.records import OperationState as OperationState
 from ibkeys.store.journal.records import PlanRecord as PlanRecord
+from ibkeys.store.journal.records import RehearsalRecord as RehearsalRecord
 from ibkeys.store.journal.records import Rollback as Rollback
 from ibkeys.store.journal.records import Stage as Stage
 from ibkeys.store.journal.records import Start as Start

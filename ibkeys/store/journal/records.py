@@ -22,6 +22,11 @@ that it raised was lowered again. ``refused``: it was not confirmed in time, and
 another program or administrator has changed values that it wrote.
 """
 Rollback = Literal["unfinished", "refused"]
+RehearsalVerdict = Literal["identical", "differs", "refused"]
+"""The result of a rehearsal: everything was as planned, something differed, or an interlock refused the change."""
+OpensmOrigin = Literal["running", "named", "installed", "packed"]
+"""Whose OpenSM rehearsed: the one that ran on this host; one that the user named; the one that is installed here,
+without options of the site; or one with the options and files of a bundle."""
 
 
 ATTRIBUTE_SIZE: Final = 64
@@ -136,6 +141,22 @@ class Start:
 
     started: str
     origin: Origin
+
+
+@dataclass(frozen=True, slots=True)
+class RehearsalRecord:
+    """One rehearsal of a plan. ``plan``: the digest of the plan; ``made``: when it ended; ``snapshot``: when the
+    snapshot of the copy was taken; both UTC, as ISO 8601. ``opensm``: whose OpenSM it was; ``program``: the path of its
+    program. ``user``, ``host``: who rehearsed, and where."""
+
+    plan: str
+    verdict: RehearsalVerdict
+    made: str
+    snapshot: str
+    opensm: OpensmOrigin
+    program: str
+    user: str
+    host: str
 
 
 WANTED_VALUES: Final = "values"

@@ -6,7 +6,14 @@ from typing import Final, get_args
 
 from ibkeys.store import columns
 from ibkeys.store.columns import Column
-from ibkeys.store.journal.records import ATTRIBUTE_SIZE, ATTRIBUTES, EntryStatus, Stage
+from ibkeys.store.journal.records import (
+    ATTRIBUTE_SIZE,
+    ATTRIBUTES,
+    EntryStatus,
+    OpensmOrigin,
+    RehearsalVerdict,
+    Stage,
+)
 from ibkeys.store.sqlite import Schema
 
 _STATES: Final = ("open", "done", "undone", "failed")
@@ -92,6 +99,16 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "old_protect_bits": columns.number(3, null=True),
         "old_lease_period": columns.number(0xFFFF, null=True),
         "reason": columns.text(),
+    },
+    "rehearsals": {
+        "plan": columns.text(),
+        "verdict": columns.text(get_args(RehearsalVerdict)),
+        "made": columns.time(),
+        "snapshot": columns.text(),
+        "opensm": columns.text(get_args(OpensmOrigin)),
+        "program": columns.text(),
+        "user": columns.text(),
+        "host": columns.text(),
     },
 }
 
@@ -245,6 +262,21 @@ JOURNAL_SCHEMA: Final = Schema(
                 status TEXT NOT NULL CHECK (status IN ('pending', 'done', 'failed')),
                 PRIMARY KEY (operation, number)
             ) WITHOUT ROWID""",
+        ),
+        (
+            # See ibkeys.store.journal.rehearsals. plan is the digest of a plan that need not be in this journal.
+            """CREATE TABLE rehearsals (
+                number INTEGER PRIMARY KEY,
+                plan TEXT NOT NULL,
+                verdict TEXT NOT NULL CHECK (verdict IN ('identical', 'differs', 'refused')),
+                made TEXT NOT NULL,
+                snapshot TEXT NOT NULL,
+                opensm TEXT NOT NULL,
+                program TEXT NOT NULL,
+                user TEXT NOT NULL,
+                host TEXT NOT NULL
+            )""",
+            "CREATE INDEX rehearsals_by_plan ON rehearsals (plan)",
         ),
     ),
     columns=_COLUMNS,

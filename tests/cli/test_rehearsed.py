@@ -1,0 +1,76 @@
+"""What `apply` says and demands of the rehearsal of its plan."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ibkeys.cli.site import most_unrehearsed
+from ibkeys.store.journal import Journal
+from ibkeys.store.journal.rehearsals import note_rehearsal
+from tests.cli.conftest import Cli
+from tests.cli.sites import Written, parsed
+
+SNAPSHOT = "2026-11-20T08:00:00Z"
+DEMAND = "ibkeys.cli.partitions.apply.most_unrehearsed"
+"""What reads the site file, which is not read for a simulated subnet."""
+
+
+def digest(plan: Path) -> str:
+    found: str = json.loads(plan.read_text())["digest"]
+    return found
+
+
+def note(folder: Path, plan: str, verdict: str) -> None:
+    with Journal(folder / "fabric.journal") as journal:
+        note_rehearsal(journal, plan, verdict, SNAPSHOT, "running", "/usr/sbin/opensm")  # type: ignore[arg-type]
+
+
+def test_apply_says_whether_this_very_plan_was_rehearsed(cli: Cli, plan: Path, tmp_path: Path) -> None:
+    note(tmp_path, "another plan", "identical")
+    assert "rehearsed" not in cli("apply", plan, "--dry-run").out
+    assert cli("apply", plan, "--dry-run", "-f", "json").json["rehearsal"] is None
+    note(tmp_path, digest(plan), "differs")
+    line = cli("apply", plan, "--dry-run").out.splitlines()[1]
+    assert line.startswith("rehearsed 2")
+    assert line.endswith(f" on the snapshot of {SNAPSHOT}, by the site's own OpenSM: differs")
+    found = cli("apply", plan, "--dry-run", "-f", "json").json["rehearsal"]
+    assert (found["plan"], found["verdict"], found["snapshot"]) == (digest(plan), "differs", SNAPSHOT)
+
+
+def test_a_plan_that_was_not_rehearsed_well_is_refused_where_the_site_demands_it(
+    cli: Cli, plan: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("apply", plan, "--allow-removals", "--yes")
+    monkeypatch.setattr(DEMAND, lambda: 3)
+    for verdict in (None, "differs", "refused"):
+        if verdict is not None:
+            note(tmp_path, digest(plan), verdict)
+        refused = cli(*words)
+        assert refused.code == 4
+        assert refused.error.startswith(
+            "refused by interlock not-rehearsed: it changes 4 ports, and the site file demands"
+        )
+        assert "--override not-rehearsed" in refused.error
+        assert cli(*words[:-1], "--dry-run").code == 4
+    monkeypatch.setattr(DEMAND, lambda: 4)
+    assert cli(*words[:-1], "--dry-run").code == 1
+    monkeypatch.setattr(DEMAND, lambda: 3)
+    note(tmp_path, digest(plan), "identical")
+    assert cli(*words).code == 0
+
+
+def test_the_interlock_can_be_overridden(cli: Cli, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(DEMAND, lambda: 0)
+    assert cli("apply", plan, "--allow-removals", "--yes", "--override", "not-rehearsed").code == 0
+    assert cli("undo", 1, "--yes").code == 0, "the way back needs no rehearsal"
+
+
+def test_the_site_file_demands_it_and_no_option_does(site_file: Written) -> None:
+    for site, most in ((site_file(require_rehearsal_above=100), 100), ("none", None)):
+        context = parsed("apply", "plan.json", "--site", site)
+        with context:
+            assert most_unrehearsed() == most
+        assert "require_rehearsal_above" not in context.params
