@@ -40,7 +40,7 @@ def _definition(definition: Definition, names: Mapping[int, str]) -> str:
     words += [flag for flag, is_set in (("ipoib", definition.ipoib), ("indx0", definition.indx0)) if is_set]
     if definition.default_membership != "limited":
         words.append(f"defmember={definition.default_membership}")
-    words += _flags(definition.flags, GroupFlags())
+    words += [text for _, text in flags_beside(definition.flags, GroupFlags())]
     groups = [_group(group, definition.flags) for group in definition.groups if group.refused is None]
     head = f"{', '.join(words)} :"
     if any(rule.who == "GUID" and rule.guid in names for rule in definition.rules):
@@ -70,19 +70,21 @@ def _wrap(items: list[str]) -> Iterator[str]:
     yield line
 
 
-def _flags(flags: GroupFlags, inherited: GroupFlags) -> Iterator[str]:
+def flags_beside(flags: GroupFlags, inherited: GroupFlags) -> Iterator[tuple[str, str]]:
+    """Yield the flags of a group that differ from the *inherited* ones: the field of `GroupFlags`, and the text as in a
+    partitions.conf."""
     for field, name in _NAMES.items():
         value = getattr(flags, field)
         if value != getattr(inherited, field):
-            yield f"{name}={value:#x}" if field in _IN_HEX else f"{name}={value}"
+            yield field, f"{name}={value:#x}" if field in _IN_HEX else f"{name}={value}"
     for scope in sorted(flags.scopes - inherited.scopes):
-        yield f"scope={scope}"
+        yield "scopes", f"scope={scope}"
 
 
 def _group(group: MgidGroup, header: GroupFlags) -> str:
     # After a GID without flags OpenSM reads the rest of its buffer as flags, so one flag is always written.
     inherited = replace(header, t_class=0)
-    flags = list(_flags(group.flags, inherited)) or [f"sl={group.flags.sl}"]
+    flags = [text for _, text in flags_beside(group.flags, inherited)] or [f"sl={group.flags.sl}"]
     return ",".join([f"mgid={ipaddress.IPv6Address(group.mgid)}", *flags])
 
 

@@ -248,6 +248,13 @@ def test_the_steps_at_ufm_in_full(cli: Cli, tmp_path: Path) -> None:
     assert "--request POST" in steps[0]
 
 
+def test_the_script_for_ufm_names_flags_that_no_call_carries(cli: Cli, tmp_path: Path) -> None:
+    applied(cli, tmp_path, NOW)
+    (tmp_path / "a.conf").write_text(NOW + f"tank=0x31, ipoib, mtu=5, sl=1 : {ALL[2]}=full ;\n")
+    result = cli("plan", "--policy", tmp_path / "a.conf", "--script", "ufm")
+    assert "# tank (0x31): the calls below do not carry mtu=5, sl=1: see to them in UFM\n" in result.out
+
+
 # --- who asks ---------------------------------------------------------------------------------------------------------
 
 

@@ -84,6 +84,10 @@ def test_a_login_page_stops_everything_before_anything_is_changed() -> None:
     [
         ("Default=0x7fff : ALL=limited, SELF=full ;\n", "changes who is in the default partition"),
         in_soak(f"Default=0x7fff : ALL=full ;\na=0x10 : {NODES[2]:#x}=both ;\n", "the full and the limited P_Key"),
+        (
+            f"Default=0x7fff : ALL=full ;\na=0x10, ipoib, mtu=5, Q_Key=0x22 : {NODES[2]:#x} ;\n",
+            "mtu=5, Q_Key=0x22 of a (0x10): remove them from the policy, or set them in UFM first",
+        ),
     ],
 )
 def test_what_ufm_cannot_do_is_refused(text: str, words: str) -> None:
@@ -93,6 +97,17 @@ def test_what_ufm_cannot_do_is_refused(text: str, words: str) -> None:
         assert done.returncode == 2
         assert words in done.stderr
         assert over.mock.changes == 0
+
+
+def test_an_mtu_that_ufm_has_already_is_no_obstacle() -> None:
+    with ufmed({0x10: {2: "full"}}) as over:
+        over.plan(policy({0x10: {2: "full", 3: "limited"}}).replace("p10=0x10, ipoib", "p10=0x10, ipoib, mtu=5"))
+        done = over.apply(over.served.folder / "plan.json", "--dry-run")
+        assert (done.returncode, over.mock.changes) == (2, 0)
+        assert "mtu=5 of p10 (0x10)" in done.stderr
+        over.mock.partitions[0x10].qos = {**QOS, "mtu_limit": 4}
+        done = over.apply()
+        assert (done.returncode, stored(over.mock)) == (0, {0x10: {2: "full", 3: "limited"}}), done.stderr
 
 
 def leaves(*nodes: int) -> Callable[[Mock], None]:

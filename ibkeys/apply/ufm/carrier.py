@@ -27,6 +27,7 @@ from ibkeys.apply.ufm.course import UfmCourse, UfmPlanning
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.managers.ufm.answers import QOS
+from ibkeys.managers.ufm.lost_flags import refuse_lost_flags
 from ibkeys.managers.ufm.rest import Ufm
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.tables.leaf_ports import enforcement_as_is
@@ -71,7 +72,11 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
         # It is not known at which index UFM's SM puts a P_Key.
         self._prediction.drifted = {port.guid for port in survey.end_ports}
         may_drift = self._writer.consent.covers("drift")
-        planning = UfmPlanning(self._ufm.url, self._ufm.partitions(), self._prediction, self._settings, may_drift)
+        partitions = self._ufm.partitions()
+        policy = wanted.policy.parsed() if isinstance(wanted, PartitionPlan) else None
+        if policy is not None:
+            refuse_lost_flags(policy, partitions, self._ufm.partition)
+        planning = UfmPlanning(self._ufm.url, partitions, self._prediction, self._settings, may_drift)
         self._course = (
             planning.rollback_course(wanted)
             if isinstance(wanted, FormerValues)

@@ -10,12 +10,13 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.managers.ufm.answers import QOS, UfmMembership, membership_of
 from ibkeys.managers.ufm.limits import find_full_tables, refuse_impossible
+from ibkeys.managers.ufm.lost_flags import lost_flags
 from ibkeys.managers.ufm.rest import Call, calls_to_change, resource
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.by_hand.script import ScriptStage, ScriptState, refuse_circles, script_lines
 from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
-from ibkeys.printable import counted, named
+from ibkeys.printable import clean, counted, named
 
 _CURL: Final = 'curl --fail --silent --show-error --header @"$HEADER"'
 _HEAD: Final = (
@@ -58,7 +59,16 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
         title = "members come" if is_adding else "members go"
         stages.append((title, tuple(_calls(before, state, policy)), state))
         before = state
-    return script_lines(plan, stages, _HEAD, _BACK)
+    return script_lines(plan, stages, (*_HEAD, *_flags_to_set(policy)), _BACK)
+
+
+def _flags_to_set(policy: Policy | None) -> Iterator[str]:
+    """Yield a comment for each partition with flags that no call of the script carries."""
+    for partition in policy.partitions if policy is not None else ():
+        lost = ", ".join(dict.fromkeys(lost_flags(partition, None)))
+        if lost:
+            name = f"{clean(partition.name)} ({partition.base:#x})"
+            yield f"# {name}: the calls below do not carry {lost}: see to them in UFM"
 
 
 def _calls(before: ScriptState, after: ScriptState, policy: Policy | None) -> Iterator[str]:
