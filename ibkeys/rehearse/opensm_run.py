@@ -31,6 +31,7 @@ class OpensmRun:
     def __init__(self, twin: Twin, words: Sequence[str], folder: Path, quiet: float) -> None:
         self._twin, self._quiet = twin, quiet
         self._log = folder / LOG
+        self._first = self.sweeps()
         self._process: subprocess.Popen[bytes] = twin.start(
             words, {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
         )
@@ -41,7 +42,7 @@ class OpensmRun:
         Raises IbkeysError if it ends, or does not come to rest. The message has no text of the log, where keys are.
         """
         end = time.monotonic() + _LONGEST
-        while self.sweeps() < sweeps:
+        while self.sweeps() < self._first + sweeps:
             status = self._process.poll()
             if status is not None:
                 raise IbkeysError(
@@ -59,12 +60,17 @@ class OpensmRun:
 
     def sweep(self) -> None:
         """Let OpenSM read its files and sweep, as its SIGHUP does, and wait until it rests."""
-        before = self.sweeps()
+        before = self.sweeps() - self._first
         self._process.send_signal(signal.SIGHUP)  # `ibkeys sim run` passes it on.
         self.wait_until_it_rests(before + 1)
 
+    def stop(self) -> None:
+        """End it, and wait until it has ended."""
+        self._process.terminate()
+        self._process.wait()
+
     def sweeps(self) -> int:
-        """Return how many heavy sweeps it has made."""
+        """Return how many heavy sweeps its log has, those of an earlier OpenSM with the same log included."""
         return len(_SWEPT.findall(self.log()))
 
     def log(self) -> str:

@@ -14,7 +14,7 @@ UNKNOWN: Final = (
     "the timing of real ports and the limits of their firmware",
     "the changes of a vendor's SM, virtual ports, and adaptive routing",
     "standby SMs, and members of multicast groups",
-    "indexes that the running OpenSM remembers for P_Keys that ports do not have now",
+    "indexes that the running OpenSM remembers and the journal does not know",
 )
 """What a rehearsal does not know."""
 _TONES: Final = {"identical": "good", "differs": "bad", "refused": "bad"}
@@ -30,7 +30,7 @@ def render(document: Mapping[str, Any], verdict: str, *, version: str = "") -> s
     Raises UsageError if jinja2 is not installed.
     """
     text = Text(
-        "Rehearsal of a change" if document["plan"] else "What a restart of OpenSM changes",
+        "Rehearsal of a change" if document["apply"] else "What a restart of OpenSM changes",
         str(document["verdict"]),
         [f"{verdict}.", *_sentences(document)],
         dict(_facts(document)),
@@ -63,7 +63,7 @@ def _facts(document: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
         step = document[name]
         if step is not None:
             yield (
-                f"ibkeys {name}",
+                f"ibkeys {document['command'] if name == 'apply' else name}",
                 f"exit status {step['exit_code']}, {step['seconds']} s, {step['sets']} Sets, {step['sweeps']} heavy "
                 f"sweeps, at most {step['most_cut']} pairs cut and {step['most_open']} open",
             )
@@ -80,6 +80,8 @@ def _tables(document: Mapping[str, Any]) -> Iterable[ReportTable]:
         for each in document["timeline"]
     ]
     yield ReportTable("Each Set that changes a table, in order", ("After", *_PORT, "Pairs cut", "Open"), moments, _MORE)
+    unknown = [tuple(_port(each)) for each in document["unknown_indexes"]]
+    yield ReportTable("The index of a new P_Key may differ, if OpenSM remembers another", _PORT, unknown, _MORE)
     changes = [(*_value_line(each), IN_WORDS[each["cause"]]) for each in document["at_start"]]
     yield ReportTable("What a restart of OpenSM changes in any case", _AT_START, changes, _MORE)
     errors = [(each["error"], str(each["count"])) for each in document["opensm_errors"]]

@@ -3,13 +3,12 @@
 The copy is served as the snapshot has it. OpenSM is started on it. What it changes then, a restart or a takeover would
 change on the fabric. If the snapshot was taken while a subnet manager was master, these values are then put back behind
 OpenSM's back, because a running OpenSM does not repair them: so the change meets the same drift as on the fabric. Then
-ibkeys applies the plan through that OpenSM, as it would on the fabric, and undoes it. After each, all tables are
-compared with what was planned.
+ibkeys makes the change through that OpenSM, as it would on the fabric, and undoes it. After each, all tables are
+compared with what was promised.
 """
 
 from __future__ import annotations
 
-import json
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,28 +20,33 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
-from ibkeys.managers.simulated_keys import export_keys
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.rehearse.causes import Cause, causes_of
+from ibkeys.rehearse.commands import RehearsedChange, change_of_command, change_of_plan
+from ibkeys.rehearse.earlier import copy_journal
+from ibkeys.rehearse.key_files import place_key_files
+from ibkeys.rehearse.memory import Memory, new_partitions, policy_with_memory, remembered, with_memory
 from ibkeys.rehearse.opensm_options import POLICY, RehearsalOptions, rehearsal_options
 from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.site_opensm import SiteOpensm
-from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, planned, put_back, tables_of
+from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, put_back, tables_of
 from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.journal import Journal
+from ibkeys.store.paths import JOURNAL_NAME, KEYSTORE_NAME
 
-_REFUSED: Final = 4
-"""The exit status of ibkeys if an interlock refuses a change: see ibkeys(1)."""
+_WRONG_USAGE, _REFUSED = 2, 4
+"""The exit status of ibkeys for wrong usage, and if an interlock refuses a change: see ibkeys(1)."""
 _CONF, _GIVEN, _WRITTEN = "opensm.conf", "given.conf", "written.conf"
-_POLICY, _PLAN, _KEYS = "new.conf", "plan.json", "keys"
+_POLICY, _PLAN, _KEYS, _STORES = "new.conf", "plan.json", "keys", "stores"
 """Files in the private folder: the options of OpenSM there, the site's, all of the site's, the new policy, the plan,
-the M_Keys."""
+the M_Keys, and the folder of journal and key store."""
 _QUIET: Final = 1.0
 """Seconds without a MAD after which OpenSM has nothing left to do, if every port answers."""
 _MARGIN: Final = 1.25
@@ -58,8 +62,10 @@ class RehearsalRequest:
     host that took the snapshot. ``had_master``: whether a subnet manager was master. ``number_of``: returns the number
     that stands for an M_Key in ``fabric``, None if no port has it, or if keys cannot be compared, which
     ``can_compare_keys`` says. ``change``: the bytes of a plan, or with
-    ``is_policy`` of a policy, which is planned on the copy; None: the rehearsal ends after the start of OpenSM.
-    ``arguments``: further arguments of ``ibkeys apply`` and ``ibkeys undo``; ``only_apply``: of the first alone.
+    ``is_policy`` of a policy, which is planned on the copy; ``command``: the words of an ibkeys command, which is run
+    there; without either the rehearsal ends after the start of OpenSM. ``journal``: the journal of the fabric, which is
+    only read, and ``operation`` the operation in it that the command undoes. ``arguments``: further arguments of the
+    change and of its undo; ``only_apply``: of the first alone.
     """
 
     fabric: NetFile
@@ -71,6 +77,9 @@ class RehearsalRequest:
     can_compare_keys: bool
     change: bytes | None = None
     is_policy: bool = False
+    command: Sequence[str] = ()
+    operation: int | None = None
+    journal: Path | None = None
     arguments: Sequence[str] = ()
     only_apply: Sequence[str] = ()
 
@@ -81,7 +90,8 @@ def rehearse(request: RehearsalRequest, say: Callable[[str], None] = lambda text
     Nothing of it is left on this host. Raises Refused if the kernel allows no private namespaces; UsageError for
     options of OpenSM that cannot be rehearsed; IbkeysError if OpenSM does not run on the copy.
     """
-    needed = [request.opensm.program, request.opensm.folder, *filter(None, [request.opensm.config])]
+    opensm = request.opensm
+    needed = [opensm.program, opensm.folder, *filter(None, [opensm.config, request.journal]), opensm.cache]
     return dict(run_privately(lambda folder: _Rehearsal(request, folder, say).make(), needed))
 
 
@@ -104,6 +114,8 @@ class _Rehearsal:
         self._notes: list[str] = []
         self._made_up = Fingerprints.generate()
         self._assumed: dict[MKey, int] = {}
+        self._memory: Memory = {}
+        self._journal = folder / _STORES / JOURNAL_NAME
 
     def make(self) -> dict[str, Any]:
         with Twin(self._subnet, self._subnet.nodes[0], self._folder) as twin:
@@ -113,11 +125,11 @@ class _Rehearsal:
             self._assume_m_key(read_options(written).value("m_key"))
             options = rehearsal_options(written, self._folder, home.guid, self._made_up_key)
             self._place_files(options)
+            self._place_journal(options)
             recorded = tables_of(self._subnet)
             self._say(f"OpenSM starts on {home.node.description} of the copy")
-            words = [str(self._request.opensm.program), "-F", self._path(_CONF)]
-            opensm = OpensmRun(twin, words, self._folder, _longest_silence(read_options(written)))
-            opensm.wait_until_it_rests()
+            quiet = _longest_silence(read_options(written))
+            opensm = self._start(twin, quiet)
             started = tables_of(self._subnet)
             document = {
                 "opensm": {
@@ -128,7 +140,34 @@ class _Rehearsal:
                 },
                 "at_start": self._to_json(recorded, started, self._causes(recorded, started, written)),
             }
+            if self._request.had_master and (self._request.change is not None or self._request.command):
+                opensm = self._let_it_remember(twin, opensm, recorded, quiet)
             return document | self._change(twin, opensm, recorded, started)
+
+    def _start(self, twin: Twin, quiet: float) -> OpensmRun:
+        words = [str(self._request.opensm.program), "-F", self._path(_CONF)]
+        opensm = OpensmRun(twin, words, self._folder, quiet)
+        opensm.wait_until_it_rests()
+        return opensm
+
+    def _let_it_remember(self, twin: Twin, opensm: OpensmRun, recorded: Tables, quiet: float) -> OpensmRun:
+        """Return the OpenSM with the memory of the site's OpenSM: another one, if that has a memory."""
+        policy, source = self._folder / POLICY, self._request.journal
+        if source is not None:
+            self._memory = remembered(source, self._request.opensm.since, recorded)
+        memory = self._memory
+        if not memory or not policy.exists():
+            return opensm
+        self._say("OpenSM learns the indexes that the running one remembers")
+        guids = {(node.guid, port.number): port.guid for node in self._subnet.nodes for port in node.end_ports}
+        in_force = policy.read_bytes()
+        opensm.stop()
+        put_back(self._subnet, with_memory(recorded, memory))
+        policy.write_bytes(policy_with_memory(in_force, memory, guids))
+        opensm = self._start(twin, quiet)
+        policy.write_bytes(in_force)
+        opensm.sweep()
+        return opensm
 
     def _all_options(self, twin: Twin) -> bytes:
         """Return all options of the site's OpenSM, as its own program writes them."""
@@ -195,35 +234,49 @@ class _Rehearsal:
                     f"OpenSM finds no policy at {self._request.opensm.path(path)}, so every port is a full member of "
                     "the default partition"
                 )
-        (self._folder / _KEYS).mkdir()
-        if export_keys(self._subnet, self._folder / _KEYS):
-            for file in (self._folder / _KEYS).iterdir():  # OpenSM's cache is this folder
-                (self._folder / file.name).write_bytes(file.read_bytes())
+        self._notes += place_key_files(
+            self._subnet, self._request.opensm, self._folder, self._folder / _KEYS, self._made_up_key
+        )
+
+    def _place_journal(self, options: RehearsalOptions) -> None:
+        """Create the folder of the stores, and put the operation there that is to be undone. Raises StoreError,
+        UsageError as `copy_journal`."""
+        self._journal.parent.mkdir(mode=0o700)
+        operation, source = self._request.operation, self._request.journal
+        if operation is not None and source is not None:
+            policy = self._request.opensm.path(options.copies[POLICY])
+            copy_journal(source, self._journal, operation, policy, self._folder / POLICY)
 
     def _change(self, twin: Twin, opensm: OpensmRun, recorded: Tables, started: Tables) -> dict[str, Any]:
         """Make the change and undo it, and return what the document says about both."""
-        if self._request.change is None:
+        request = self._request
+        if request.change is None and not request.command:
             changes = differences(recorded, started)
             return self._result("differs" if changes else "identical", opensm)
-        if self._request.had_master and recorded != started:
+        if request.had_master and recorded != tables_of(self._subnet):
             put_back(self._subnet, recorded)
             opensm.sweep()
         before = tables_of(self._subnet)
-        plan = self._plan(twin, self._request.change)
-        reach = plan.reach
-        about = {"plan": plan_digest(plan), "pairs_gained": reach.gained, "pairs_lost": reach.lost}
-        self._say("ibkeys applies the plan through it")
-        words = [self._path(_PLAN), "--via", "opensm", *self._request.only_apply]
-        apply, made = self._run_step(twin, opensm, ["apply", *words])
+        change = self._choose_change(twin)
+        self._say(f"ibkeys {change.words[0]} makes the change through it")
+        apply, made = self._run_step(twin, opensm, [*change.words, *request.only_apply])
+        if apply["exit_code"] == _WRONG_USAGE:
+            raise UsageError(f"`ibkeys {change.words[0]}` fails on the copy: {apply['message']}")
         if apply["exit_code"] == _REFUSED:
-            return self._result("refused", opensm, **about, apply=apply)
-        wrong = self._to_json(planned(plan, before), tables_of(self._subnet))
+            return self._result("refused", opensm, **_about(change, change.plan), apply=apply)
+        changed = tables_of(self._subnet)
+        promised, plan = change.promise(before, changed, made.operation)
+        wrong = self._to_json(promised, changed)
         course = moments(self._subnet, before, made.writes, made.started, DEFAULT_INBOUND_CHECK)
         apply |= {"most_cut": most(course, "cut"), "most_open": most(course, "open")}
-        interrupted = not plan.breaks and (apply["most_cut"] or apply["most_open"])
+        interrupted = not (plan and plan.breaks) and (apply["most_cut"] or apply["most_open"])
         is_right = not (wrong or apply["exit_code"] or interrupted)
+        unknown = new_partitions(before, promised, self._memory) if request.had_master else []
         result = {
-            **about,
+            **_about(change, plan),
+            "unknown_indexes": [
+                self._ports[key].to_json() for key in unknown if self._ports[key].node_type != "switch"
+            ],
             "apply": apply,
             "differences": wrong,
             "timeline": [self._moment_to_json(each) for each in course],
@@ -231,13 +284,20 @@ class _Rehearsal:
         if made.operation is None:
             return self._result("identical" if is_right else "differs", opensm, **result)
         self._say("ibkeys undoes it")
-        changed = tables_of(self._subnet)
-        undo, undone = self._run_step(twin, opensm, ["undo", str(made.operation)])
+        undo, undone = self._run_step(twin, opensm, ["undo", str(made.operation), *change.undo])
         back = moments(self._subnet, changed, undone.writes, undone.started, DEFAULT_INBOUND_CHECK)
         undo |= {"most_cut": most(back, "cut"), "most_open": most(back, "open")}
         left = self._to_json(before, tables_of(self._subnet))
         is_right = is_right and not (left or undo["exit_code"])
         return self._result("identical" if is_right else "differs", opensm, **result, undo=undo, left_by_undo=left)
+
+    def _choose_change(self, twin: Twin) -> RehearsedChange:
+        request = self._request
+        if request.change is not None:
+            return change_of_plan(self._plan(twin, request.change), self._path(_PLAN))
+        return change_of_command(
+            request.command, self._journal, lambda words: twin.run(["ibkeys", *words, *self._stores()]).output
+        )
 
     def _plan(self, twin: Twin, change: bytes) -> PartitionPlan:
         """Return the plan of the change, and write its file. Raises UsageError if the policy cannot be planned."""
@@ -245,7 +305,7 @@ class _Rehearsal:
             (self._folder / _PLAN).write_bytes(change)
             return read_plan(self._folder / _PLAN)
         (self._folder / _POLICY).write_bytes(change)
-        done = twin.run(["ibkeys", "plan", self._path(_POLICY), "--out", self._path(_PLAN), *self._keys()])
+        done = twin.run(["ibkeys", "plan", self._path(_POLICY), "--out", self._path(_PLAN), *self._stores()])
         if not (self._folder / _PLAN).exists():
             raise UsageError(f"`ibkeys plan` of the policy fails on the copy: {_last_line(done.errors)}")
         return read_plan(self._folder / _PLAN)
@@ -254,6 +314,7 @@ class _Rehearsal:
         """Run an ibkeys command on the copy, and wait until OpenSM rests. Return the step as the document has it, and
         what happened."""
         watch = twin.tables = TableWatch(self._subnet)
+        last = self._last_operation()
         started, sets, sweeps = time.monotonic(), twin.sets, opensm.sweeps()
         done = twin.run(["ibkeys", *words, *self._common()])
         opensm.wait_until_it_rests()
@@ -267,25 +328,35 @@ class _Rehearsal:
             "most_cut": 0,
             "most_open": 0,
         }
-        return step, _Course(watch.writes, started, _operation(done.output))
+        operation = self._last_operation()
+        return step, _Course(watch.writes, started, operation if operation != last else None)
+
+    def _last_operation(self) -> int | None:
+        """Return the number of the last operation in the journal of the rehearsal; None if it has none."""
+        with Journal.read(self._journal) as journal:
+            return max((each.id for each in journal.list_operations()), default=None)
 
     def _moment_to_json(self, moment: Moment) -> dict[str, Any]:
         port = self._ports[moment.key].to_json()
         return {**port, "seconds": moment.seconds, "pairs_cut": moment.cut, "pairs_open": moment.open}
 
     def _common(self) -> list[str]:
-        return ["--yes", "-f", "json", *self._keys(), *self._request.arguments]
+        return ["--yes", "-f", "json", *self._stores(), *self._request.arguments]
 
-    def _keys(self) -> list[str]:
+    def _stores(self) -> list[str]:
+        """Return the options for the keys, the journal and the key store of the rehearsal."""
         has_keys = any((self._folder / _KEYS).iterdir())
-        return ["--security-keys", self._path(_KEYS)] if has_keys else []
+        keys = ["--security-keys", self._path(_KEYS)] if has_keys else []
+        return [*keys, "--journal", str(self._journal), "--keystore", str(self._journal.with_name(KEYSTORE_NAME))]
 
     def _result(self, verdict: str, opensm: OpensmRun, **parts: Any) -> dict[str, Any]:
         nothing: dict[str, Any] = {
+            "command": None,
             "plan": None,
             "pairs_gained": None,
             "pairs_lost": None,
             "apply": None,
+            "unknown_indexes": [],
             "differences": [],
             "undo": None,
             "left_by_undo": [],
@@ -334,11 +405,9 @@ def _last_line(text: str) -> str | None:
     return lines[-1] if lines else None
 
 
-def _operation(output: str) -> int | None:
-    """Return the number of the operation in the journal that a command names in its JSON; None if it began none."""
-    try:
-        document = json.loads(output)
-    except ValueError:
-        return None
-    operation = document.get("operation")
-    return operation if isinstance(operation, int) else None
+def _about(change: RehearsedChange, plan: PartitionPlan | None) -> dict[str, Any]:
+    """Return what the document says of a change that follows *plan*."""
+    of_plan: dict[str, Any] = {}
+    if plan is not None:
+        of_plan = {"plan": plan_digest(plan), "pairs_gained": plan.reach.gained, "pairs_lost": plan.reach.lost}
+    return {"command": change.words[0], **of_plan}

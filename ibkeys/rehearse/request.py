@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.keys.mkey import MKey
@@ -21,6 +22,9 @@ def request_of(
     host: str | None = None,
     change: bytes | None = None,
     is_policy: bool = False,
+    command: Sequence[str] = (),
+    operation: int | None = None,
+    journal: Path | None = None,
     arguments: Sequence[str] = (),
     only_apply: Sequence[str] = (),
 ) -> RehearsalRequest:
@@ -44,6 +48,9 @@ def request_of(
         snapshot.about.has_keys or snapshot.fingerprints is not None,
         change,
         is_policy,
+        command,
+        operation,
+        journal,
         arguments,
         only_apply,
     )

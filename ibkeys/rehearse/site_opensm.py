@@ -6,7 +6,8 @@ import os
 import shlex
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, Literal
 
@@ -15,8 +16,9 @@ from ibkeys.errors import UsageError
 from ibkeys.host.host_files import THIS_HOST
 from ibkeys.managers.opensm.command_line import CommandLine, read_command_line
 from ibkeys.managers.opensm.on_this_host import running_here
-from ibkeys.managers.opensm.process import OPENSM_CONFIGS, PROGRAM, OpensmProcess
+from ibkeys.managers.opensm.process import OPENSM_CACHE, OPENSM_CONFIGS, PROGRAM, OpensmProcess
 from ibkeys.printable import named
+from ibkeys.store.sqlite import timestamp
 
 OpensmSource = Literal["running", "named", "installed"]
 """Where the OpenSM of a rehearsal is from: it runs on this host, the user named it, or it is only installed here."""
@@ -30,7 +32,8 @@ class SiteOpensm:
     """An OpenSM that can be started with the options of the site's.
 
     ``program``: the path of its executable. ``words``: its arguments. ``folder``: the folder from which its relative
-    paths count. ``source``: where it is from. ``config``: its options file, None if it does not exist.
+    paths count. ``source``: where it is from. ``config``: its options file, None if it does not exist. ``cache``:
+    the folder of its key files. ``started``: when it was started, in seconds since 1970; None: not known.
     """
 
     program: Path
@@ -38,11 +41,19 @@ class SiteOpensm:
     folder: Path
     source: OpensmSource
     config: Path | None
+    cache: Path = OPENSM_CACHE
+    started: float | None = None
 
     @property
     def command(self) -> CommandLine:
         """The command line, in which no value is a key."""
         return read_command_line(self.words)
+
+    @property
+    def since(self) -> str:
+        """When it was started, as the journal writes times; "" if that is not known."""
+        started = self.started
+        return "" if started is None else timestamp(lambda: datetime.fromtimestamp(started, UTC))
 
     def path(self, name: str) -> Path:
         """Return the path of a file that the options call *name*."""
@@ -71,7 +82,7 @@ def find_opensm(named_command: str | None) -> SiteOpensm:
     """
     if named_command is not None:
         program, *words = _split(named_command)
-        return _site_opensm(program, words, Path.cwd(), "named")
+        return _site_opensm(program, words, Path.cwd(), "named", Path(os.environ.get("OSM_CACHE_DIR", OPENSM_CACHE)))
     running = running_here()
     if len(running) > 1:
         raise UsageError(
@@ -97,7 +108,8 @@ def _of_process(process: OpensmProcess) -> SiteOpensm:
             f"OpenSM (process {process.pid}) belongs to another user, so its program and options cannot be read: run "
             f"this as root, or {_SAY_WHICH}"
         ) from None
-    return _site_opensm(program, words.split("\0")[1:-1], process.cwd or Path("/"), "running")
+    found = _site_opensm(program, words.split("\0")[1:-1], process.cwd or Path("/"), "running", process.cache)
+    return replace(found, started=process.started)
 
 
 def _split(text: str) -> list[str]:
@@ -110,7 +122,9 @@ def _split(text: str) -> list[str]:
     return words
 
 
-def _site_opensm(program: str, words: Sequence[str], folder: Path, source: OpensmSource) -> SiteOpensm:
+def _site_opensm(
+    program: str, words: Sequence[str], folder: Path, source: OpensmSource, cache: Path = OPENSM_CACHE
+) -> SiteOpensm:
     path = shutil.which(program)
     if path is None:
         raise UsageError(
@@ -128,4 +142,4 @@ def _site_opensm(program: str, words: Sequence[str], folder: Path, source: Opens
     existing = next((each for each in given if os.path.exists(each)), None)
     if config and existing is None:
         raise UsageError(f"{folder / config}: OpenSM's options file does not exist, or this user may not see it")
-    return SiteOpensm(Path(path).resolve(), tuple(words), folder, source, existing)
+    return SiteOpensm(Path(path).resolve(), tuple(words), folder, source, existing, cache)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 from ibkeys.change.wanted import FieldValue, differing_places
@@ -94,6 +94,15 @@ def planned(plan: PartitionPlan, before: Tables) -> dict[PortKey, PortTables]:
         if (port := after.get(change.port.key)) is not None:
             after[change.port.key] = port._replace(enforcement=(change.after.inbound, change.after.outbound))
     return after
+
+
+def reversed_plan(plan: PartitionPlan) -> PartitionPlan:
+    """Return the plan that takes *plan* back."""
+    return replace(
+        plan,
+        tables=tuple(replace(each, before=each.after, after=each.before) for each in plan.tables),
+        enforcement=tuple(replace(each, before=each.after, after=each.before) for each in plan.enforcement),
+    )
 
 
 def differences(before: Tables, after: Tables) -> list[ValueDifference]:

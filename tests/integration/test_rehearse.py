@@ -15,9 +15,11 @@ from typing import Any
 
 import pytest
 
+from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.process import opensm_processes
+from ibkeys.store.opensm import parse_m_keys
 from tests.corpus import DATA
-from tests.integration.hosted import BLUNT, Hosted, Running, opensm, plan_for, undo, via
+from tests.integration.hosted import BLUNT, Hosted, Running, last_operation, opensm, plan_for, undo, via
 from tests.integration.ibsim import RUN_TIMEOUT, ibkeys, ibkeys_environment
 from tests.integration.simulated import AS_NOBODY, needs_root
 from tests.integration.tenants import GREEN, TENANTS
@@ -48,11 +50,11 @@ class Site:
         """Rehearse on the snapshot, as on another host; return the exit status, the document, and standard error."""
         command = opensm or f"opensm -F {self.conf} -P {self.running.policy}"
         done = ibkeys(
-            *("rehearse", *words, "--from", self.snapshot, "--opensm", command, "-f", "json"),
+            *("rehearse", "--from", self.snapshot, "--opensm", command, "-f", "json", *words),
             timeout=MOST,
-            env=ibkeys_environment(),
+            env={**ibkeys_environment(), "OSM_CACHE_DIR": str(self.served.folder)},
         )
-        return done.returncode, json.loads(done.stdout) if done.stdout else {}, done.stderr
+        return done.returncode, json.loads(done.stdout) if done.stdout else {"verdict": None}, done.stderr
 
 
 @contextmanager
@@ -164,7 +166,8 @@ def test_an_interlock_refuses_the_change_as_on_the_fabric() -> None:
         assert document["apply"]["exit_code"] == real.returncode == 4
 
 
-KEYED = "m_key 0x1122334455667788\nm_key_protection_level 2\nm_key_lease_period 60\n"
+OPEN_SA = ("--override", "default-sa-key")
+KEYED = "sweep_interval 3\nm_key 0x1122334455667788\nm_key_protection_level 2\nm_key_lease_period 60\n"
 
 
 @pytest.mark.soak
@@ -179,8 +182,9 @@ def test_a_fabric_with_m_keys_is_rehearsed_where_its_keys_are_not_known() -> Non
 
 
 @pytest.mark.soak
-def test_another_m_key_in_the_options_is_found_where_keys_can_be_compared() -> None:
+def test_another_m_key_in_the_options_is_found_where_keys_can_be_compared(monkeypatch: pytest.MonkeyPatch) -> None:
     with site(conf=KEYED) as here:
+        monkeypatch.setenv("OSM_CACHE_DIR", str(here.served.folder))
         words = ("rehearse", "--now", "--from", here.snapshot, "-f", "json")
         command = f"opensm -F {here.conf} -P {here.running.policy}"
         for text, causes in ((KEYED, set()), (KEYED.replace("1122", "9922"), {"m-key"})):
@@ -189,6 +193,63 @@ def test_another_m_key_in_the_options_is_found_where_keys_can_be_compared() -> N
             document = json.loads(done.stdout)
             assert {each["cause"] for each in document["at_start"]} == causes, done.stderr
             assert document["notes"] == []
+
+
+@pytest.mark.soak
+def test_m_keys_are_rotated_on_the_copy() -> None:
+    with site(conf=KEYED) as here:
+        before = {port.guid: port.m_key for node in here.served.net.nodes for port in node.end_ports}
+        code, document, errors = here.rehearse(*OPEN_SA, "mkey-rotate", "--protect", "2")
+        assert (code, document["verdict"], document["command"]) == (0, "identical", "mkey-rotate"), errors
+        assert (document["differences"], document["left_by_undo"], document["plan"]) == ([], [], None)
+        assert (document["apply"]["exit_code"], document["undo"]["exit_code"]) == (0, 0)
+        assert before == {port.guid: port.m_key for node in here.served.net.nodes for port in node.end_ports}
+        assert (here.served.folder / "opensm.conf").read_text().endswith(KEYED)
+
+
+@pytest.mark.soak
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        ("sweep_interval 3\n", ("mkey-deploy", "--protect", "2", "--lease", "60")),
+        (KEYED, ("mkey-remove", "--leave-open")),
+    ],
+)
+def test_m_keys_are_deployed_and_removed_on_the_copy(conf: str, words: tuple[str, ...]) -> None:
+    with site(conf=conf) as here:
+        code, document, errors = here.rehearse(*OPEN_SA, *words)
+        assert (code, document["verdict"]) == (0, "identical"), (document, errors)
+
+
+def test_an_edit_and_an_undo_are_rehearsed_and_the_real_journal_stays() -> None:
+    with site() as here:
+        words = ("partition-add", "Green=0x21", "--full", "node02*", *BLUNT)
+        assert here.rehearse("partition-add", "Blue=0x21", "--full", "node02*")[0] == 2
+        code, document, errors = here.rehearse(*words)
+        assert (code, document["verdict"], document["command"]) == (0, "identical", "partition-add"), (document, errors)
+        assert document["plan"] is not None
+        plan_for(here.served, GREEN)
+        assert via(here.served).returncode == 0
+        here.take_snapshot()
+        journal = here.served.folder / "stores" / "journal.db"
+        kept = journal.read_bytes()
+        code, document, errors = here.rehearse("--journal", journal, *BLUNT, "undo", last_operation(here.served))
+        assert (code, document["verdict"], document["command"]) == (0, "identical", "undo"), (document, errors)
+        assert document["timeline"]
+        assert journal.read_bytes() == kept
+        assert undo(here.served).returncode == 0
+
+
+@pytest.mark.soak
+def test_a_guid2mkey_that_does_not_fit_is_named_and_what_it_does_is_seen() -> None:
+    with site(conf=KEYED.replace("level 2", "level 1")) as here:
+        path = here.served.folder / "guid2mkey"
+        keys = parse_m_keys(path.read_bytes(), "guid2mkey")
+        wrong = {**keys, min(keys): MKey(0x77)}
+        path.write_text("".join(f"0x{guid:016x} {key.hex()}\n\n" for guid, key in wrong.items()))
+        _, document, errors = here.rehearse("--now")
+        assert any("guid2mkey has another M_Key than 1 port" in note for note in document["notes"]), (document, errors)
+        assert "77" not in json.dumps([note for note in document["notes"] if "guid2mkey" in note]).split()
 
 
 @pytest.mark.soak

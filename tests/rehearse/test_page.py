@@ -36,6 +36,8 @@ def value(before: object, after: object, **more: object) -> dict[str, Any]:
 def document(**parts: object) -> dict[str, Any]:
     return {
         "verdict": "differs",
+        "command": "apply",
+        "unknown_indexes": [],
         "plan": "ab" * 32,
         "pairs_gained": 5,
         "pairs_lost": 6,

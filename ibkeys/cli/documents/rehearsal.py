@@ -68,11 +68,12 @@ REHEARSE: Final = Document(
             "verdict",
             one_of("identical", "differs", "refused"),
             "identical: everything was as planned, and the undo restored every value; differs: it was not; refused: "
-            "an interlock of `ibkeys apply` refused the change. With --now: whether a start changes nothing.",
+            "an interlock of ibkeys refused the change. With --now: whether a start changes nothing.",
         ),
-        Field("plan", or_null(TEXT), "The digest of the plan. Null: --now."),
-        Field("pairs_gained", or_null(NUMBER), "Pairs of end ports that gain connectivity by the plan. Null: --now."),
-        Field("pairs_lost", or_null(NUMBER), "Pairs of end ports that lose connectivity by the plan. Null: --now."),
+        Field("command", or_null(TEXT), "The command that makes the change, without its arguments. Null: --now."),
+        Field("plan", or_null(TEXT), "The digest of the plan. Null: the change follows none."),
+        Field("pairs_gained", or_null(NUMBER), "Pairs of end ports that gain connectivity by the plan. Null: no plan."),
+        Field("pairs_lost", or_null(NUMBER), "Pairs of end ports that lose connectivity by the plan. Null: no plan."),
         Field(
             "snapshot",
             object_of(
@@ -93,14 +94,20 @@ REHEARSE: Final = Document(
             list_of(
                 object_of(
                     *PORT,
-                    Field("seconds", DECIMAL, "When, from the start of apply."),
+                    Field("seconds", DECIMAL, "When, from the start of the change."),
                     Field("pairs_cut", NUMBER, "Pairs that can talk before and after the change, and not then."),
                     Field("pairs_open", NUMBER, "Pairs that can talk neither before nor after it, and could then."),
                 )
             ),
-            "Every Set of the apply that changed P_Keys or enforcement of a port, in order.",
+            "Every Set of the change that changed P_Keys or enforcement of a port, in order.",
         ),
         Field("differences", list_of(object_of(*PORT, *DIFFERS)), "The values that were not as planned."),
+        Field(
+            "unknown_indexes",
+            list_of(PORT_IDENTITY),
+            "The ports that get a P_Key of a partition that they are not in. The running OpenSM may remember an index "
+            "for it that the journal does not know, and uses that one then.",
+        ),
         Field("undo", _STEP, "The undo. Null: there was nothing to undo."),
         Field("left_by_undo", list_of(object_of(*PORT, *LEFT)), "The values that the undo did not restore."),
         Field(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -14,7 +15,7 @@ from ibkeys.cli import exits, options
 from ibkeys.cli.documents.field import Field, JsonRow
 from ibkeys.cli.documents.rehearsal import AT_START, DIFFERS, LEFT, REHEARSE
 from ibkeys.cli.exits import clean, write
-from ibkeys.cli.help.command import command
+from ibkeys.cli.help.command import Command
 from ibkeys.cli.listing.folding import is_folded
 from ibkeys.cli.opening import open_fabric, open_recorded, stores_of
 from ibkeys.cli.options import Folding, Where
@@ -68,7 +69,7 @@ class _RehearseOptions:
 _VERDICTS: Final = {
     "identical": "identical: OpenSM made the tables as planned, and the undo restored every value",
     "differs": "differs: not everything is as planned",
-    "refused": "refused: `ibkeys apply` refuses this change",
+    "refused": "refused: ibkeys refuses this change",
 }
 _VERDICTS_NOW: Final = {
     "identical": "identical: a restart of this OpenSM changes nothing",
@@ -77,26 +78,44 @@ _VERDICTS_NOW: Final = {
 _CODES: Final = {"identical": exits.DONE, "differs": exits.SAYS_NO, "refused": exits.REFUSED}
 
 
-@command("rehearse")
-@click.argument("plan", required=False, type=click.Path(path_type=Path), metavar="[PLAN]")
+class _Rehearse(Command):
+    """The command `rehearse`: if its first word is a command, all that follows belongs to that one."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments."""
+        ctx.allow_interspersed_args = False
+        with suppress(click.UsageError):  # the other reading says what is wrong
+            found, _, _ = self.make_parser(ctx).parse_args(list(args))
+            words = found.get("words")  # a sentinel of click if there are none
+            ctx.allow_interspersed_args = not (isinstance(words, tuple) and _is_command(words))
+        return super().parse_args(ctx, args)
+
+
+@click.command("rehearse", cls=_Rehearse)
+@click.argument("words", nargs=-1, type=click.UNPROCESSED, metavar="[PLAN|COMMAND...]")
 @options.group("command_options", _RehearseOptions)
 @options.folding
 @options.format
 @options.reading
-def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, format: str, plan: Path | None) -> int:
+def rehearse(
+    where: Where, command_options: _RehearseOptions, folding: Folding, format: str, words: tuple[str, ...]
+) -> int:
     """Try a change with your OpenSM, on a simulated copy.
 
-    PLAN is the file that `ibkeys plan --out` wrote. The fabric, or a snapshot of it, is served privately. Your OpenSM
-    starts on this copy with its options and files, and `ibkeys apply` makes the change through it; then `ibkeys undo`.
-    The tables are compared with the plan, value by value. Nothing reaches the fabric, and nothing is left on this
-    host. With --from neither root nor an adapter is needed.
+    PLAN is the file that `ibkeys plan --out` wrote. COMMAND is mkey-deploy, mkey-rotate, mkey-remove, partition-add (or
+    -remove, -delete, -rename), replace or undo, with its own arguments; options of rehearse stand before it. The
+    fabric, or a snapshot of it, is served privately. Your OpenSM starts on this copy with its options and files, and
+    ibkeys makes the change through it; then `ibkeys undo`. The tables are compared with what was planned, value by
+    value. Nothing reaches the fabric, and nothing is left on this host. A rehearsal on a snapshot (--from) needs
+    neither root nor an adapter.
     """
     from ibkeys.rehearse.rehearsal import rehearse as make_rehearsal
     from ibkeys.rehearse.request import request_of
     from ibkeys.rehearse.site_opensm import find_opensm
 
     folded = is_folded(folding, format)
-    change = _read_change(plan, command_options)
+    change = _read_change(words, command_options)
+    command = words if _is_command(words) else ()
     if command_options.html is not None:
         with files.told_as(UsageError, str(command_options.html)):
             files.check_output(command_options.html)  # before the rehearsal, not after it
@@ -113,12 +132,16 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
         command_options.host,
         change,
         command_options.policy is not None,
+        command,
+        _operation(command),
+        stores_of(where).journal,
         both,
         only_apply,
     )
     made = make_rehearsal(request, exits.note)
     document = {
         "verdict": made.pop("verdict"),
+        "command": made.pop("command"),
         "plan": made.pop("plan"),
         "snapshot": {
             "file": str(where.snapshot) if where.snapshot is not None else None,
@@ -128,30 +151,52 @@ def rehearse(where: Where, command_options: _RehearseOptions, folding: Folding, 
     }
     if document["plan"] is not None:
         _note_in_journal(where, document)
-    words = (_VERDICTS if document["plan"] is not None else _VERDICTS_NOW)[document["verdict"]]
+    verdict = (_VERDICTS_NOW if command_options.now else _VERDICTS)[document["verdict"]]
     if command_options.html is not None:
-        _write_page(document, words, command_options.html)
+        _write_page(document, verdict, command_options.html)
     if not write_document(format, REHEARSE, lambda: document, _rows(document)):
-        _write_words(document, words, snapshot, folded)
+        _write_words(document, verdict, snapshot, folded)
     return _CODES[document["verdict"]]
 
 
-def _read_change(plan: Path | None, command_options: _RehearseOptions) -> bytes | None:
-    """Return the bytes of the plan or policy to rehearse; None with --now. Raises UsageError unless one is given, and
-    for a file that cannot be read; FileFormatError for a mistake in a plan."""
-    from ibkeys.plan.document_reader import read_plan
+def _is_command(words: Sequence[str]) -> bool:
+    from ibkeys.rehearse.commands import COMMANDS
 
-    path = plan or command_options.policy
-    if [plan is not None, command_options.policy is not None, command_options.now].count(True) != 1:
-        raise UsageError("give a PLAN that `ibkeys plan --out PLAN` wrote, --policy FILE, or --now: one of them")
-    if path is None:
+    return bool(words) and words[0] in COMMANDS
+
+
+def _read_change(words: Sequence[str], command_options: _RehearseOptions) -> bytes | None:
+    """Return the bytes of the plan or policy to rehearse; None with --now and for a command. Raises UsageError unless
+    one is given, and for a file that cannot be read; FileFormatError for a mistake in a plan."""
+    from ibkeys.plan.document_reader import read_plan
+    from ibkeys.rehearse.commands import COMMANDS
+
+    is_command = _is_command(words)
+    path = command_options.policy if is_command or not words else Path(words[0])
+    if [bool(words), command_options.policy is not None, command_options.now].count(True) != 1:
+        raise UsageError(
+            "give a PLAN that `ibkeys plan --out PLAN` wrote, --policy FILE, a COMMAND, or --now: one of them"
+        )
+    if path is None or is_command:
         return None
-    if plan is None:
+    if len(words) > 1:
+        raise UsageError(f"{words[0]} is none of the commands that can be rehearsed: {', '.join(COMMANDS)}")
+    if not words:
         require_file(str(path), "--policy takes a file that your OpenSM can read, not the partitions of a UFM")
     with files.told_as(UsageError, str(path)):
-        if plan is not None:
+        if words:
             read_plan(path)
         return files.read_bytes(path, files.LARGE)
+
+
+def _operation(command: Sequence[str]) -> int | None:
+    """Return the operation that `undo` takes back; None for another command. Raises UsageError if it is not named."""
+    if command[:1] != ("undo",):
+        return None
+    number = next((int(word) for word in command[1:] if word.isdecimal()), None)
+    if number is None:
+        raise UsageError("name the operation to undo: `ibkeys journal` lists them")
+    return number
 
 
 def _snapshot(where: Where) -> Snapshot:
@@ -217,9 +262,10 @@ def _write_words(document: dict[str, Any], words: str, snapshot: Snapshot, folde
     for name in ("apply", "undo"):
         step = document[name]
         if step is not None:
+            ran = document["command"] if name == "apply" else name
             write(
                 clean(
-                    f"{name}: exit status {step['exit_code']} after {step['seconds']} s, {step['sets']} Sets, "
+                    f"{ran}: exit status {step['exit_code']} after {step['seconds']} s, {step['sets']} Sets, "
                     f"{counted(step['sweeps'], 'heavy sweep')}; at most {counted(step['most_cut'], 'pair')} cut and "
                     f"{step['most_open']} connected that should not be"
                 )
@@ -237,6 +283,9 @@ def _write_words(document: dict[str, Any], words: str, snapshot: Snapshot, folde
                 write(f"  {cause}: {IN_WORDS[cause]}")
     for each in document["opensm_errors"]:
         write(f"OpenSM logged ERR {each['error']} {each['count']} times")
+    if document["unknown_indexes"]:
+        ports = FoldedNames(document["unknown_indexes"], snapshot.fabric).words(document["unknown_indexes"])
+        write(clean(f"the index of a new P_Key may differ, if OpenSM remembers another: {', '.join(ports)}"))
     if document["plan"] is not None:
         gained, lost = document["pairs_gained"], document["pairs_lost"]
         write(f"pairs of end ports that gain connectivity: {gained}; that lose connectivity: {lost}")
