@@ -15,6 +15,7 @@ from ibkeys.errors import IbkeysError
 from ibkeys.printable import named
 from ibkeys.rehearse.opensm_options import LOG
 from ibkeys.rehearse.twin import Twin
+from ibkeys.sim.nodes import SimNode
 
 _SWEPT: Final = re.compile(r"SUBNET UP|Errors during initialization")
 """The lines with which a heavy sweep ends. Source: opensm osm_state_mgr.c, do_sweep."""
@@ -25,15 +26,15 @@ _PAUSE: Final = 0.05
 
 
 class OpensmRun:
-    """An OpenSM on the copy. *words*: its command line; *folder*: the folder of its files; *quiet*: seconds without a
-    MAD after which it rests, longer than it waits for an answer."""
+    """An OpenSM on the copy. *host*: its node; *words*: its command line; *folder*: the folder of its files; *quiet*:
+    seconds without a MAD after which it rests, longer than it waits for an answer."""
 
-    def __init__(self, twin: Twin, words: Sequence[str], folder: Path, quiet: float) -> None:
+    def __init__(self, twin: Twin, host: SimNode, words: Sequence[str], folder: Path, quiet: float) -> None:
         self._twin, self._quiet = twin, quiet
         self._log = folder / LOG
         self._first = self.sweeps()
         self._process: subprocess.Popen[bytes] = twin.start(
-            words, {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
+            host, words, {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
         )
 
     def wait_until_it_rests(self, sweeps: int = 1) -> None:

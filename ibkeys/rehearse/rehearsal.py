@@ -13,44 +13,34 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
-from ibkeys.errors import AddressError, UsageError
-from ibkeys.keys.fingerprint import Fingerprints
+from ibkeys.errors import UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
-from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.rehearse.causes import Cause, causes_of
 from ibkeys.rehearse.commands import RehearsedChange, change_of_command, change_of_plan
 from ibkeys.rehearse.earlier import copy_journal
-from ibkeys.rehearse.key_files import place_key_files
 from ibkeys.rehearse.memory import Memory, new_partitions, policy_with_memory, remembered, with_memory
-from ibkeys.rehearse.opensm_options import POLICY, RehearsalOptions, rehearsal_options
 from ibkeys.rehearse.opensm_run import OpensmRun
+from ibkeys.rehearse.placing import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, put_back, tables_of
 from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.netfile.model import NetFile
-from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.paths import JOURNAL_NAME, KEYSTORE_NAME
 
 _WRONG_USAGE, _REFUSED = 2, 4
 """The exit status of ibkeys for wrong usage, and if an interlock refuses a change: see ibkeys(1)."""
-_CONF, _GIVEN, _WRITTEN = "opensm.conf", "given.conf", "written.conf"
-_POLICY, _PLAN, _KEYS, _STORES = "new.conf", "plan.json", "keys", "stores"
-"""Files in the private folder: the options of OpenSM there, the site's, all of the site's, the new policy, the plan,
-the M_Keys, and the folder of journal and key store."""
-_QUIET: Final = 1.0
-"""Seconds without a MAD after which OpenSM has nothing left to do, if every port answers."""
-_MARGIN: Final = 1.25
-"""How much longer than OpenSM waits for answers the silence has to be."""
+_POLICY, _PLAN, _STORES = "new.conf", "plan.json", "stores"
+"""Files in the private folder: the new policy, the plan, and the folder of journal and key store."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,140 +102,64 @@ class _Rehearsal:
         self._subnet = Subnet(request.fabric)
         self._ports = identities(self._subnet)
         self._notes: list[str] = []
-        self._made_up = Fingerprints.generate()
-        self._assumed: dict[MKey, int] = {}
+        self._made_up_keys = MadeUpKeys(request.number_of, request.can_compare_keys)
         self._memory: Memory = {}
         self._journal = folder / _STORES / JOURNAL_NAME
 
     def make(self) -> dict[str, Any]:
+        request = self._request
         with Twin(self._subnet, self._subnet.nodes[0], self._folder) as twin:
-            written = self._all_options(twin)
-            home = self._home(written)
-            twin.host = home.node
-            self._assume_m_key(read_options(written).value("m_key"))
-            options = rehearsal_options(written, self._folder, home.guid, self._made_up_key)
-            self._place_files(options)
-            self._place_journal(options)
+            placed = place_opensm(
+                twin, request.opensm, self._folder, request.host, request.port_guid, self._made_up_keys
+            )
+            twin.host = placed.home.node
+            self._notes += placed.notes
+            self._place_journal(placed)
             recorded = tables_of(self._subnet)
-            self._say(f"OpenSM starts on {home.node.description} of the copy")
-            quiet = _longest_silence(read_options(written))
-            opensm = self._start(twin, quiet)
+            self._say(f"OpenSM starts on {twin.host.description} of the copy")
+            opensm = placed.start(twin)
             started = tables_of(self._subnet)
             document = {
                 "opensm": {
-                    "program": str(self._request.opensm.program),
-                    "source": self._request.opensm.source,
-                    "options_file": str(self._request.opensm.config) if self._request.opensm.config else None,
-                    "port": self._ports[home.node.guid, home.number].to_json(),
+                    "program": str(request.opensm.program),
+                    "source": request.opensm.source,
+                    "options_file": str(request.opensm.config) if request.opensm.config else None,
+                    "port": self._ports[placed.home.node.guid, placed.home.number].to_json(),
                 },
-                "at_start": self._to_json(recorded, started, self._causes(recorded, started, written)),
+                "at_start": self._to_json(
+                    recorded, started, causes_of(recorded, started, placed.options, placed.policy_copy.exists())
+                ),
             }
-            if self._request.had_master and (self._request.change is not None or self._request.command):
-                opensm = self._let_it_remember(twin, opensm, recorded, quiet)
+            if request.had_master and (request.change is not None or request.command):
+                opensm = self._let_it_remember(twin, opensm, placed, recorded)
             return document | self._change(twin, opensm, recorded, started)
 
-    def _start(self, twin: Twin, quiet: float) -> OpensmRun:
-        words = [str(self._request.opensm.program), "-F", self._path(_CONF)]
-        opensm = OpensmRun(twin, words, self._folder, quiet)
-        opensm.wait_until_it_rests()
-        return opensm
-
-    def _let_it_remember(self, twin: Twin, opensm: OpensmRun, recorded: Tables, quiet: float) -> OpensmRun:
+    def _let_it_remember(self, twin: Twin, opensm: OpensmRun, placed: PlacedOpensm, recorded: Tables) -> OpensmRun:
         """Return the OpenSM with the memory of the site's OpenSM: another one, if that has a memory."""
-        policy, source = self._folder / POLICY, self._request.journal
-        if source is not None:
-            self._memory = remembered(source, self._request.opensm.since, recorded)
-        memory = self._memory
-        if not memory or not policy.exists():
+        source = self._request.journal
+        memory = remembered(source, self._request.opensm.since, recorded) if source is not None else {}
+        if self._request.opensm.since:  # else it may have been started later than the journal's changes
+            self._memory = memory
+        if not memory or not placed.policy_copy.exists():
             return opensm
         self._say("OpenSM learns the indexes that the running one remembers")
         guids = {(node.guid, port.number): port.guid for node in self._subnet.nodes for port in node.end_ports}
-        in_force = policy.read_bytes()
+        in_force = placed.policy_copy.read_bytes()
         opensm.stop()
         put_back(self._subnet, with_memory(recorded, memory))
-        policy.write_bytes(policy_with_memory(in_force, memory, guids))
-        opensm = self._start(twin, quiet)
-        policy.write_bytes(in_force)
+        placed.policy_copy.write_bytes(policy_with_memory(in_force, memory, guids))
+        opensm = placed.start(twin)
+        placed.policy_copy.write_bytes(in_force)
         opensm.sweep()
         return opensm
 
-    def _all_options(self, twin: Twin) -> bytes:
-        """Return all options of the site's OpenSM, as its own program writes them."""
-        opensm = self._request.opensm
-        words = list(opensm.words)
-        if opensm.config is not None:
-            (self._folder / _GIVEN).write_bytes(opensm.read(str(opensm.config)) or b"")
-            words += ["-F", self._path(_GIVEN)]
-        done = twin.run([str(opensm.program), *words, "-c", self._path(_WRITTEN)])
-        try:
-            return (self._folder / _WRITTEN).read_bytes()
-        except FileNotFoundError:
-            raise UsageError(
-                f"{opensm.program} does not write its options with -c (exit status {done.code}): is it an OpenSM?"
-            ) from None
-
-    def _home(self, written: bytes) -> SimPort:
-        """Return the port on which OpenSM runs. Raises UsageError if the fabric does not have it."""
-        request, guid = self._request, read_options(written).value("guid")
-        key = request.host or guid or request.port_guid
-        assert isinstance(key, str | int)
-        try:
-            node = self._subnet.node(key)
-        except AddressError as error:
-            raise UsageError(
-                f"OpenSM runs on no port of this fabric ({error}): name its host, `ibkeys rehearse --host NODE`"
-            ) from None
-        same = (port for port in node.end_ports if port.guid in (guid, request.port_guid))
-        return next(same, self._subnet.attach_port(node))
-
-    def _made_up_key(self, key: MKey) -> MKey:
-        number = self._request.number_of(key)
-        if number is None:
-            number = self._assumed.get(key, self._made_up.of(key))
-        return MKey(number)
-
-    def _assume_m_key(self, m_key: object) -> None:
-        """Assume that *m_key*, OpenSM's option, is the key of the ports, if that cannot be known and all have one."""
-        assert isinstance(m_key, MKey)
-        keys = {port.m_key for node in self._subnet.nodes for port in node.end_ports} - {0}
-        if m_key.is_zero or not keys or self._request.can_compare_keys:
-            return
-        if len(keys) == 1:
-            self._assumed[m_key] = keys.pop()
-            self._notes.append(
-                "it is assumed that m_key of OpenSM's options is the M_Key of the ports: only a host with the secret "
-                "of the snapshot's fingerprints can compare them"
-            )
-        else:
-            self._notes.append(
-                f"the ports have {len(keys)} different M_Keys, and whether m_key of OpenSM's options is one of them is "
-                "known only on a host with the secret of the snapshot's fingerprints: it counts as another one here"
-            )
-
-    def _place_files(self, options: RehearsalOptions) -> None:
-        """Write the files of OpenSM into the private folder. Raises UsageError if one cannot be copied."""
-        (self._folder / _CONF).write_bytes(options.text)
-        for name, path in options.copies.items():
-            data = self._request.opensm.read(path)
-            if data is not None:
-                (self._folder / name).write_bytes(data)
-            elif name == POLICY:
-                self._notes.append(
-                    f"OpenSM finds no policy at {self._request.opensm.path(path)}, so every port is a full member of "
-                    "the default partition"
-                )
-        self._notes += place_key_files(
-            self._subnet, self._request.opensm, self._folder, self._folder / _KEYS, self._made_up_key
-        )
-
-    def _place_journal(self, options: RehearsalOptions) -> None:
+    def _place_journal(self, placed: PlacedOpensm) -> None:
         """Create the folder of the stores, and put the operation there that is to be undone. Raises StoreError,
         UsageError as `copy_journal`."""
         self._journal.parent.mkdir(mode=0o700)
         operation, source = self._request.operation, self._request.journal
         if operation is not None and source is not None:
-            policy = self._request.opensm.path(options.copies[POLICY])
-            copy_journal(source, self._journal, operation, policy, self._folder / POLICY)
+            copy_journal(source, self._journal, operation, placed.policy, placed.policy_copy)
 
     def _change(self, twin: Twin, opensm: OpensmRun, recorded: Tables, started: Tables) -> dict[str, Any]:
         """Make the change and undo it, and return what the document says about both."""
@@ -323,13 +237,18 @@ class _Rehearsal:
             "exit_code": done.code,
             "seconds": round(done.seconds, 1),
             "message": _last_line(done.errors) if done.code else None,
+            "steps": 0,
             "sets": twin.sets - sets,
             "sweeps": opensm.sweeps() - sweeps,
             "most_cut": 0,
             "most_open": 0,
         }
         operation = self._last_operation()
-        return step, _Course(watch.writes, started, operation if operation != last else None)
+        operation = operation if operation != last else None
+        if operation is not None:
+            with Journal.read(self._journal) as journal:
+                step["steps"] = len(journal.steps(operation))
+        return step, _Course(watch.writes, started, operation)
 
     def _last_operation(self) -> int | None:
         """Return the number of the last operation in the journal of the rehearsal; None if it has none."""
@@ -345,8 +264,8 @@ class _Rehearsal:
 
     def _stores(self) -> list[str]:
         """Return the options for the keys, the journal and the key store of the rehearsal."""
-        has_keys = any((self._folder / _KEYS).iterdir())
-        keys = ["--security-keys", self._path(_KEYS)] if has_keys else []
+        has_keys = any((self._folder / KEYS).iterdir())
+        keys = ["--security-keys", self._path(KEYS)] if has_keys else []
         return [*keys, "--journal", str(self._journal), "--keystore", str(self._journal.with_name(KEYSTORE_NAME))]
 
     def _result(self, verdict: str, opensm: OpensmRun, **parts: Any) -> dict[str, Any]:
@@ -385,19 +304,8 @@ class _Rehearsal:
             for each in differences(before, after)
         ]
 
-    def _causes(self, recorded: Tables, started: Tables, written: bytes) -> dict[ValueDifference, Cause]:
-        return causes_of(recorded, started, read_options(written), (self._folder / POLICY).exists())
-
     def _path(self, name: str) -> str:
         return str(self._folder / name)
-
-
-def _longest_silence(options: OptionsFile) -> float:
-    """Return the seconds after which an OpenSM that sends nothing waits for no answer any more."""
-    timeout, retries = options.value("transaction_timeout"), options.value("transaction_retries")
-    assert isinstance(timeout, int)
-    assert isinstance(retries, int)
-    return max(_QUIET, timeout * (retries + 1) * _MARGIN / 1000)
 
 
 def _last_line(text: str) -> str | None:

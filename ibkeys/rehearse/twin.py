@@ -55,7 +55,7 @@ class Twin(Closing):
         """Run a command on the host, and wait for its end."""
         started = time.monotonic()
         done = subprocess.run(
-            self._on_host(words),
+            self._on_host(self.host, words),
             env=self._environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
@@ -65,11 +65,11 @@ class Twin(Closing):
         )
         return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
 
-    def start(self, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start a program on the host that goes on, with additions to its *environment*. What it prints is thrown away:
+    def start(self, host: SimNode, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+        """Start a program on *host* that goes on, with additions to its *environment*. What it prints is thrown away:
         OpenSM prints its keys."""
         return subprocess.Popen(
-            self._on_host(words),
+            self._on_host(host, words),
             env={**self._environment(), **environment},
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
@@ -91,8 +91,8 @@ class Twin(Closing):
         self._thread.join()
         self._server.close()
 
-    def _on_host(self, words: Sequence[str]) -> list[str]:
-        return [*own_program(), "sim", "run", f"--socket={_NAME}", f"--host={self.host.node_id}", "--", *words]
+    def _on_host(self, host: SimNode, words: Sequence[str]) -> list[str]:
+        return [*own_program(), "sim", "run", f"--socket={_NAME}", f"--host={host.node_id}", "--", *words]
 
     def _environment(self) -> dict[str, str]:
         """Return the environment of the programs: nothing in it names a file or a fabric of the real host."""

@@ -34,6 +34,7 @@ _STEP: Final = or_null(
         Field("exit_code", NUMBER, "Its exit status, as under EXIT STATUS of its page."),
         Field("seconds", DECIMAL, "How long it ran."),
         Field("message", or_null(TEXT), "The last line that it wrote to standard error. Null: it succeeded."),
+        Field("steps", NUMBER, "The steps in which it made the change."),
         Field("sets", NUMBER, "The Sets that OpenSM and ibkeys sent."),
         Field("sweeps", NUMBER, "The heavy sweeps that OpenSM made."),
         Field("most_cut", NUMBER, "The most pairs of end ports that were cut at once."),
