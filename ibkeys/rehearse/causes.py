@@ -8,7 +8,7 @@ from typing import Final, Literal
 from ibkeys.managers.opensm.options_file import OptionsFile
 from ibkeys.rehearse.tables import PortTables, Tables, ValueDifference, differences
 
-Cause = Literal["no-policy", "policy", "packed", "moved", "enforcement", "m-key", "lid"]
+Cause = Literal["no-policy", "policy", "packed", "moved", "enforcement", "m-key", "lid", "standby-policy"]
 IN_WORDS: Final[Mapping[Cause, str]] = {
     "no-policy": "OpenSM finds no policy, so every port is a full member of the default partition",
     "policy": "the port does not have what OpenSM's policy says: it was changed by hand, or the policy was edited and "
@@ -18,6 +18,7 @@ IN_WORDS: Final[Mapping[Cause, str]] = {
     "enforcement": "the port does not enforce as OpenSM's part_enforce says",
     "m-key": "the port does not have the M_Key, level or lease of OpenSM's options",
     "lid": "OpenSM gives the port another LID",
+    "standby-policy": "the standby has another policy file than the master",
 }
 _OF_FIELD: Final[Mapping[str, Cause]] = {
     "partition_enforcement_inbound": "enforcement",

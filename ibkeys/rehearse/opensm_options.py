@@ -4,8 +4,9 @@
 what becomes of an option. ``kept``: it only decides what OpenSM computes and sends. ``read``: it names a file that
 OpenSM reads, which is copied. ``written``: it names a file or folder that OpenSM writes, which gets another place.
 ``key``: a made-up key replaces the key; 0 stays 0, OpenSM's default stays, and equal keys stay equal. ``chosen``: the
-rehearsal has a value of its own: a plugin may be any library, the console and the daemon are of no use there, and
-OpenSM has to log what it does. An option without a row is refused, because it is not known what it would do.
+rehearsal has a value of its own: a plugin may be any library, the console and the daemon are of no use there, OpenSM
+has to log what it does, and it has to be the master. An option without a row is refused, because it is not known what
+it would do.
 
 Source: opensm osm_subnet.c (opt_tbl) and the code that uses each option, as in Debian's opensm 3.3.23.
 """
@@ -26,7 +27,7 @@ from ibkeys.printable import named
 Treatment = Literal["kept", "read", "written", "key", "chosen"]
 _ROWS: Final = """
 kept subnet_prefix m_key_lease_period m_key_protection_level m_key_lookup sweep_interval max_wire_smps max_wire_smps2
-kept max_smps_timeout transaction_timeout transaction_retries long_transaction_timeout max_msg_fifo_timeout sm_priority
+kept max_smps_timeout transaction_timeout transaction_retries long_transaction_timeout max_msg_fifo_timeout
 kept lmc lmc_esp0 max_op_vls force_link_speed force_link_speed_ext force_link_width fdr10 reassign_lids ignore_other_sm
 kept single_thread disable_multicast subnet_timeout packet_life_time vl_stall_count leaf_vl_stall_count
 kept head_of_queue_lifetime leaf_head_of_queue_lifetime local_phy_errors_threshold overrun_errors_threshold use_mfttop
@@ -55,8 +56,8 @@ read port_search_ordering_file lid_matrix_dump_file lfts_file root_guid_file cn_
 read guid_routing_order_file sa_db_file torus_config prefix_routes_file node_name_map_name
 written log_file dump_files_dir event_db_dump_file
 key m_key sm_key sa_key cc_key
-chosen guid console console_port daemon perfmgr event_plugin_name event_plugin_options sa_db_dump log_flags
-chosen log_max_size log_prefix force_log_flush accum_log_file per_module_logging_file
+chosen guid sm_priority console console_port daemon perfmgr event_plugin_name event_plugin_options sa_db_dump
+chosen log_flags log_max_size log_prefix force_log_flush accum_log_file per_module_logging_file
 """
 TREATMENTS: Final[Mapping[str, Treatment]] = {
     name: treatment  # type: ignore[misc]
@@ -65,6 +66,7 @@ TREATMENTS: Final[Mapping[str, Treatment]] = {
 }
 """Option name → what becomes of the option in a rehearsal."""
 _CHOSEN: Final[Mapping[str, str]] = {
+    "sm_priority": "15",  # a stand-in of a standby never gets the mastership
     "console": "off",
     "console_port": "10000",
     "daemon": "FALSE",

@@ -13,7 +13,7 @@ from ibkeys.rehearse.causes import IN_WORDS
 UNKNOWN: Final = (
     "the timing of real ports and the limits of their firmware",
     "the changes of a vendor's SM, virtual ports, and adaptive routing",
-    "standby SMs, and members of multicast groups",
+    "members of multicast groups",
     "indexes that the running OpenSM remembers and the journal does not know",
 )
 """What a rehearsal does not know."""
@@ -21,6 +21,7 @@ _TONES: Final = {"identical": "good", "differs": "bad", "refused": "bad"}
 _PORT: Final = ("Node", "GUID", "Port")
 _VALUE: Final = ("Value", "Index")
 _AT_START: Final = (*_PORT, *_VALUE, "Now", "After a restart", "Likely cause")
+_AT_TAKEOVER: Final = (*_PORT, *_VALUE, "Now", "After a takeover", "Likely cause", "Standby")
 _MORE: Final = "`ibkeys rehearse -f json` has all."
 
 
@@ -84,6 +85,8 @@ def _tables(document: Mapping[str, Any]) -> Iterable[ReportTable]:
     yield ReportTable("The index of a new P_Key may differ, if OpenSM remembers another", _PORT, unknown, _MORE)
     changes = [(*_value_line(each), IN_WORDS[each["cause"]]) for each in document["at_start"]]
     yield ReportTable("What a restart of OpenSM changes in any case", _AT_START, changes, _MORE)
+    taken = [(*_value_line(each), IN_WORDS[each["cause"]], each["standby"]) for each in document["at_takeover"]]
+    yield ReportTable("What a takeover by a standby changes in any case", _AT_TAKEOVER, taken, _MORE)
     errors = [(each["error"], str(each["count"])) for each in document["opensm_errors"]]
     yield ReportTable("Errors in OpenSM's log", ("ERR", "Times"), errors, _MORE)
     yield ReportTable("What a rehearsal does not know", ("It does not know",), [(each,) for each in UNKNOWN], _MORE)

@@ -15,12 +15,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from ibkeys.errors import UsageError
+from ibkeys.apply.opensm.interlocks import STANDBY_DIFFERS
+from ibkeys.errors import AddressError, UsageError
 from ibkeys.keys.mkey import MKey
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document_reader import read_plan
 from ibkeys.plan.model import PartitionPlan
+from ibkeys.printable import named
 from ibkeys.rehearse.causes import Cause, causes_of
 from ibkeys.rehearse.commands import RehearsedChange, change_of_command, change_of_plan
 from ibkeys.rehearse.earlier import copy_journal
@@ -29,12 +31,15 @@ from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.placing import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.site_opensm import SiteOpensm
+from ibkeys.rehearse.standbys import RehearsedStandby, play, take_over
 from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, put_back, tables_of
 from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.netfile.model import NetFile
+from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
+from ibkeys.store.journal.records import KEY_COMMANDS
 from ibkeys.store.paths import JOURNAL_NAME, KEYSTORE_NAME
 
 _WRONG_USAGE, _REFUSED = 2, 4
@@ -54,8 +59,8 @@ class RehearsalRequest:
     ``can_compare_keys`` says. ``change``: the bytes of a plan, or with
     ``is_policy`` of a policy, which is planned on the copy; ``command``: the words of an ibkeys command, which is run
     there; without either the rehearsal ends after the start of OpenSM. ``journal``: the journal of the fabric, which is
-    only read, and ``operation`` the operation in it that the command undoes. ``arguments``: further arguments of the
-    change and of its undo; ``only_apply``: of the first alone.
+    only read, and ``operation`` the operation in it that the command undoes. ``standbys``: the
+    other SMs. ``arguments``: further arguments of the change and of its undo; ``only_apply``: of the first alone.
     """
 
     fabric: NetFile
@@ -70,6 +75,7 @@ class RehearsalRequest:
     command: Sequence[str] = ()
     operation: int | None = None
     journal: Path | None = None
+    standbys: Sequence[RehearsedStandby] = ()
     arguments: Sequence[str] = ()
     only_apply: Sequence[str] = ()
 
@@ -104,6 +110,7 @@ class _Rehearsal:
         self._notes: list[str] = []
         self._made_up_keys = MadeUpKeys(request.number_of, request.can_compare_keys)
         self._memory: Memory = {}
+        self._played: list[SimNode] = []
         self._journal = folder / _STORES / JOURNAL_NAME
 
     def make(self) -> dict[str, Any]:
@@ -116,6 +123,7 @@ class _Rehearsal:
             self._notes += placed.notes
             self._place_journal(placed)
             recorded = tables_of(self._subnet)
+            self._play_standbys(twin.host)
             self._say(f"OpenSM starts on {twin.host.description} of the copy")
             opensm = placed.start(twin)
             started = tables_of(self._subnet)
@@ -132,7 +140,44 @@ class _Rehearsal:
             }
             if request.had_master and (request.change is not None or request.command):
                 opensm = self._let_it_remember(twin, opensm, placed, recorded)
-            return document | self._change(twin, opensm, recorded, started)
+            document |= self._change(twin, opensm, recorded, started)
+        document |= self._take_over(placed, recorded)
+        if not (request.change is not None or request.command) and document["at_takeover"]:
+            document["verdict"] = "differs"
+        return document
+
+    def _play_standbys(self, master: SimNode) -> None:
+        request = self._request
+        if request.command and request.command[0] in KEY_COMMANDS:
+            if request.standbys:
+                self._notes.append(
+                    "standbys are left out: a change of M_Keys needs each of them stopped or reached, by --sm-host"
+                )
+            return
+        try:
+            self._played = list(play(self._subnet, request.standbys, master))
+        except AddressError as error:
+            raise UsageError(f"a standby runs on no port of this fabric: {error}") from None
+        if self._played:
+            names = named([node.description for node in self._played])
+            self._notes.append(
+                f"a stand-in answers for the SM of {names}: ibkeys does not write the policy of a standby in a "
+                "rehearsal; on the fabric it needs --sm-host for each"
+            )
+
+    def _take_over(self, master: PlacedOpensm, recorded: Tables) -> dict[str, Any]:
+        """Return what the document says of takeovers by standbys."""
+        rows: list[dict[str, Any]] = []
+        for number, standby in enumerate(each for each in self._request.standbys if each.opensm is not None):
+            self._say(f"the standby of {standby.host} takes over a fresh copy")
+            folder = self._folder / f"standby-{number}"
+            taken = take_over(self._request.fabric, standby, folder, master, recorded, self._made_up_keys)
+            name = taken.host.description
+            rows += [{**each, "standby": name} for each in self._to_json(recorded, taken.tables, taken.causes)]
+            self._notes += [f"the standby of {name}: {note}" for note in taken.notes]
+            if not taken.same_policy:
+                self._notes.append(f"the standby of {name} has another policy file than the master")
+        return {"at_takeover": rows}
 
     def _let_it_remember(self, twin: Twin, opensm: OpensmRun, placed: PlacedOpensm, recorded: Tables) -> OpensmRun:
         """Return the OpenSM with the memory of the site's OpenSM: another one, if that has a memory."""
@@ -260,7 +305,8 @@ class _Rehearsal:
         return {**port, "seconds": moment.seconds, "pairs_cut": moment.cut, "pairs_open": moment.open}
 
     def _common(self) -> list[str]:
-        return ["--yes", "-f", "json", *self._stores(), *self._request.arguments]
+        standbys = ["--override", STANDBY_DIFFERS] if self._played else []
+        return ["--yes", "-f", "json", *self._stores(), *standbys, *self._request.arguments]
 
     def _stores(self) -> list[str]:
         """Return the options for the keys, the journal and the key store of the rehearsal."""

@@ -10,6 +10,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.rehearse.rehearsal import RehearsalRequest
 from ibkeys.rehearse.site_opensm import SiteOpensm
+from ibkeys.rehearse.standbys import standbys_of
 from ibkeys.replica.recorded import records_of
 from ibkeys.sim.netfile.model import NetFile
 from ibkeys.topology.subnet_manager import shown_subnet_manager
@@ -25,11 +26,13 @@ def request_of(
     command: Sequence[str] = (),
     operation: int | None = None,
     journal: Path | None = None,
+    standbys: Sequence[str] = (),
     arguments: Sequence[str] = (),
     only_apply: Sequence[str] = (),
 ) -> RehearsalRequest:
-    """Return the request for a rehearsal on a copy of *snapshot*. *name*: its file, for errors. The other parameters
-    are as in `RehearsalRequest`. Raises FileFormatError for a snapshot that cannot be served."""
+    """Return the request for a rehearsal on a copy of *snapshot*. *name*: its file, for errors. *standbys*: as for
+    `standbys_of`. The other parameters are as in `RehearsalRequest`. Raises FileFormatError for a snapshot that cannot
+    be served; UsageError as `standbys_of`."""
     fabric = records_of(snapshot, name)
     made_up = _made_up_keys(snapshot, fabric)
     manager = shown_subnet_manager(snapshot.fabric)
@@ -51,6 +54,7 @@ def request_of(
         command,
         operation,
         journal,
+        standbys_of(snapshot, manager.port_guid, standbys),
         arguments,
         only_apply,
     )

@@ -20,7 +20,7 @@ from tests.integration.hosted import BLUNT, last_operation, plan_for, undo, via
 from tests.integration.ibsim import RUN_TIMEOUT, ibkeys, ibkeys_environment
 from tests.integration.rehearsing import MOST, site
 from tests.integration.simulated import AS_NOBODY, needs_root
-from tests.integration.tenants import GREEN, TENANTS
+from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
 from tests.sample import sampled
 
 pytestmark = pytest.mark.integration
@@ -211,6 +211,35 @@ def test_a_guid2mkey_that_does_not_fit_is_named_and_what_it_does_is_seen() -> No
         _, document, errors = here.rehearse("--now")
         assert any("guid2mkey has another M_Key than 1 port" in note for note in document["notes"]), (document, errors)
         assert "77" not in json.dumps([note for note in document["notes"] if "guid2mkey" in note]).split()
+
+
+def test_a_standby_with_another_policy_is_found_and_named() -> None:
+    with site(BY_GUID) as here:  # SELF is the master, so it would be another port after a takeover
+        other = here.served.folder / "other.conf"
+        other.write_text(BY_GUID_GREEN)
+        command = f"node05 mlx4_0:opensm -F {here.conf} -P "
+        same = here.running.policy
+        code, document, errors = here.rehearse("--now", "--standby", command + str(same))
+        assert (code, document["verdict"], document["at_takeover"]) == (0, "identical", []), errors
+        assert not any("another policy" in note for note in document["notes"])
+        code, document, errors = here.rehearse("--now", "--standby", command + str(other))
+        assert (code, document["verdict"], document["at_start"]) == (1, "differs", []), errors
+        assert {(each["cause"], each["standby"]) for each in document["at_takeover"]} == {
+            ("standby-policy", "node05 mlx4_0")
+        }
+        assert any("node05 mlx4_0 has another policy file than the master" in note for note in document["notes"])
+
+
+@pytest.mark.soak
+def test_a_change_is_rehearsed_beside_a_stand_in_of_a_standby() -> None:
+    with site() as here:
+        plan_for(here.served, GREEN)
+        other = here.served.folder / "other.conf"
+        other.write_text(GREEN)
+        standby = f"node05 mlx4_0:opensm -F {here.conf} -P {other}"
+        code, document, errors = here.rehearse("--allow-removals", *BLUNT, "--standby", standby, here.plan)
+        assert (code, document["verdict"]) == (0, "identical"), (document, errors)
+        assert document["at_takeover"]
 
 
 @pytest.mark.soak

@@ -38,6 +38,7 @@ def document(**parts: object) -> dict[str, Any]:
         "verdict": "differs",
         "command": "apply",
         "unknown_indexes": [],
+        "at_takeover": [],
         "plan": "ab" * 32,
         "pairs_gained": 5,
         "pairs_lost": 6,

@@ -55,10 +55,11 @@ def _values(before: str, after: str) -> tuple[Field, ...]:
 _CAUSE: Final = Field(
     "cause",
     TEXT,
-    "The likely cause: policy, no-policy, packed, moved, enforcement, m-key or lid, as under CAUSES.",
+    "The likely cause: policy, no-policy, packed, moved, enforcement, m-key, lid or standby-policy, as under CAUSES.",
     "Likely cause",
 )
 AT_START: Final = (*_values("The value in the snapshot", "The value after the start"), _CAUSE)
+AT_TAKEOVER: Final = (*AT_START, Field("standby", TEXT, "The node of the standby.", "Standby"))
 DIFFERS: Final = _values("The value as planned", "The value that OpenSM wrote")
 LEFT: Final = _values("The value before the change", "The value after the undo")
 REHEARSE: Final = Document(
@@ -88,6 +89,11 @@ REHEARSE: Final = Document(
             "at_start",
             list_of(object_of(*PORT, *AT_START)),
             "What this OpenSM changes when it starts on the snapshot: a restart or a takeover would change it too.",
+        ),
+        Field(
+            "at_takeover",
+            list_of(object_of(*PORT, *AT_TAKEOVER)),
+            "What each standby with a known command line changes when it takes over the snapshot.",
         ),
         Field("apply", _STEP, "The change. Null: --now."),
         Field(
@@ -128,7 +134,8 @@ REHEARSE: Final = Document(
             Field("part", TEXT, "The list of the JSON document that has the value."),
             *PORT,
             *DIFFERS,
-            Field("cause", or_null(TEXT), "The likely cause, of values of at_start."),
+            Field("cause", or_null(TEXT), "The likely cause, of values of at_start and at_takeover."),
+            Field("standby", or_null(TEXT), "The node of the standby, of values of at_takeover."),
         ),
     ),
 )

@@ -13,7 +13,7 @@ import click
 from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.documents.field import Field, JsonRow
-from ibkeys.cli.documents.rehearsal import AT_START, DIFFERS, LEFT, REHEARSE
+from ibkeys.cli.documents.rehearsal import AT_START, AT_TAKEOVER, DIFFERS, LEFT, REHEARSE
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import Command
 from ibkeys.cli.listing.folding import is_folded
@@ -61,6 +61,12 @@ class _RehearseOptions:
     host: str | None = options.field(
         "--host", metavar="NODE", default=None, help="Node on which OpenSM runs.  [default: that of the master]"
     )
+    standby: tuple[str, ...] = options.field(
+        "--standby",
+        multiple=True,
+        metavar="NODE:COMMAND",
+        help="Node of a standby SM, and the command line of its OpenSM; repeatable.",
+    )
     allow_removals: bool = options.field_of(options.allow_removals, default=False)
     allow_break: bool = options.field_of(options.allow_break, default=False)
     override: tuple[str, ...] = options.field_of(options.override, ())
@@ -73,7 +79,7 @@ _VERDICTS: Final = {
 }
 _VERDICTS_NOW: Final = {
     "identical": "identical: a restart of this OpenSM changes nothing",
-    "differs": "differs: a restart of this OpenSM changes values",
+    "differs": "differs: a restart of this OpenSM, or a takeover, changes values",
 }
 _CODES: Final = {"identical": exits.DONE, "differs": exits.SAYS_NO, "refused": exits.REFUSED}
 
@@ -135,6 +141,7 @@ def rehearse(
         command,
         _operation(command),
         stores_of(where).journal,
+        command_options.standby,
         both,
         only_apply,
     )
@@ -230,11 +237,12 @@ _PARTS: Final[dict[str, tuple[tuple[Field, ...], str]]] = {
     "differences": (DIFFERS, "{} not as planned:"),
     "left_by_undo": (LEFT, "{} that the undo did not restore:"),
     "at_start": (AT_START, "{} that a restart of this OpenSM changes in any case:"),
+    "at_takeover": (AT_TAKEOVER, "{} that a takeover by a standby changes in any case:"),
 }
 
 
 def _rows(document: dict[str, Any]) -> Iterator[JsonRow]:
-    return ({"part": part, "cause": None, **row} for part in _PARTS for row in document[part])
+    return ({"part": part, "cause": None, "standby": None, **row} for part in _PARTS for row in document[part])
 
 
 def _write_page(document: dict[str, Any], words: str, path: Path) -> None:
