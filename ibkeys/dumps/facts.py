@@ -90,15 +90,17 @@ class PortFacts:
 class DumpFacts:
     """The contents of one file.
 
-    ``links``: None where files of this kind list no links. ``switch_infos``: SwitchInfo of 64 bytes by LID. ``start``:
-    port GUID or node GUID of the port where the tool ran, None when not known. ``notes``: the parts that were left out,
-    in sentences.
+    ``links``: None where files of this kind list no links. ``switch_infos``: SwitchInfo of 64 bytes by LID.
+    ``forwarding``: forwarding tables of switches by node GUID, an entry for each LID from 0. ``start``: port GUID or
+    node GUID of the port where the tool ran, None when not known. ``notes``: the parts that were left out, in
+    sentences.
     """
 
     nodes: list[NodeFacts] = field(default_factory=list)
     ports: list[PortFacts] = field(default_factory=list)
     links: list[tuple[CableEnd, CableEnd]] | None = None
     switch_infos: list[tuple[int, bytes]] = field(default_factory=list)
+    forwarding: list[tuple[int, bytes]] = field(default_factory=list)
     start: int | None = None
     notes: list[str] = field(default_factory=list)
 
@@ -107,7 +109,7 @@ class DumpFacts:
 
         Call it while the file is read: afterwards the memory is already used.
         """
-        for records in (self.nodes, self.ports, self.links or (), self.switch_infos, self.notes):
+        for records in (self.nodes, self.ports, self.links or (), self.switch_infos, self.forwarding, self.notes):
             if len(records) > MOST_RECORDS:
                 raise FileFormatError(f"more than {MOST_RECORDS} nodes, ports or links, which no fabric has", name)
 

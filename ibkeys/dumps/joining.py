@@ -24,11 +24,12 @@ from ibkeys.dumps.facts import (
 from ibkeys.errors import FileFormatError
 from ibkeys.fabric.sa_view import SaAnswer, SaPort, SaView
 from ibkeys.fabric.snapshot import ImportedFile
-from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo
+from ibkeys.mad.attributes import NodeDescription, NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, CapabilityMask, NodeType
 from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.records import PKeyTableRecord, PortInfoRecord
 from ibkeys.printable import counted
+from ibkeys.topology.forwarding import LIDS_PER_BLOCK, NO_PORT
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
 
@@ -75,6 +76,7 @@ def join(files: Sequence[FileFacts]) -> Joined:
     joiner.links()
     joiner.named_ports()
     joiner.ports_by_address()
+    joiner.forwarding()
     return joiner.joined
 
 
@@ -172,6 +174,34 @@ class _Joiner:
             why = "no file says which node has their LID or GUID, or two nodes have it"
             self._note_left_out(file, lost, "record", why)
         self._join_blocks()
+
+    def forwarding(self) -> None:
+        """Add the forwarding tables. The SwitchInfo of the switches has to be known.
+
+        A table with the entry for LinearFDBTop is whole; of a shorter one the last block may have entries that were not
+        asked for, so it is left out.
+        """
+        for place, file in self.files:
+            lost = used = 0
+            for guid, table in file.facts.forwarding:
+                node = self.by_guid.get(guid)
+                if node is None or node.switch_info_raw is None:
+                    lost += 1
+                    continue
+                if node.forwarding is not None:
+                    continue
+                info, top = SwitchInfo(node.switch_info_raw), len(table) - 1
+                if top > info.linear_fdb_top:
+                    node.switch_info_raw = info.replace(linear_fdb_top=top).raw
+                if top >= info.linear_fdb_top:
+                    table = table.ljust(-(-len(table) // LIDS_PER_BLOCK) * LIDS_PER_BLOCK, bytes([NO_PORT]))
+                whole = range(len(table) // LIDS_PER_BLOCK)
+                node.forwarding = {at: table[at * LIDS_PER_BLOCK : (at + 1) * LIDS_PER_BLOCK] for at in whole}
+                used += 1
+            self._note_left_out(file, lost, "forwarding table", "no file has the SwitchInfo of these switches")
+            if used and self.is_sm[place]:
+                text = "as OpenSM computed them, which may differ from those in the switches"
+                self.joined.notes.append(f"{file.name}: {counted(used, 'forwarding table')} {text}")
 
     def _note_left_out(self, file: FileFacts, number: int, what: str, why: str) -> None:
         if number:

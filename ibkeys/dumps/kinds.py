@@ -47,6 +47,8 @@ _LISTS: Final = re.compile(r"\{ (?:CA|SW|Rt)(?:-SM)? Ports:")
 _RECORDS: Final = re.compile(r"(?:PortInfoRecord|PKeyTableRecord|NodeRecord) dump:")
 _TABLES: Final = re.compile(r"# (?:Node|Port|Switch) info: | *0:(?: +0x[0-9a-fA-F]{4}){1,8} *$")
 _NODES: Final = re.compile(r'(?:Switch|Ca|Rt)\s+[0-9]+\s+"|(?:switch|ca|rt)guid=|# Topology file:')
+_DIAGS_TABLES: Final = re.compile(r"Unicast lids \[0x[0-9a-f]+-")
+_OPENSM_TABLES: Final = re.compile(r"Unicast lids \[[0-9]+-[0-9]+\]|dump_ucast_routes: Switch 0x")
 _CACHE_BEGINS: Final = bytes.fromhex("2b83e78f")
 NETDISCOVER: Final = DumpKind("ibnetdiscover", "netdiscover", _NODES, False, 2 * files.LIST)
 SMPQUERY: Final = DumpKind("smpquery", "smpquery", _TABLES, False, files.LARGE)
@@ -56,6 +58,8 @@ KINDS: Final = (
     DumpKind("ibdiagnet2.db_csv", "db_csv", re.compile(r"START_[A-Z]"), False, files.STATE),
     DumpKind("opensm-subnet.lst", "subnet_list", _LISTS, True, files.LARGE),
     DumpKind("saquery", "saquery", _RECORDS, True, files.LARGE),
+    DumpKind("ibroute or dump_fts", "forwarding", _DIAGS_TABLES, False, files.STATE),
+    DumpKind("opensm-lfts.dump or opensm.fdbs", "forwarding", _OPENSM_TABLES, True, files.STATE),
     SMPQUERY,
     NETDISCOVER,
 )

@@ -42,8 +42,12 @@ def test_a_file_is_known_by_its_beginning(file: str, kind: str) -> None:
     assert kind_of(DUMPS / file).name == kind
 
 
-def test_only_saquery_and_the_lst_are_the_words_of_the_sm() -> None:
-    assert {kind.name for kind in KINDS if kind.is_sm} == {"saquery", "opensm-subnet.lst"}
+def test_only_saquery_and_the_files_of_opensm_are_the_words_of_the_sm() -> None:
+    assert {kind.name for kind in KINDS if kind.is_sm} == {
+        "saquery",
+        "opensm-subnet.lst",
+        "opensm-lfts.dump or opensm.fdbs",
+    }
 
 
 @pytest.mark.parametrize("file", ["ibnetdiscover.txt", "keyed.cache", "opensm-subnet.lst"])

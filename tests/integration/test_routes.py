@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import pairwise, product
+from itertools import combinations, pairwise, product
+from pathlib import Path
 from random import Random
 from typing import Final, NamedTuple
 
 import pytest
 
+from ibkeys.dumps.importing import import_files
+from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.sim.nodes import SimPort
+from ibkeys.topology.forwarding import follow
+from tests.fabricsim import tool
 from tests.integration.routed import ENGINES, LMCS, Engine, FabricName, Routed, engine_in_force, routed
 from tests.reach.routed import lids_of
 from tests.routes.answers import CELLS
@@ -99,6 +104,27 @@ def test_packets_end_where_the_walker_ends(name: str) -> None:
     for answers_in in (Simulator, Followed):
         filled = compare(answers_in, with_tables(made.served.net), EACH, STOPPED_OR_PASSED)
         assert all(filled[cell] >= EACH for cell in product(STOPPED_OR_PASSED, ("full", "limited"), READINGS))
+
+
+@pytest.mark.parametrize("name", sampled(ROWS, SAMPLE[:1]))
+def test_the_tables_of_dump_fts_give_the_routes_of_a_sweep(name: str, tmp_path: Path) -> None:
+    with routed(*ROWS[name]) as made:
+        made.served.run(["ibnetdiscover", "--cache", tmp_path / "cache"], check=True)
+        (tmp_path / "tables").write_text(made.served.run(["dump_fts"], check=True).stdout)
+    with tool(made.served.net) as fabric:
+        swept = fabric.sweep()
+        fabric.read_routes(swept, combinations(list(swept.end_ports()), 2))
+    imported = import_files([tmp_path / "cache", tmp_path / "tables"], Fingerprints(bytes(32))).fabric
+    tables = {node.guid: node.forwarding or {} for node in imported.nodes}
+    assert all((node.forwarding or {}).items() <= tables[node.guid].items() for node in swept.nodes)
+    ends = [port for port in imported.end_ports() if port.lid]
+    for source, to in product(ends, ends):
+        expected = follow(swept.port_of(f"0x{source.guid:016x}"), to.lid or 0)
+        found = follow(source, to.lid or 0)
+        assert (found.end, [hop.node.guid for hop in found.hops]) == (
+            expected.end,
+            [hop.node.guid for hop in expected.hops],
+        )
 
 
 def traced(made: Routed, asked: Sequence[tuple[SimPort, int]]) -> list[Route]:
