@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.change.consent import Objection
+from ibkeys.change.former_managers import managers_away
 from ibkeys.change.host_locks import take_host_locks
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
@@ -29,6 +30,7 @@ from ibkeys.managers.report import SmReport
 from ibkeys.managers.site import MASTER, FoundSms, ReachedHost, Running, find_sms, stale
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
+from ibkeys.store.journal import Journal
 
 POLLING: Final = ("polling_retry_number", "sminfo_polling_timeout")
 """The options that decide when a standby takes over."""
@@ -40,13 +42,15 @@ UsageError."""
 def find_and_lock_sms(
     writer: ChangeWriter, managers: Sequence[Manager], reached: Sequence[ReachedHost], several_masters: bool = False
 ) -> FoundSms:
-    """Find the SMs, take the locks on all of their hosts until *writer* is closed, and return the SMs.
+    """Find the SMs, take the locks on all of their hosts until *writer* is closed, and return the SMs. The journal
+    remembers all of them with the operation that *writer* begins.
 
     Raises the errors of `find_sms` and `take_host_locks`; Refused (``unknown-sm``) if an SM that takes part is of an
     unknown kind, and the user has not overridden that.
     """
     while True:
         found_sms = find_sms(managers, reached, writer.fabric.own_guid, several_masters)
+        writer.managers |= {f"0x{each.guid:016x}": str(each.port) for each in found_sms.report.managers or ()}
         for objection in _objections([each.instance for each in found_sms.opensms]):
             if not writer.consent.covers(objection.interlock):
                 raise objection.refusal()
@@ -182,4 +186,7 @@ def find_opensms(
             each.file.key
         ]  # OpenSMs that share a file share this object too, so that it has the bytes that were last written
     notes += notes_on_idle_hosts(found_sms.report.hosts)
+    with Journal.read(writer.fabric.stores.journal) as journal:
+        away = managers_away(journal, writer.managers, "keys")
+    notes += (*away.unaccepted, *away.accepted)
     return OpensmManagers(found_sms.report, tuple(opensms), [*files.values()], notes)

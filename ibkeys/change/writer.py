@@ -69,7 +69,8 @@ class ChangeWriter:
     With *dry_run* nothing is locked or created, and only Gets are sent. ``sends_keys``: the change puts an M_Key on a
     port, so its links are checked again although no key is known yet. ``subnet_manager``: the facts about the master
     SM, None until it is looked for. ``host_locks``: the files of OpenSMs beside which the writer holds a lock, each
-    with its host. *options*: the options of the command, for the journal, without any key. ``continued``: the operation
+    with its host. ``managers``: the SMs of the subnet, port GUID → port, once OpenSMs were looked for; the journal
+    keeps them. *options*: the options of the command, for the journal, without any key. ``continued``: the operation
     that is resumed or undone, None for a new one. Raises StoreLocked when another command is changing.
     """
 
@@ -92,6 +93,7 @@ class ChangeWriter:
         self.sends_keys = False
         self.subnet_manager: SubnetManager | None = None
         self.host_locks: set[tuple[str, Path]] = set()
+        self.managers: dict[str, str] = {}
         self._sweep_for_choice: Topology | None = None
         self._stack = ExitStack()
 
@@ -113,8 +115,9 @@ class ChangeWriter:
 
     @property
     def origin(self) -> Origin:
-        """The user and host that make this change, the overridden interlocks and the options, for the journal."""
-        return this_process(self.consent.overridden, self.options)
+        """The user and host that make this change, the overridden interlocks, the options, and the SMs that were found,
+        for the journal."""
+        return this_process(self.consent.overridden, self.options, self.managers)
 
     @cached_property
     def lock_holder(self) -> LockHolder:

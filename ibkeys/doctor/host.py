@@ -8,7 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
-from ibkeys.apply.opensm.former_managers import check_managers_elsewhere
+from ibkeys.change.former_managers import check_managers_elsewhere
 from ibkeys.doctor.host_facts import check_host
 from ibkeys.errors import FileError, IbkeysError, StoreError
 from ibkeys.host.host_files import THIS_HOST

@@ -1,11 +1,12 @@
-"""The origin of a change: user, host, options and overrides. The journal stores it for each start of an operation."""
+"""The origin of a change: user, host, options, overrides, and the SMs that were there. The journal stores it for each
+start of an operation."""
 
 from __future__ import annotations
 
 import os
 import pwd
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -17,17 +18,21 @@ _UNSET: Final = 0xFFFFFFFF
 @dataclass(frozen=True, slots=True)
 class Origin:
     """The origin of a change. ``overrides``: the names of the interlocks that the user overrode. ``options``: as on the
-    command line, without keys and other secrets."""
+    command line, without keys and other secrets. ``managers``: the SMs of the subnet that the change found, port GUID →
+    port; empty if it looked for none."""
 
     user: str
     host: str
     overrides: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
+    managers: Mapping[str, str] = field(default_factory=dict, compare=False)
 
 
-def this_process(overrides: Iterable[str] = (), options: Iterable[str] = ()) -> Origin:
-    """Return the origin of the changes of this process."""
-    return Origin(user_name(), os.uname().nodename, tuple(sorted(overrides)), tuple(options))
+def this_process(
+    overrides: Iterable[str] = (), options: Iterable[str] = (), managers: Mapping[str, str] | None = None
+) -> Origin:
+    """Return the origin of the changes of this process. Arguments as in `Origin`."""
+    return Origin(user_name(), os.uname().nodename, tuple(sorted(overrides)), tuple(options), managers or {})
 
 
 def user_name(

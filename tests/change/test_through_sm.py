@@ -30,9 +30,10 @@ def ask(monkeypatch: pytest.MonkeyPatch, *files: str, overrides: tuple[str, ...]
         for number, text in enumerate(files)
     ]
     opensms = [SimpleNamespace(instance=each) for each in instances]
-    monkeypatch.setattr(through_sm, "find_sms", lambda *given: SimpleNamespace(opensms=opensms))
+    seen = SimpleNamespace(opensms=opensms, report=SimpleNamespace(managers=None))
+    monkeypatch.setattr(through_sm, "find_sms", lambda *given: seen)
     consent = Consent(False, frozenset(overrides))
-    writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=consent, dry_run=True)
+    writer = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=consent, dry_run=True, managers={})
     return find_and_lock_sms(cast(Any, writer), [], [])
 
 
@@ -62,11 +63,13 @@ def test_who_had_to_be_locked_is_looked_at_again(monkeypatch: pytest.MonkeyPatch
         return len(locked) < 3
 
     monkeypatch.setattr(through_sm, "take_host_locks", lock)
-    writer: Any = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent())
-    seen = SimpleNamespace(opensms=[])
+    writer: Any = SimpleNamespace(fabric=SimpleNamespace(own_guid=1), consent=Consent(), managers={})
+    managers = [SimpleNamespace(guid=0x11, port="node01 port 1"), SimpleNamespace(guid=0x22, port="node02 port 1")]
+    seen = SimpleNamespace(opensms=[], report=SimpleNamespace(managers=managers))
     monkeypatch.setattr(through_sm, "find_sms", lambda *given: looks.append("look") or seen)
     assert find_and_lock_sms(writer, [], []) is seen
     assert locked == [1, 2, 3]
+    assert writer.managers == {f"0x{0x11:016x}": "node01 port 1", f"0x{0x22:016x}": "node02 port 1"}
 
 
 def test_there_is_no_other_way_to_the_master() -> None:

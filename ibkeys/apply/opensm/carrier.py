@@ -21,7 +21,6 @@ from ibkeys.apply.by_sm.watch import PortsProof, TablesLook
 from ibkeys.apply.carrier import Assignment, CarrierResult, Failed, RollbackResult
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
 from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed
-from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_drift_aside
 from ibkeys.apply.opensm.policy_files import (
@@ -135,7 +134,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     def journal_options(self) -> Mapping[str, Any]:
         """Return the hosts, so that an undo reaches them too; the ports that had drifted, which an undo must not take
-        for ports that got their P_Keys by this change; the digests of the files; and the SMs of the subnet."""
+        for ports that got their P_Keys by this change; and the digests of the files."""
         drifted = [f"0x{guid:016x}" for guid in sorted(self._prediction.drifted)]
         found = [digest_of(file.seen.data) for file in (*self._course.local_files, *self._course.files)]
         beside = self._settings.beside
@@ -143,7 +142,6 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             KEPT_HOSTS: to_json(self._reached),
             KEPT_DRIFT: drifted,
             KEPT_FILES: found,
-            KEPT_MANAGERS: dict(self._site.managers),
             **({KEPT_BESIDE: beside.to_json()} if beside else {}),
             **({KEPT_SPREADS: True} if self._settings.spreads else {}),
         }

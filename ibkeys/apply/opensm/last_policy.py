@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from ibkeys.apply.former import KEPT_FILES
-from ibkeys.apply.opensm.former_managers import KEPT_MANAGERS
 from ibkeys.apply.opensm.policy_files import digest_of
+from ibkeys.change.former_managers import known_managers
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import SPREAD
@@ -51,12 +51,13 @@ def last_change(journal: Journal, present: Collection[str]) -> LastChange | None
     standbys to the master's policy changed none in force. Raises StoreError.
     """
     records = {each.id: each for each in journal.list_operations()}
+    managers = known_managers(journal)
     last, earlier = None, set[str]()
     for record in records.values():
         first = _first_of(record, records)
-        kept = journal.options_of(first.id)
-        if not _is_here(kept, present) or first.command == SPREAD:
+        if managers.get(first.id, {}).keys().isdisjoint(present) or first.command == SPREAD:
             continue
+        kept = journal.options_of(first.id)
         images = [each.image for each in journal.files(record.id) if each.status != "failed"]
         masters = [image for image in images if image.key == _master_file(journal, first)]
         found = kept.get(KEPT_FILES)
@@ -74,11 +75,6 @@ def _first_of(record: OperationRecord, records: Mapping[int, OperationRecord]) -
     while record.undoes is not None:
         record = records[record.undoes]
     return record
-
-
-def _is_here(kept: Mapping[str, object], present: Collection[str]) -> bool:
-    managers = kept.get(KEPT_MANAGERS)
-    return isinstance(managers, dict) and any(guid in present for guid in managers)
 
 
 def _master_file(journal: Journal, first: OperationRecord) -> tuple[str, str] | None:

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final, cast
 
-from ibkeys.apply.opensm.former_managers import managers_away
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.last_policy import LastChange, last_change
 from ibkeys.apply.opensm.policy_files import PolicyFiles
 from ibkeys.arguments import given
+from ibkeys.change.former_managers import managers_away
 from ibkeys.change.through_sm import find_and_lock_sms
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
@@ -39,9 +39,8 @@ OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement"
 class OpensmSite:
     """The master OpenSM and its surroundings. ``standbys``: the other SMs whose policy files can be reached and are
     different files; ``out_of_reach``: the other SMs whose files cannot be reached, in words; ``options``: the options
-    of the master; ``other_sm_count``: the number of other SMs; ``managers``: all SMs of the subnet now, port GUID →
-    port; ``notes``: uncertain facts, in words; ``last_change``: the last change of the policy in force by the journal,
-    None if there is none."""
+    of the master; ``other_sm_count``: the number of other SMs; ``notes``: uncertain facts, in words; ``last_change``:
+    the last change of the policy in force by the journal, None if there is none."""
 
     writer: ChangeWriter
     reached: Sequence[ReachedHost]
@@ -51,7 +50,6 @@ class OpensmSite:
     standbys: tuple[Running, ...] = ()
     out_of_reach: tuple[str, ...] = ()
     other_sm_count: int = 0
-    managers: Mapping[str, str] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
     last_change: LastChange | None = None
 
@@ -151,10 +149,9 @@ def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
             known.add(place)
             standbys.append(running)
     unreached += [f"host {host.name}: {host.error}" for host in found_sms.report.hosts if host.error]
-    site.managers = {f"0x{each.guid:016x}": str(each.port) for each in found_sms.report.managers or ()}
     with Journal.read(site.writer.fabric.stores.journal) as journal:
-        away = managers_away(journal, site.managers)
-        site.last_change = last_change(journal, site.managers)
+        away = managers_away(journal, site.writer.managers, "policy")
+        site.last_change = last_change(journal, site.writer.managers)
     unreached += away.unaccepted
     site.notes += away.accepted
     site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)

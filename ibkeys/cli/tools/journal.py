@@ -65,7 +65,10 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
     from ibkeys.change.next_commands import next_commands_of
 
     commands = next_commands_of(record)
-    starts = [{"started": start.started, **asdict(start.origin)} for start in record.starts]
+    starts = [
+        {"started": start.started, **values_of(start.origin, ("user", "host", "overrides", "options"))}
+        for start in record.starts
+    ]
     return {
         "id": record.id,
         "command": record.command,

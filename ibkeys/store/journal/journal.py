@@ -311,6 +311,15 @@ class Journal(Store):
             raise StoreError(f"{self.in_words} is damaged: operation {operation} has impossible values to set")
         return found
 
+    def managers(self) -> dict[int, dict[str, str]]:
+        """Return, by operation, the SMs of its subnet that its starts found, port GUID → port. Operations that looked
+        for none are left out."""
+        found: dict[int, dict[str, str]] = {}
+        query = "SELECT operation, port_guid, port FROM managers ORDER BY operation, port_guid"
+        for operation, port_guid, port in self.database.query(query, of="managers"):
+            found.setdefault(operation, {})[port_guid] = port
+        return found
+
     def kept(self, operation: int, name: str) -> frozenset[str]:
         """Return the texts in the list *name* of the options of an operation; empty if the options have no such
         list."""
@@ -478,6 +487,8 @@ class Journal(Store):
             "operation, number, started, user, host, overrides, options",
             [(operation, number, started, origin.user, origin.host, overrides, options)],
         )
+        for port_guid, port in origin.managers.items():
+            self.database.execute("INSERT OR REPLACE INTO managers VALUES (?, ?, ?)", (operation, port_guid, port))
 
     def _check_exists(self, operation: int) -> None:
         if not self.database.query("SELECT 1 FROM operations WHERE id = ?", (operation,)):

@@ -77,6 +77,7 @@ _COLUMNS: Final[dict[str, dict[str, Column]]] = {
         "begun": columns.time(),
         "status": columns.text(get_args(EntryStatus)),
     },
+    "managers": {"operation": columns.number(), "port_guid": columns.guid(), "port": columns.text()},
     "identities": {"identity": columns.row_name()},
     "runs": {
         "operation": columns.number(),
@@ -277,6 +278,15 @@ JOURNAL_SCHEMA: Final = Schema(
                 host TEXT NOT NULL
             )""",
             "CREATE INDEX rehearsals_by_plan ON rehearsals (plan)",
+        ),
+        (
+            # The SMs of the subnet that an operation found; earlier versions kept them in the options of a plan.
+            """CREATE TABLE managers (
+                operation INTEGER NOT NULL REFERENCES operations (id),
+                port_guid TEXT NOT NULL,
+                port TEXT NOT NULL,
+                PRIMARY KEY (operation, port_guid)
+            ) WITHOUT ROWID""",
         ),
     ),
     columns=_COLUMNS,

@@ -220,9 +220,8 @@ class MadeUpOpensm:
         manager = Manager(port, self.sm_guid, "master", 0, 0)
         master = Running(instance, self.host, manager)
         reached = [ReachedHost(SmHost(), self.host)]
-        return StillSite(
-            writer, reached, manager, master, self.options, other_sm_count=self.other_sms, managers=self.managers
-        )
+        writer.managers |= self.managers
+        return StillSite(writer, reached, manager, master, self.options, other_sm_count=self.other_sms)
 
 
 class StillSite(OpensmSite):

@@ -1,5 +1,7 @@
-"""SMs that earlier changes found in this subnet and that are absent now: each has a policy of its own. A former master
-that comes back brings its old policy into force, and newer partitions are lost.
+"""SMs that earlier changes found in this subnet and that are absent now: each has a policy and keys of its own.
+
+A former master that comes back brings its old policy into force, and newer partitions are lost. The journal keeps the
+SMs that each start of an operation found, whatever it changes (`ibkeys.store.origin.Origin`).
 """
 
 from __future__ import annotations
@@ -15,8 +17,8 @@ from ibkeys.printable import named
 from ibkeys.store.journal import Journal
 from ibkeys.umad.probe import ProbeResult
 
-KEPT_MANAGERS: Final = "managers"
-"""The journal's name of the SMs of the subnet when an operation began: port GUID and port."""
+_KEPT_MANAGERS: Final = "managers"
+"""The name of the SMs among the options of an operation, where earlier versions kept them: port GUID → port."""
 _ACCEPTED: Final = "standby-differs"
 
 
@@ -30,8 +32,9 @@ class ManagersAway:
     accepted: tuple[str, ...]
 
 
-def managers_away(journal: Journal, present: Mapping[str, str]) -> ManagersAway:
-    """Return the absent SMs that the journal lists together with one that is *present* (port GUID → port)."""
+def managers_away(journal: Journal, present: Mapping[str, str], brings: str) -> ManagersAway:
+    """Return the absent SMs that the journal lists together with one that is *present* (port GUID → port). *brings*:
+    what such an SM has of its own, in words."""
     away: dict[str, str] = {}
     accepted: dict[str, str] = {}
     for operation, names, is_accepted in _kept_managers(journal):
@@ -44,7 +47,7 @@ def managers_away(journal: Journal, present: Mapping[str, str]) -> ManagersAway:
             accepted.pop(guid, None)
             away[guid] = (
                 f"the SM at {port} (port GUID {guid}), seen in operation {operation}, is not there now, and would "
-                "bring its own policy when it comes back"
+                f"bring its own {brings} when it comes back"
             )
     return ManagersAway(
         *(tuple(text for guid, text in each.items() if guid not in present) for each in (away, accepted))
@@ -69,12 +72,22 @@ def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[Pro
             )
 
 
+def known_managers(journal: Journal) -> dict[int, dict[str, str]]:
+    """Return the SMs of the subnet that operations found, port GUID → port, by operation. An undo or resume adds those
+    that it found. Operations that looked for no SM are left out."""
+    earlier = {record.id: _kept_in_options(journal, record.id) for record in journal.list_operations()}
+    found = journal.managers()
+    names = {operation: kept | found.get(operation, {}) for operation, kept in earlier.items()}
+    return {operation: each for operation, each in names.items() if each}
+
+
 def _kept_managers(journal: Journal) -> Iterator[tuple[int, dict[str, str], bool]]:
-    """Yield each operation that kept its SMs, these SMs (port GUID → port), and whether it left some of them out on
-    purpose. Operations of other carriers or earlier versions kept none."""
-    for record in journal.list_operations():
-        kept = journal.options_of(record.id)  # damaged options are reported when it is resumed or undone
-        found = kept.get(KEPT_MANAGERS)
-        if isinstance(found, dict):
-            names = {str(guid): str(port) for guid, port in found.items()}
-            yield record.id, names, _ACCEPTED in kept.get("overrides", ())
+    """Yield each operation that found SMs, these SMs (port GUID → port), and whether it left some of them out on
+    purpose."""
+    for operation, names in known_managers(journal).items():
+        yield operation, names, _ACCEPTED in journal.options_of(operation).get("overrides", ())
+
+
+def _kept_in_options(journal: Journal, operation: int) -> dict[str, str]:
+    found = journal.options_of(operation).get(_KEPT_MANAGERS)  # damaged options are reported when it is resumed
+    return {str(guid): str(port) for guid, port in found.items()} if isinstance(found, dict) else {}
