@@ -25,8 +25,6 @@ NOT_RECORDED: Final = {
     "sm-show": "it changes nothing: with --dry-run it says which hosts it would ask",
     "doctor": "with --write-loopback it changes two ports of this very host (tests/hardware)",
     "rehearse": "it changes nothing but its own copy of the fabric (tests/integration/test_rehearse.py)",
-    "replace": "it applies a policy as partition-add does; its other files: tests/cli/test_replace_live.py",
-    "partition-spread": "it replaces files as apply does, without a signal: tests/cli/test_partition_spread.py",
 }
 
 

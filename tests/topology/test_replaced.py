@@ -9,9 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from ibkeys.apply.by_sm.beside import Places
 from ibkeys.audit.waiver_guids import with_other_guids as waivers_with
 from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.errors import AddressError, Refused, UsageError
+from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.partitions.editing.changes import KnownPorts
 from ibkeys.partitions.editing.replacing import replace_guids
@@ -19,8 +21,10 @@ from ibkeys.partitions.membership import end_ports_of, resolve
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.sim.nodes import SimNode
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.node_names import with_other_guids as names_with
+from ibkeys.topology.nodes import LinkEnd, Port
 from ibkeys.topology.replaced import (
     FormerNode,
     PortInStore,
@@ -256,7 +260,8 @@ def test_the_key_store_knows_the_ports_of_a_former_node() -> None:
 
 @pytest.mark.parametrize("name", sampled(FABRICS, list(filter(SAMPLE.search, FABRICS))))
 def test_fifty_replaced_adapters_move_every_membership_and_nothing_else(name: str) -> None:
-    """Others go and get other names meanwhile, and some new adapters have smaller tables."""
+    """Others go and get other names meanwhile, some new adapters have smaller tables, and one host takes the GUIDs of
+    another that is off."""
     net, chance = Subnet.from_file(FABRICS[name]), random.Random(1)
     before = swept(net)
     hosts = [each for each in net.nodes[1:] if not each.is_switch and any(port.peer for port in each.ports)]
@@ -282,6 +287,7 @@ def test_fifty_replaced_adapters_move_every_membership_and_nothing_else(name: st
             for port in each.ports:
                 if port.peer is not None:
                     net.unplug(each, port.number)
+    stolen = take_guids(net, *rest[-2:]) if len(rest) > 10 else {}
     now = swept(net)
     pairs = [pair_of_move(move, before, now) for move in likely_pairs(before, now)]
     named = {each.guid for each in going if each.description}
@@ -296,6 +302,8 @@ def test_fifty_replaced_adapters_move_every_membership_and_nothing_else(name: st
         all_guids |= pair.guids
     owners = {port.guid for each in net.nodes if each.guid in named for port in each.end_ports}
     assert found == {old: new for old, new in want.items() if new in owners}
+    assert not stolen.keys() & {*found, *all_guids}
+    assert not {*stolen.values()} & {*found.values(), *all_guids.values()}
     after = replace_guids(policy, found, KnownPorts()).after
     assert memberships(after, now) == {
         guid: keys
@@ -307,6 +315,47 @@ def test_fifty_replaced_adapters_move_every_membership_and_nothing_else(name: st
         f'0x{all_guids.get(old, old):016x} "{number}" # 0x{old:x}\n'
         for number, old in enumerate(int(line[:18], 16) for line in names.splitlines())
     )
+    assert_places_move(before, now, pairs)
+
+
+def take_guids(net: Subnet, owner: SimNode, stranger: SimNode) -> dict[int, int]:
+    """Let *stranger* take the GUIDs of *owner*, which is off; return its own GUID → that of the owner."""
+    for port in owner.ports:
+        if port.peer is not None:
+            net.unplug(owner, port.number)
+    taken = {stranger.guid: owner.guid}
+    stranger.guid, owner.guid = owner.guid, stranger.guid
+    for its, own in zip(stranger.end_ports, owner.end_ports, strict=False):
+        taken[its.guid] = own.guid
+        its.guid, own.guid = own.guid, its.guid
+    return taken
+
+
+def assert_places_move(before: Topology, now: Topology, pairs: list[ReplacedNode]) -> None:
+    """Assert that each known place of a former port gets its new port, no other place changes, and all of it goes
+    back."""
+    linked = {(*min(ends), *max(ends)) for port in before.ports() if port.peer for ends in [_ends(port)]}
+    guids = {former: port for pair in pairs for former, port in pair.pairs}
+    with KeyStore(None) as store:
+        store.put_links(linked)
+        for guid in [*guids][::2]:
+            store.put_imported(guid, MKey(guid))
+        former = store.links()
+        places = Places.of(store, [pair for each in pairs for pair in each.pairs], now)
+        places.record(lambda: store)
+        assert store.links() == {_moved(near, guids): _moved(far, guids) for near, far in former.items()}
+        assert store.settled() == {*[*guids][::2]}
+        places.restore(lambda: store)
+        assert (store.links(), store.settled()) == (former, set())
+
+
+def _ends(port: Port) -> tuple[LinkEnd, LinkEnd]:
+    assert port.peer is not None
+    return port.link_end, port.peer.link_end
+
+
+def _moved(end: LinkEnd, guids: dict[int, Port]) -> LinkEnd:
+    return guids[end[0]].link_end if end[0] in guids else end
 
 
 def policy_of(guids: list[int], chance: random.Random) -> str:

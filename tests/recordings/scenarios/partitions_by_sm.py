@@ -5,8 +5,10 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Final
 
+from tests.fabricsim import replace_hca
+from tests.recordings.opensm import POLICY
 from tests.recordings.recorder import Command, Scenario, Stop
-from tests.recordings.scenarios.beginning import OTHER_PLAN, PLAN, SWAPPED_PLAN, opensm, with_ufm
+from tests.recordings.scenarios.beginning import OTHER_PLAN, PLAN, PORTS, SWAPPED_PLAN, opensm, with_ufm
 from tests.recordings.world import World
 
 _WAY: Final = "--via opensm --allow-removals --yes --wait 5"
@@ -14,6 +16,7 @@ _APPLY: Final = f"apply {{dir}}/plan.json {_WAY}"
 _AFTER: Final = f"apply {{dir}}/other.json {_WAY}"
 _RESUME: Final = "resume --yes --allow-removals --allow-break --wait 5"
 _IN_FORCE: Final = "--sm-host sm2 --wait 5"
+_REPLACE: Final = "replace node03 --baseline {dir}/monday.db --node-name-map {dir}/names --waivers {dir}/waivers.toml"
 _UFM: Final = "--ufm-token @{dir}/ufm.token"
 _BY_UFM: Final = f"--via {{ufm}} {_UFM} --allow-removals --yes --wait 5"
 _UFM_PLAN: Final = Command("plan --policy {dir}/new.conf --full --out {dir}/plan.json", is_recorded=False)
@@ -24,6 +27,26 @@ def _with_a_standby(world: World, stack: ExitStack) -> None:
     """Start two OpenSMs; the master has swept last, so the tables are as its policy says."""
     opensm(standby=True)(world, stack)
     world.opensms[0].begin_again()
+
+
+def _with_files_beside(world: World, stack: ExitStack) -> None:
+    """As `_with_a_standby`, with a node name map and waivers, which name the adapter of node03."""
+    _with_a_standby(world, stack)
+    port = PORTS["two-switch"][2]
+    (world.folder / "names").write_text(f'{port[:-1]}0 "third" # of rack 1\n')
+    waiver = f'rule = "PK001"\nports = ["{port}"]\nreason = "x"\nexpires = 2099-01-01\n'
+    (world.folder / "waivers.toml").write_text(f"[[waiver]]\n{waiver}")
+
+
+def _another_adapter(world: World) -> None:
+    """Put another adapter into node03, and let OpenSM write its table."""
+    replace_hca(next(node for node in world.net.nodes if node.description == "node03 mlx4_0"))
+    world.opensms[0].begin_again()
+
+
+def _standby_was_off(world: World) -> None:
+    """Let the standby have a policy from before."""
+    world.opensms[1].policy.write_text(POLICY)
 
 
 def _deaf(world: World) -> None:
@@ -157,6 +180,34 @@ SCENARIOS: Final = [
             Command("resume --yes --wait 5"),
             Command(f"partition-delete scratch --yes {_IN_FORCE}"),
             Command("undo 4 --yes --wait 5"),
+        ],
+        begin=_with_a_standby,
+    ),
+    Scenario(
+        "replace",
+        [
+            Command(
+                f"partition-add lustre=0x21 --full node05 --limited 'node0[3-4]' --ipoib --yes {_IN_FORCE}",
+                is_recorded=False,
+            ),
+            Command("snapshot {dir}/monday.db", is_recorded=False),
+            Command(f"{_REPLACE} --dry-run {_IN_FORCE}", before=_another_adapter),
+            Command(f"{_REPLACE} --yes {_IN_FORCE}", Stop("signal", 1, "killed")),
+            Command("resume --yes --wait 5"),
+            Command("undo 2 --yes --override index-move --wait 5"),
+            Command(f"{_REPLACE} --yes {_IN_FORCE}"),
+        ],
+        begin=_with_files_beside,
+    ),
+    Scenario(
+        "partition-spread",
+        [
+            Command(f"partition-add lustre=0x21 --full node03 --ipoib --yes {_IN_FORCE}", is_recorded=False),
+            Command(f"partition-spread --dry-run {_IN_FORCE}", before=_standby_was_off),
+            Command(f"partition-spread --yes {_IN_FORCE}"),
+            Command("undo 2 --yes --wait 5"),
+            Command("undo 3 --yes --wait 5"),
+            Command(f"partition-spread --yes {_IN_FORCE}"),
         ],
         begin=_with_a_standby,
     ),
