@@ -71,7 +71,7 @@ class ApplyPlan(Plan):
     necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
     plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest. ``late_notes``: notes that
     are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its record if only absent ports are
-    left. ``waiting``: flags of the policy that the subnet manager does not take over at once.
+    left. ``waiting``: flags of the policy that the subnet manager may not take over at once.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -237,6 +237,7 @@ def apply_plan_of(
         plan.objections += carrier.objections()
     plan.failed = list(remaining.absent)
     plan.breaks = carrier.breaks(wanted, remaining)
+    plan.waiting = carrier.waiting
     return plan
 
 

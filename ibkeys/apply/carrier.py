@@ -104,6 +104,12 @@ class Carrier(Protocol):
         sends Sets. Known after `find_remaining`."""
         return ""
 
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Flags of the policy that the subnet manager may not take over at once, in words; the ports do not show them.
+        Known after `find_remaining`."""
+        return ()
+
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
         """Return *ports* and all other ports that the carrier needs, as they are on the fabric. See
         `ibkeys.apply.survey`."""

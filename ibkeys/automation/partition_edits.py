@@ -30,7 +30,7 @@ class RequestedEdit:
     ``command``: the command that makes it. ``words``: the words that name ports. ``edit``: makes the edit of a policy.
     ``target``: the partition whose members may be removed; None: those that the edit changes. ``leaves_ipoib_open``:
     whether the user could give ipoib to the partition, and did not say whether it gets it. ``moves_index_0``: whether
-    the P_Key at index 0 of members changes. ``find``: looks the words up on a fabric; None: as `look_up`.
+    the P_Key at index 0 of members may change. ``find``: looks the words up on a fabric; None: as `look_up`.
     ``beside``: returns what changes together with the policy, known after ``edit``; None: nothing does.
     """
 
@@ -54,9 +54,12 @@ class RequestedEdit:
             return ""
         return lacking_ipoib(policy)
 
-    def refuse_index_0(self, consent: Consent) -> None:
-        """Raise Refused (``index-0``) if index 0 of ports would change, unless *consent* covers that."""
-        if self.moves_index_0 and not consent.covers(_INDEX_0):
+    def refuse_index_0(self, edited: EditedPolicy, consent: Consent) -> None:
+        """Raise Refused (``index-0``) if *edited*, the edit that was made, changes index 0 of ports, unless *consent*
+        covers that."""
+        had, has = ({each.base: each.indx0 for each in policy.partitions} for policy in (edited.before, edited.after))
+        changes = any(is_set != had.get(base, False) for base, is_set in has.items())
+        if self.moves_index_0 and changes and not consent.covers(_INDEX_0):
             text = (
                 "indx0 changes the P_Key at index 0 of every member, which programs use that name no other; drivers "
                 "notice it only when they start again"

@@ -215,7 +215,7 @@ class Partitions:
         choice = replace(choice, settings=replace(choice.settings, beside=planned.beside))
 
         def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:
-            requested.refuse_index_0(writer.consent)
+            requested.refuse_index_0(planned.edited, writer.consent)
             # The removals in it are those of the edited partition, or permitted.
             permissions = Permissions(removals=True, breaks=allow_break)
             apply_plan = plan_apply(writer, plan, permissions, hooks, carrier_for(writer, choice, plan))

@@ -373,6 +373,7 @@ def test_index_0_is_never_changed_unasked(policy: Path) -> None:
     assert edit("partition-add", policy, "lustre", "--indx0", "--override", "index-0").code == 0
     assert "lustre=0x21, ipoib, indx0 :" in policy.read_text()
     assert edit("partition-add", policy, "lustre", "--no-indx0").code == 4
+    assert edit("partition-add", policy, "lustre", "--indx0").code == 0, "it is so already"
 
 
 def test_a_partition_is_renamed_and_deleted_without_a_fabric(policy: Path) -> None:

@@ -85,7 +85,9 @@ def test_the_tables_are_those_of_an_edited_file_that_is_planned_and_applied(name
     with cluster(tmp_path / "live") as live:
         before, files = tables(live), files_of(live)
         assert live.type(f"{verb} {LIVE}") == 0, live.err
-        how = "not in force yet: mtu, rate, as the note says" if name == "a flag" else "done, verified by a fresh read"
+        how = (
+            "not verified: mtu, rate of gpu, as the note says" if name == "a flag" else "done, verified by a fresh read"
+        )
         assert f"{how}; `ibkeys undo 1` rolls it back" in live.out
         after, edited = tables(live), files_of(live)
         [operation] = live.operations()

@@ -42,6 +42,11 @@ class CarrierBySm(Carrier, Generic[CourseOf]):
         """Return the objections that planning the course has found."""
         return list(self._course.objections)
 
+    @property
+    def waiting(self) -> tuple[str, ...]:
+        """Flags of multicast groups that the subnet manager may not take over at once, with their partitions."""
+        return self._course.waiting
+
     def phases(self, remaining: RemainingChanges, survey: Survey) -> list[Phase]:
         """Return one phase for each step of the course."""
         return phases_of(self._course, survey)

@@ -52,7 +52,8 @@ class TablesStep(Generic[Contents]):
 class TablesCourse(Generic[Contents]):
     """All steps of a change. ``start``: the tables before the first step; ``enforcement``: the enforcement bits that
     the last step changes; ``breaks``: the pairs that are disconnected; ``objections``: the interlocks that are
-    triggered; ``remaining``: the ports that are not as the plan found them."""
+    triggered; ``remaining``: the ports that are not as the plan found them; ``waiting``: flags of multicast groups that
+    exist, with their partitions in words: the subnet manager may not take them over at once."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     steps: list[TablesStep[Contents]] = field(default_factory=list)
@@ -60,6 +61,7 @@ class TablesCourse(Generic[Contents]):
     breaks: tuple[Break, ...] = ()
     objections: list[Objection] = field(default_factory=list)
     remaining: RemainingChanges = field(default_factory=RemainingChanges)
+    waiting: tuple[str, ...] = ()
 
     @property
     def end(self) -> Mapping[PortKey, Entries]:

@@ -46,6 +46,7 @@ from ibkeys.errors import FileChanged, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import stale_for_good
+from ibkeys.partitions.living_groups import LivingGroups
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.digest import plan_digest
@@ -146,6 +147,7 @@ class OpensmPlanning:
             site.notes += notes_on_older_policy(site, self.files[-1])
         course.objections += objections_to_standbys(site, self.files, known_texts)
         present = parsed(contents[0]) if contents is not None and is_ours else site.policy
+        self._note_living_groups(course, present, new)
         course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners([*local_files, *self.files])
         if former is None:
@@ -289,7 +291,9 @@ class OpensmPlanning:
         if contents:  # OpenSM is signalled, so unread edits would come into force
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
-        self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, parsed(step_contents[master][0])))
+        later = parsed(step_contents[master][0])
+        self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, later))
+        self._note_living_groups(course, self.site.policy, later, is_undo=True)
         not_restored = list(self._not_restored(former, tables[-1]))
         if not_restored and master not in written:
             self._refuse_unwritten_file(not_restored)
@@ -368,6 +372,14 @@ class OpensmPlanning:
         self.files = [*left, *(file for file in standbys if file.key in step_contents), master]
         step_contents.setdefault(master.key, (master.seen.data,))
         return step_contents
+
+    def _note_living_groups(
+        self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False
+    ) -> None:
+        """Add notes on multicast groups that OpenSM keeps as they are, and the flags that no port shows."""
+        groups = LivingGroups.between(present, later)
+        course.waiting = groups.flags
+        self.site.notes += groups.notes(is_undo)
 
     def _note(self, found: SmPolicies) -> None:
         notes = self.site.notes

@@ -89,7 +89,6 @@ class ApplyRequest:
     ``command``, which made it for ``subject``, and ``questions`` and ``objections`` about it; ``operation``: the number
     of an earlier apply to resume or close. One of the three is given. ``each``: whether each port gets a row.
     ``rewrite``: whether OpenSM first rewrites every table. ``beside``: what changes together with the policy.
-    ``waiting``: flags of the policy that OpenSM does not take over at once.
     """
 
     command_options: ManyPortsOptions
@@ -105,7 +104,6 @@ class ApplyRequest:
     questions: tuple[Question, ...] = ()
     objections: tuple[Objection, ...] = ()
     beside: Beside | None = None
-    waiting: tuple[str, ...] = ()
 
     def via(self) -> CarrierChoice:
         """Return the data for choosing the carrier: the method if one was typed, settings, hosts, and access to UFM."""
@@ -208,7 +206,6 @@ def _plan(
     plan = plan_apply(writer, partition_plan, request.permissions, hooks, carrier, most_unrehearsed())
     plan.questions += request.questions
     plan.objections[:0] = request.objections
-    plan.waiting = request.waiting
     return plan
 
 

@@ -19,7 +19,7 @@ from ibkeys.cli.screen.progress import ProgressLine
 from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import IbkeysError, Refused
-from ibkeys.printable import counted
+from ibkeys.printable import counted, named
 
 if TYPE_CHECKING:
     from ibkeys.apply.apply_plan import ApplyPlan
@@ -181,8 +181,7 @@ class ManyPortsChange(ShownChange):
             back = "rolls it back" if plan.undoes is None else "repeats it"
             how = "done, verified by a fresh read"
             if plan.waiting:
-                flags = ", ".join(plan.waiting)
-                how = f"the tables are verified by a fresh read; not in force yet: {flags}, as the note says"
+                how = f"the tables are verified by a fresh read; not verified: {named(plan.waiting)}, as the note says"
             write(f"{how}; `ibkeys undo {plan.operation_id}` {back}")
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")

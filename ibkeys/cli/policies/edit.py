@@ -131,9 +131,6 @@ def carry_out(requested: RequestedEdit, document: Document, command_options: Edi
     Nothing is written if the edit is refused. Raises UsageError, AddressError, FileFormatError, and Refused for an
     interlock.
     """
-    from ibkeys.change.consent import Consent
-
-    requested.refuse_index_0(Consent(overrides=frozenset(command_options.consent.override)))
     if command_options.editing.file is None:
         from ibkeys.cli.policies import live
 
@@ -145,11 +142,13 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
     """Read a policy file, look the words up on the fabric, edit the policy, write and report; return the exit code.
     Raises as `carry_out`."""
     from ibkeys.automation.named_ports import PortsOfWords, unread_in
+    from ibkeys.change.consent import Consent
     from ibkeys.cli.opening import open_source
     from ibkeys.cli.policies.edited import PolicyFile, refuse_by_interlocks, report, write_local_files
     from ibkeys.cli.policies.members import look_up
     from ibkeys.cli.showing import sweep
     from ibkeys.discovery.wanted import Wanted
+    from ibkeys.partitions.living_groups import LivingGroups
 
     editing, consent = command_options.editing, command_options.consent
     refuse_given(_OF_THE_FABRIC, "--policy FILE only edits the file, and {} is for a change of the fabric: omit it")
@@ -163,10 +162,12 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
         exits.warn_each(unread_in(topology))
         ports_of_words = requested.find(topology) if requested.find is not None else look_up(topology, requested.words)
     edited = requested.edit(policy_file.policy, ports_of_words)
+    requested.refuse_index_0(edited, Consent(overrides=frozenset(consent.override)))
     beside: Sequence[LocalFile] = ()
     if requested.beside is not None and topology is not None:
         beside = requested.beside(topology).files
-    edited = edited.noted(requested.lacking_ipoib(policy_file.policy))
+    groups = LivingGroups.between(edited.before, edited.after)
+    edited = edited.noted(requested.lacking_ipoib(policy_file.policy), *groups.notes())
     has_text = edited.pending or editing.out is not None or bool(beside)
     refused = has_text and refuse_by_interlocks(
         place, consent.force, consent.override, only_say=consent.dry_run, further=ports_of_words.objections

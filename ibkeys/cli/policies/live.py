@@ -42,6 +42,7 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     and for an interlock, and the errors of planning and applying.
     """
     from ibkeys.automation.policy_in_force import plan_edit, refuse_other_removals
+    from ibkeys.change.consent import Consent
 
     command, editing, where = requested.command, command_options.editing, command_options.where
     if editing.out is not None:
@@ -51,6 +52,7 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
     with open_fabric(where) as fabric, progress_bar(where) as progress:
         master = _policy_in_force(fabric, hosts_of(where, command_options.sm_hosts))
         planned = plan_edit(fabric, requested, master, exits.warn, exits.note, look_up, progress)
+    requested.refuse_index_0(planned.edited, Consent(overrides=frozenset(command_options.consent.override)))
     if planned.plan is None:
         _report_no_change(command_options)
         return exits.DONE
@@ -106,5 +108,4 @@ def _request(
         questions=planned.questions,
         objections=planned.objections,
         beside=planned.beside,
-        waiting=planned.edited.waiting,
     )

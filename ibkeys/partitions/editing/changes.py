@@ -65,14 +65,13 @@ class MemberChange:
 @dataclass(frozen=True, slots=True)
 class EditedPolicy:
     """A policy before and after an edit. ``unchanged``: the GUIDs of ports that needed no change. ``notes``: messages
-    for the user. ``waiting``: flags whose new values OpenSM does not take over at once."""
+    for the user."""
 
     before: Policy
     after: Policy
     changes: tuple[MemberChange, ...] = ()
     unchanged: tuple[int, ...] = ()
     notes: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
 
     @property
     def pending(self) -> bool:
@@ -81,11 +80,10 @@ class EditedPolicy:
 
     def followed_by(self, other: EditedPolicy, with_notes: bool = True) -> EditedPolicy:
         """Return this edit together with *other*, an edit of its result. *with_notes*: whether the notes of *other*
-        count, and the flags that it leaves waiting."""
+        count."""
         notes = (*self.notes, *(other.notes if with_notes else ()))
-        waiting = (*self.waiting, *(other.waiting if with_notes else ()))
         changes, unchanged = (*self.changes, *other.changes), (*self.unchanged, *other.unchanged)
-        return EditedPolicy(self.before, other.after, changes, unchanged, notes, waiting)
+        return EditedPolicy(self.before, other.after, changes, unchanged, notes)
 
     def noted(self, *notes: str) -> EditedPolicy:
         """Return this edit with further notes; empty ones are left out."""

@@ -70,14 +70,15 @@ def remove_group(policy: Policy, where: PartitionName, mgid: int) -> EditedPolic
     after = parse_policy(policy_text.edited(edits), policy.path)
     if not after.accepted or list(after.definitions) != wanted:
         raise UsageError(f"{policy.path}: OpenSM would misread the policy without the group {text}: use an editor")
-    note = f"OpenSM may keep the group {text} until its last member has left, or until OpenSM starts again"
-    return EditedPolicy(policy, after, notes=(note,))
+    return EditedPolicy(policy, after)
 
 
 def _groups_of(partition: Partition, mgid: int) -> list[MgidGroup]:
-    """Return the groups of *partition* with the MGID *mgid*. In the MGID of an IP group, OpenSM writes the P_Key."""
-    own = mgid & ~(0xFFFF << 80) | (partition.base | FULL_BIT) << 80 if is_ip_group(mgid) else mgid
-    return [group for group in partition.groups if group.mgid in (mgid, own)]
+    """Return the groups of *partition* with the MGID *mgid*. In the MGID of an IP group without a P_Key, OpenSM writes
+    that of the partition."""
+    if is_ip_group(mgid) and not mgid >> 80 & 0xFFFF:
+        mgid |= (partition.base | FULL_BIT) << 80
+    return [group for group in partition.groups if group.mgid == mgid]
 
 
 def _insertion(text: PolicyText, definition: Definition, mgid: str) -> TextEdit:

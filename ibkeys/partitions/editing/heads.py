@@ -43,6 +43,9 @@ GROUP_FLAGS: Final = {
 }
 """Flags of a group that have one number: name in the file → field of `GroupFlags`."""
 _OF_LIVING_GROUP: Final = frozenset({*GROUP_FLAGS, "scope"})
+_SCOPE_IGNORED: Final = (
+    "OpenSM 3.3.23 ignores scope for the broadcast group of ipoib: it holds for groups of mgid lines"
+)
 _FORBIDDEN: Final = frozenset(",=:;#\0\r\n")
 
 
@@ -74,8 +77,8 @@ def set_flags(policy: Policy, where: PartitionName, flags: Flags) -> EditedPolic
             edits += _written_memberships(text, definition)
         expected[definition.line, definition.column] = _with_flags(definition, {**own, **lost})
     after = _reread(policy, text, edits, expected)
-    waiting = _waiting(partition, flags)
-    return EditedPolicy(policy, after, notes=_notes(waiting), waiting=waiting)
+    ignored = "scope" in flags and partition.ipoib
+    return EditedPolicy(policy, after, notes=(_SCOPE_IGNORED,) if ignored else ())
 
 
 def delete_partition(policy: Policy, where: PartitionName) -> EditedPolicy:
@@ -303,17 +306,3 @@ def _reread(
 
 def _mgids(definition: Definition) -> list[tuple[int, bool]]:
     return [(group.mgid, group.refused is None) for group in definition.groups]
-
-
-def _waiting(partition: Partition, flags: Flags) -> tuple[str, ...]:
-    """Return the flags that OpenSM does not take over at once: those of a multicast group that exists."""
-    return tuple(name for name in flags if name in _OF_LIVING_GROUP) if partition.ipoib else ()
-
-
-def _notes(waiting: Sequence[str]) -> tuple[str, ...]:
-    if not waiting:
-        return ()
-    return (
-        f"{', '.join(waiting)}: OpenSM keeps a multicast group that exists as it is; its new values hold once the "
-        "group has ended, or after a restart of OpenSM, and members that cannot meet them are refused then",
-    )

@@ -69,12 +69,12 @@ def test_a_flag_is_written_in_its_place_and_the_rest_stays(
     assert flagged(before, **flags) == after
 
 
-def test_a_change_of_a_living_group_says_when_it_holds() -> None:
+def test_a_scope_that_opensm_ignores_is_said() -> None:
     policy = parse_policy("X=5, ipoib : 1 ;\n")
-    [note] = set_flags(policy, X, {"mtu": 5, "sl": 1}).notes
-    assert note.startswith("mtu, sl: OpenSM keeps a multicast group that exists as it is")
-    assert set_flags(policy, X, {"defmember": "full"}).notes == ()
-    assert set_flags(parse_policy("X=5 : 1 ;\n"), X, {"ipoib": True, "mtu": 5}).notes == ()
+    [note] = set_flags(policy, X, {"scope": frozenset((5,))}).notes
+    assert note.startswith("OpenSM 3.3.23 ignores scope for the broadcast group of ipoib")
+    assert set_flags(policy, X, {"mtu": 5, "defmember": "full"}).notes == ()
+    assert set_flags(parse_policy("X=5 : 1 ;\n"), X, {"scope": frozenset((5,))}).notes == ()
 
 
 @pytest.mark.parametrize(
@@ -181,6 +181,13 @@ def test_a_group_is_removed_by_either_spelling_of_its_gid() -> None:
     again = remove_group(edited.after, X, IP_GROUP)
     assert not again.pending
     assert again.notes == ("partition X has no line with the group ff12:401b::77",)
+
+
+def test_an_ip_group_with_the_p_key_of_another_partition_is_not_that_of_the_partition() -> None:
+    policy, other = parse_policy("X=5 :\n mgid=ff12:401b::77,sl=0\n 1 ;\n"), IP_GROUP | 0x8006 << 80
+    with pytest.raises(UsageError, match="its P_Key bits 0x8006 are neither those"):
+        add_group(policy, X, other)
+    assert not remove_group(policy, X, other).pending
 
 
 def test_a_group_that_another_line_would_take_over_stays() -> None:

@@ -1,0 +1,80 @@
+"""What OpenSM does not take over at once when it reads another policy: it keeps each multicast group that exists as it
+is, and one that the policy no longer makes until its last member has left.
+
+The groups are those of two policies. Which of them the SM really has, and with which values, `ibkeys compare --ipoib`
+asks. Source: opensm osm_prtn.c (osm_prtn_add_mcgroup), osm_mcast_mgr.c; a running OpenSM, observed.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, Policy
+from ibkeys.printable import clean, named
+
+_KEPT: Final = "OpenSM keeps a multicast group that exists as it is"
+_Values = Mapping[str, int]
+"""Flag, as in partitions.conf → its value."""
+
+
+@dataclass(frozen=True, slots=True)
+class LivingGroups:
+    """What two policies say differently of multicast groups. ``flags``: the flags whose values differ for a group that
+    both make, by partition, in words; ``gone``: the MGIDs of the groups that only the first one makes."""
+
+    flags: tuple[str, ...] = ()
+    gone: tuple[int, ...] = ()
+
+    @classmethod
+    def between(cls, present: Policy | None, later: Policy | None) -> LivingGroups:
+        """Return the differences between *present*, the policy that OpenSM has read, and *later*. None: no file, with
+        which OpenSM makes no group but that of the default partition; nothing is known of that one."""
+        if present is None or later is None:
+            return cls()
+        had, gets = (_groups(policy) for policy in (present, later))
+        differing: dict[str, dict[str, None]] = {}
+        for mgid, (partition, values) in had.items():
+            if mgid in gets:
+                names = [name for name, value in values.items() if gets[mgid][1][name] != value]
+                differing.setdefault(partition, {}).update(dict.fromkeys(names))
+        flags = [f"{', '.join(names)} of {partition}" for partition, names in differing.items() if names]
+        return cls(tuple(flags), tuple(mgid for mgid in had if mgid not in gets))
+
+    def notes(self, is_undo: bool = False) -> Iterator[str]:
+        """Yield a note on the flags, and one on the groups that go. *is_undo*: the later policy is a former one, so the
+        group may still have its values."""
+        if self.flags and is_undo:
+            yield (
+                f"{named(self.flags)}: {_KEPT}: one that was made since the change keeps the changed values until it "
+                "has ended; `ibkeys compare --ipoib` asks for them"
+            )
+        elif self.flags:
+            yield (
+                f"{named(self.flags)}: {_KEPT}; its new values hold once the group has ended, or after a restart of "
+                "OpenSM, and members that cannot meet them are refused then"
+            )
+        if self.gone:
+            groups = named([str(ipaddress.IPv6Address(mgid)) for mgid in self.gone])
+            yield (f"OpenSM may keep the group {groups} until its last member has left, or until OpenSM starts again")
+
+
+def _groups(policy: Policy) -> dict[int, tuple[str, _Values]]:
+    """Return the partition and the values of each group that OpenSM makes of a policy, by MGID. Of several definitions
+    of a group the first one counts."""
+    found: dict[int, tuple[str, _Values]] = {}
+    for partition in policy.partitions:
+        for definition in partition.definitions:
+            for mgid, flags, q_key in definition.made_groups():
+                values = {
+                    "mtu": flags.mtu or DEFAULT_MTU,
+                    "rate": flags.rate or DEFAULT_RATE,
+                    "sl": flags.sl,
+                    "Q_Key": q_key,
+                    "TClass": flags.t_class,
+                    "FlowLabel": flags.flow_label,
+                }
+                found.setdefault(mgid, (clean(partition.name), values))
+    return found
