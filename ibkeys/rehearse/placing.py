@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from ibkeys.errors import AddressError, UsageError
+from ibkeys.errors import AddressError, IbkeysError, UsageError
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
@@ -15,6 +15,7 @@ from ibkeys.rehearse.key_files import place_key_files
 from ibkeys.rehearse.opensm_options import POLICY, rehearsal_options
 from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.site_opensm import SiteOpensm
+from ibkeys.rehearse.surprises import before_the_start
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
@@ -83,7 +84,10 @@ class PlacedOpensm:
         """Start it on its host, and return it when it rests. Raises IbkeysError as `OpensmRun.wait_until_it_rests`."""
         words = [str(self.opensm.program), "-F", str(self.folder / _CONF)]
         started = OpensmRun(twin, self.home.node, words, self.folder, _longest_silence(self.options))
-        started.wait_until_it_rests()
+        try:
+            started.wait_until_it_rests()
+        except IbkeysError as error:
+            raise IbkeysError("; ".join([str(error), *self.notes])) from None
         return started
 
 
@@ -113,6 +117,7 @@ def place_opensm(
                 f"OpenSM finds no policy at {opensm.path(path)}, so every port is a full member of the default "
                 "partition"
             )
+    notes += before_the_start(twin.subnet, options, m_key if m_key.is_zero else keys.of(m_key))
     notes += place_key_files(twin.subnet, opensm, folder, folder / KEYS, keys.of)
     return PlacedOpensm(opensm, folder, options, home, opensm.path(changed.copies[POLICY]), tuple(notes))
 

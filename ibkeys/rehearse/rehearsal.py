@@ -32,6 +32,7 @@ from ibkeys.rehearse.placing import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.rehearse.standbys import RehearsedStandby, play, take_over
+from ibkeys.rehearse.surprises import of_full_tables, of_memory
 from ibkeys.rehearse.tables import Tables, ValueDifference, differences, identities, put_back, tables_of
 from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
 from ibkeys.rehearse.twin import Twin
@@ -187,6 +188,7 @@ class _Rehearsal:
             self._memory = memory
         if not memory or not placed.policy_copy.exists():
             return opensm
+        self._notes += of_memory(self._subnet, memory)
         self._say("OpenSM learns the indexes that the running one remembers")
         guids = {(node.guid, port.number): port.guid for node in self._subnet.nodes for port in node.end_ports}
         in_force = placed.policy_copy.read_bytes()
@@ -211,6 +213,7 @@ class _Rehearsal:
         request = self._request
         if request.change is None and not request.command:
             changes = differences(recorded, started)
+            self._notes += of_full_tables(self._subnet)
             return self._result("differs" if changes else "identical", opensm)
         if request.had_master and recorded != tables_of(self._subnet):
             put_back(self._subnet, recorded)
@@ -225,6 +228,7 @@ class _Rehearsal:
             return self._result("refused", opensm, **_about(change, change.plan), apply=apply)
         changed = tables_of(self._subnet)
         promised, plan = change.promise(before, changed, made.operation)
+        self._notes += of_full_tables(self._subnet)
         wrong = self._to_json(promised, changed)
         course = moments(self._subnet, before, made.writes, made.started, DEFAULT_INBOUND_CHECK)
         apply |= {"most_cut": most(course, "cut"), "most_open": most(course, "open")}

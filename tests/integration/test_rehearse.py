@@ -243,6 +243,22 @@ def test_a_change_is_rehearsed_beside_a_stand_in_of_a_standby() -> None:
 
 
 @pytest.mark.soak
+def test_a_table_one_entry_too_small_and_two_nodes_with_one_guid_are_named(tmp_path: Path) -> None:
+    full = tmp_path / "full.conf"
+    full.write_text(TENANTS + "".join(f"P{each:x}={each:#x} : 0x2c903000a1021=full ;\n" for each in range(0x30, 0x70)))
+    with site() as here:
+        code, document, errors = here.rehearse("--now", opensm=f"opensm -F {here.conf} -P {full}")
+        assert code == 1, errors
+        assert any("table of 1 port (node02 mlx4_0 port 1)" in note for note in document["notes"]), document["notes"]
+        net = here.served.net
+        net.node("node03 mlx4_0").guid = net.node("node02 mlx4_0").guid
+        here.take_snapshot()
+        code, document, errors = here.rehearse("--now")
+        said = errors + "".join(document.get("notes", ()))
+        assert "2 nodes have the GUID 0x0002c903000a1020 (node02 mlx4_0, node03 mlx4_0)" in said, (code, said)
+
+
+@pytest.mark.soak
 def test_an_opensm_that_packs_its_tables_does_not_do_what_the_plan_says() -> None:
     """The plan was made from the snapshot, which does not say what options OpenSM has."""
     with site() as here:
@@ -253,6 +269,7 @@ def test_an_opensm_that_packs_its_tables_does_not_do_what_the_plan_says() -> Non
         assert done.returncode == 1, done.stderr
         code, document, _ = here.rehearse(here.plan, "--allow-removals", *BLUNT)
         assert code in (1, 4)
+        assert any(note.startswith("keep_pkey_indexes is FALSE") for note in document["notes"])
         assert document["verdict"] == {1: "differs", 4: "refused"}[code]
 
 

@@ -1,0 +1,65 @@
+"""What in the fabric and in the options makes OpenSM do otherwise than a plan expects: notes that name the ports."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from ibkeys.keys.mkey import MKey
+from ibkeys.managers.opensm.options_file import OptionsFile
+from ibkeys.printable import counted, named
+from ibkeys.rehearse.memory import Memory
+from ibkeys.sim.nodes import SimNode, SimPort
+from ibkeys.sim.subnet import Subnet
+
+_MOST = 3
+
+
+def before_the_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Iterator[str]:
+    """Yield notes on nodes with one GUID, and on options of OpenSM. *options*: those of the site's; *m_key*: the key
+    that replaces its option m_key."""
+    nodes: dict[int, list[SimNode]] = {}
+    for node in subnet.nodes:
+        nodes.setdefault(node.guid, []).append(node)
+    for guid, same in nodes.items():
+        if len(same) > 1:
+            ends = ", and ends if it finds them" if options.value("exit_on_fatal") is True else ""
+            names = named([node.description for node in same])
+            yield f"{len(same)} nodes have the GUID 0x{guid:016x} ({names}): OpenSM takes one for the other{ends}"
+    if options.value("keep_pkey_indexes") is not True:
+        yield "keep_pkey_indexes is FALSE: OpenSM packs its tables, so P_Keys in use move when others come or go"
+    ends_of_links = [port for node in subnet.nodes for port in node.end_ports]
+    others = [port for port in ends_of_links if port.m_key and port.m_key != m_key.reveal()]
+    if others and options.value("m_key_lookup") is not True:
+        yield (
+            f"m_key_lookup is FALSE: OpenSM uses its m_key for every port; another M_Key has {_ports(others)}, which "
+            "refuses its Sets"
+        )
+    hiding = [port for port in ends_of_links if port.protect_bits and not port.m_key]
+    if hiding:
+        yield (
+            f"the snapshot does not show the M_Key of {_ports(hiding)}: there is none in the copy, and on the fabric "
+            "it refuses the Sets of an OpenSM that does not know it"
+        )
+
+
+def of_full_tables(subnet: Subnet) -> Iterator[str]:
+    """Yield a note on the end ports whose P_Key table has no free entry."""
+    full = [port for node in subnet.nodes for port in node.end_ports if port.p_keys and all(port.p_keys)]
+    if full:
+        yield f"the P_Key table of {_ports(full)} is full: OpenSM leaves out a P_Key for which there is no entry"
+
+
+def of_memory(subnet: Subnet, memory: Memory) -> Iterator[str]:
+    """Yield a note on the end ports whose indexes a restart forgets."""
+    ports = [port for node in subnet.nodes for port in node.end_ports if (node.guid, port.number) in memory]
+    if ports:
+        yield (
+            f"OpenSM remembers an index of P_Keys that {_ports(ports)} had: a restart forgets it, and the P_Key then "
+            "comes back at another index"
+        )
+
+
+def _ports(ports: Iterable[SimPort]) -> str:
+    names = [f"{port.node.description} port {port.number}" for port in ports]
+    rest = ", ..." if len(names) > _MOST else ""
+    return f"{counted(len(names), 'port')} ({named(names[:_MOST])}{rest})"
