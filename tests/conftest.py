@@ -28,7 +28,7 @@ _COMMON: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": [HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
 }
-settings.register_profile("default", max_examples=30, **_COMMON)
+settings.register_profile("default", max_examples=20, **_COMMON)
 settings.register_profile("soak", max_examples=500, **_COMMON)
 settings.register_profile("soak, cheap", max_examples=5000, **_COMMON)
 _CHEAP = {"keys", "mad", "sim", "store"}

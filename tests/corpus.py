@@ -6,12 +6,17 @@ that is named but not there is an error: a check that did not run must not look 
 
 from __future__ import annotations
 
+import filecmp
 import json
 import os
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 DATA = Path(__file__).parent / "data"
+LARGE = 100_000
+"""The bytes of a net file with about 100 nodes."""
 
 
 def corpora() -> list[Path]:
@@ -24,11 +29,31 @@ def corpora() -> list[Path]:
 
 
 def files(pattern: str) -> list[Path]:
-    """Return the files of all corpora that match a glob *pattern*, such as ``vectors/fields_*.json``."""
-    found = [file for folder in corpora() for file in sorted(folder.glob(pattern))]
+    """Return the files of all corpora that match a glob *pattern*, such as ``vectors/fields_*.json``.
+
+    A file with the bytes of the one in ``tests/data`` is returned once: testing it again would prove nothing.
+    """
+    found = [file for folder in corpora() for file in sorted(folder.glob(pattern)) if not _is_copy(file, folder)]
     if not found:
         raise FileNotFoundError(f"no corpus has {pattern}")
     return found
+
+
+def fabrics(most: int | None = None) -> list[Any]:
+    """Return the fabrics of all corpora for ``parametrize``: `make test` runs those of less than `LARGE` bytes, and
+    `make soak` all of less than *most*.
+    """
+    sizes = {file: file.stat().st_size for file in files("fabrics/*.net")}
+    return [
+        pytest.param(file, id=label(file), marks=() if size < LARGE else pytest.mark.soak)
+        for file, size in sizes.items()
+        if most is None or size < most
+    ]
+
+
+def _is_copy(file: Path, folder: Path) -> bool:
+    own = DATA / file.relative_to(folder)
+    return folder != DATA and own.exists() and filecmp.cmp(file, own, shallow=False)
 
 
 def label(file: Path) -> str:

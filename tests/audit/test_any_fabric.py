@@ -16,10 +16,8 @@ from ibkeys.audit.inputs import AuditInput, StoredPort, StoreView
 from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import KEY, end_ports, from_file, host, key_file, look, policy, protect, taken, umad
-from tests.corpus import files, label
+from tests.corpus import fabrics
 from tests.fabricsim import subnet
-
-SMALL = [file for file in files("fabrics/*.net") if file.stat().st_size < 200_000]
 
 
 def everything(net: Subnet) -> AuditInput:
@@ -37,7 +35,7 @@ def everything(net: Subnet) -> AuditInput:
     )
 
 
-@pytest.mark.parametrize("file", SMALL, ids=label)
+@pytest.mark.parametrize("file", fabrics(200_000))
 def test_every_fabric_of_the_corpora_can_be_audited(file: Path, tmp_path: Path) -> None:
     net = Subnet.from_file(file)
     net.set_sm(next(node for node in net.nodes if not node.is_switch))

@@ -108,7 +108,7 @@ def test_two_policies(cluster: Cluster, classes: int) -> None:
     assert screens(lines) == 1
 
 
-@pytest.mark.parametrize("classes", [8, 5])
+@pytest.mark.parametrize("classes", [8, in_soak(5)])
 def test_a_plan(cluster: Cluster, classes: int) -> None:
     # tables of hosts and their leaf ports, of the switches, and enforcement
     policy = cluster.policy("a", classes - 2)

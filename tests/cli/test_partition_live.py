@@ -18,6 +18,7 @@ from tests.cli.scenes import Scene, Way
 from tests.cli.sites import LOCAL_PORT, toml
 from tests.recordings.opensm import Opensm
 from tests.recordings.world import STANDBY_HOST
+from tests.sample import SOAK
 
 SM = f"--sm-host {STANDBY_HOST} --wait 5"
 LIVE = f"--yes {SM}"
@@ -300,7 +301,7 @@ TYPED = st.one_of(
 )  # fmt: skip
 
 
-@settings(deadline=None, max_examples=10, suppress_health_check=[HealthCheck.too_slow])
+@settings(deadline=None, max_examples=100 if SOAK else 3, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(TYPED, min_size=1, max_size=4))
 def test_any_commands_and_their_undos_leave_the_policy_and_the_tables(typed: list[str]) -> None:
     with TemporaryDirectory() as folder, cluster(Path(folder)) as scene:

@@ -21,7 +21,7 @@ from tests.cli.scenes import Scene, Way
 from tests.fabricsim import replace_hca
 from tests.recordings.recorder import Killed, Stop
 from tests.recordings.world import STANDBY_HOST
-from tests.sample import in_soak
+from tests.sample import SOAK, in_soak
 
 SM = f"--sm-host {STANDBY_HOST} --wait 5"
 LIVE = f"--yes {SM}"
@@ -184,7 +184,7 @@ VERBS = [
 ]
 
 
-@settings(max_examples=6, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=30 if SOAK else 2, deadline=None, suppress_health_check=list(HealthCheck))
 @given(st.lists(st.sampled_from(VERBS), min_size=1, max_size=4, unique=True).filter(lambda verbs: "replace" in verbs))
 def test_any_verbs_and_their_undos_leave_the_bytes(verbs: list[str]) -> None:
     with TemporaryDirectory() as folder, ExitStack() as stack:

@@ -115,7 +115,7 @@ def said_by_doctor(scene: Scene) -> set[str]:
     return {"problem", "*"} if False in found else {"note", "*"} if found else {"-"}
 
 
-@pytest.mark.parametrize(("kind", "way", "state", "cells"), one_in(2, ROWS))
+@pytest.mark.parametrize(("kind", "way", "state", "cells"), one_in(4, ROWS))
 def test_they_do_what_the_page_says(folder: Folder, kind: str, way: str, state: str, cells: list[str]) -> None:
     resume, undo, confirm, journal, doctor = cells
     with folder.scene(kind, way, state) as scene:

@@ -72,6 +72,7 @@ def test_a_night_in_which_nothing_could_be_read_is_3_and_no_audit_of_yesterday(f
     assert night()[0] == 1, "compared with the last one that was read"
 
 
+@pytest.mark.soak
 def test_formats_and_snapshots_of_the_environment_do_not_disturb_it(night: Night) -> None:
     assert night(IBKEYS_FORMAT="json", IBKEYS_FROM="/nowhere", IBKEYS_KEEP="1d")[0] == 0
     status, report = night(IBKEYS_POLICY="/nowhere/partitions.conf")

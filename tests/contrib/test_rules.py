@@ -10,6 +10,7 @@ from ibkeys.sim.subnet import Subnet
 from tests.audit.looking import KEY, protect
 from tests.contrib.shipped import METRIC, RULES, promtool, rule_expressions
 from tests.export.pages import EVERYTHING, page
+from tests.sample import in_soak
 
 CASES = Path(__file__).parent / "ibkeys.rules.test.yml"
 ALERTS = [
@@ -44,13 +45,13 @@ def test_each_alert_fires_when_it_should_and_only_then() -> None:
 @pytest.mark.parametrize(
     ("right", "wrong"),
     [
-        ("> 900", "> 9000"),
-        ("absent(ibkeys_sweep_last_run_timestamp_seconds)", "ibkeys_sweep_last_run_timestamp_seconds > 1e9"),
-        ("ibkeys_sweep_success == 0", "ibkeys_sweep_success == 1"),
-        ("> 0.01", "> 0.2"),
+        in_soak("> 900", "> 9000"),
+        in_soak("absent(ibkeys_sweep_last_run_timestamp_seconds)", "ibkeys_sweep_last_run_timestamp_seconds > 1e9"),
+        in_soak("ibkeys_sweep_success == 0", "ibkeys_sweep_success == 1"),
+        in_soak("> 0.01", "> 0.2"),
         (" unless ibkeys_port_violations offset 1h", ""),
         ("and on (instance, job) (ibkeys_sweep_success offset 1h == 1)", ""),
-        ('rule="SE001"', 'rule="SE002"'),
+        in_soak('rule="SE001"', 'rule="SE002"'),
         ('severity=~"critical|high"', 'severity=~"low"'),
     ],
 )

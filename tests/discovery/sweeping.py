@@ -6,10 +6,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.keys.mkey import MKey
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.model import Topology
-from tests.corpus import files
 from tests.protectedsim import ring_of
-
-SMALL = [file for file in files("fabrics/*.net") if file.stat().st_size < 400_000]
 
 
 def links_of(net: Subnet) -> set[frozenset[tuple[int, int]]]:

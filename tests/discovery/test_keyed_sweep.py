@@ -16,9 +16,9 @@ from ibkeys.fabric.live import LiveFabric
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.find import find_aliases
 from ibkeys.topology.model import Topology
-from tests.corpus import label
+from tests.corpus import fabrics
 from tests.discovery.protecting import SWITCH_A, SWITCH_B
-from tests.discovery.sweeping import SMALL, links_found, links_of
+from tests.discovery.sweeping import links_found, links_of
 from tests.fabricsim import subnet, swap_cables, tool
 from tests.protectedsim import link_end, listening, protect_all, provoked, sm_sweeps
 
@@ -31,7 +31,7 @@ def watched(net: Subnet, ring: KeyRing) -> Iterator[LiveFabric]:
         yield fabric
 
 
-@pytest.mark.parametrize("file", SMALL, ids=label)
+@pytest.mark.parametrize("file", fabrics(400_000))
 @pytest.mark.parametrize("with_lids", [True, False])
 def test_with_complete_key_files_no_port_notices(file: Path, with_lids: bool) -> None:
     net = Subnet.from_file(file)

@@ -8,15 +8,15 @@ import pytest
 
 import ibkeys
 from ibkeys.sim.subnet import Subnet
-from tests.corpus import label
-from tests.discovery.sweeping import KEY, SMALL, links_found, links_of, protect, ring_for
+from tests.corpus import fabrics
+from tests.discovery.sweeping import KEY, links_found, links_of, protect, ring_for
 from tests.fabricsim import subnet, tool
 from tests.protectedsim import listening, sm_sweeps, violations
 
 SWITCHES = ("MF0;switch-a:IS5023/U1", "Infiniscale-IV Mellanox Technologies")
 
 
-@pytest.mark.parametrize("file", SMALL, ids=label)
+@pytest.mark.parametrize("file", fabrics(400_000))
 def test_everything_that_is_cabled_is_found(file: Path) -> None:
     net = Subnet.from_file(file)
     with ibkeys.open(net) as fabric:

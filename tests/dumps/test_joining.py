@@ -168,7 +168,7 @@ def test_no_other_file_is_included(tmp_path: Path) -> None:
         bring(write(tmp_path, text))
 
 
-@pytest.mark.parametrize("file", corpus.files("fabrics/*.net"), ids=corpus.label)
+@pytest.mark.parametrize("file", corpus.fabrics())
 def test_every_fabric_of_the_corpora_is_imported_or_refused_with_its_line(file: Path) -> None:
     """Net files are what ibnetdiscover printed; those that were written by hand may lack GUIDs."""
     try:

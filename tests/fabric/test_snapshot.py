@@ -24,11 +24,10 @@ from ibkeys.store.fingerprint import load_fingerprints
 from ibkeys.store.snapshot import TABLES, columns
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
-from tests.corpus import files, label
+from tests.corpus import fabrics
 from tests.fabricsim import subnet, tool
 
 KEY, OTHER = 0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00
-SMALL = [file for file in files("fabrics/*.net") if file.stat().st_size < 400_000]
 
 
 def taken(net: Subnet, **options: object) -> Snapshot:
@@ -56,7 +55,7 @@ def picture(fabric: Topology, with_keys: bool) -> list[object]:
     ]
 
 
-@pytest.mark.parametrize("file", SMALL, ids=label)
+@pytest.mark.parametrize("file", fabrics(400_000))
 def test_what_is_read_back_is_what_was_read(file: Path, tmp_path: Path) -> None:
     net = Subnet.from_file(file)
     net.set_sm(next(node for node in net.nodes if not node.is_switch))

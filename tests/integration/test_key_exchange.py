@@ -64,6 +64,7 @@ def export(served: Subnet) -> tuple[Path, str]:
     return folder, done.stderr
 
 
+@pytest.mark.soak
 def test_opensm_takes_over_one_key_without_a_refused_smp(served: Subnet) -> None:
     deploy(served, per_port=False)
     folder, said = export(served)

@@ -15,9 +15,7 @@ SAMPLE = (
     "deploy/between Sets/another rotates/back",
     "deploy/between Sets/another deploys/on",
     "rotate/between Sets/another sets a level/on",
-    "rotate/after the last Set/journal lost/back",
     "rotate/before the first Set/ports moved/on",
-    "remove/between Sets/ports gone/back",
     "deploy/before the first Set/key store lost/on",
 )
 """Cells of `make test`; `make soak` makes all."""

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.crashpoints.shim import compiled, drive, folder_in_memory
-from tests.sample import one_in
+from tests.sample import in_soak, one_in
 
 DRIVER = Path(__file__).with_name("crash_driver.py")
 SAMPLE = 3
@@ -58,7 +58,7 @@ def points(shim: Path) -> Iterator[Points]:
 ROWS = [(what, drop) for what in ("deploy", "rotate", "remove", "abort", "resume") for drop in ("0", "0.1")]
 
 
-@pytest.mark.parametrize(("what", "drop"), one_in(2, ROWS))
+@pytest.mark.parametrize(("what", "drop"), one_in(4, ROWS))
 def test_after_a_kill_at_a_point_of_the_sample_the_run_is_finished(points: Points, what: str, drop: str) -> None:
     points.break_at(what, "kill", drop, points.sample(what, drop))
 
@@ -70,7 +70,7 @@ def test_after_a_kill_at_any_point_the_run_is_finished(points: Points, what: str
 
 
 @pytest.mark.parametrize(
-    ("what", "mode"), [("deploy", "sync"), ("rotate", "full"), ("remove", "sync"), ("abort", "full")]
+    ("what", "mode"), [in_soak("deploy", "sync"), ("rotate", "full"), ("remove", "sync"), in_soak("abort", "full")]
 )
 def test_without_a_disk_no_set_leaves_whose_key_is_not_stored(points: Points, what: str, mode: str) -> None:
     points.break_at(what, mode, "0", points.sample(what, "0"))

@@ -45,7 +45,10 @@ def changing() -> set[str]:
     return {name for name, given in found.items() if given & CONSENT or name in WITHOUT_CONSENT}
 
 
-MORE_STOPS: Final = re.compile(r"-before-(signal-[2-4]|sleep-\d)(-|$)|-of-dual-home")
+MORE_STOPS: Final = re.compile(
+    r"-before-(signal-[2-4]|sleep-\d)(-|$)|-of-dual-home|^mkey-remove-(interrupted|killed|aborted)$|^harden-killed-"
+    r"|^mkey-remove-by-opensm-|^smkey-rotate-killed$|^apply-by-ufm-killed$"
+)
 """Scenarios that end at one more place, or are on one more fabric, than others: made again by `make soak` only."""
 
 

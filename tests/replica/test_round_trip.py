@@ -17,18 +17,17 @@ from ibkeys.replica.sources import read_subnet
 from ibkeys.sim.agents import class_keys
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
-from tests.corpus import files, label
+from tests.corpus import fabrics
 from tests.fabricsim import set_p_key_capacity, subnet, virtualize
 from tests.protectedsim import end_ports
 from tests.replica.comparing import class_settings, contents, counted_errors, snapshot_of
 
-FABRICS = files("fabrics/*.net")
 KEYS = (0x1A2B3C4D5E6F7081, 0x0BADC0FFEE0DDF00, 0x7777)
 _FREE_BITS = (CapabilityMask.IS_M_KEY_NVRAM, CapabilityMask.IS_P_KEY_NVRAM, CapabilityMask.IS_TRAP_SUPPORTED)
 p_keys = st.lists(st.integers(0, 0xFFFF), max_size=40)
 
 
-@pytest.mark.parametrize("file", FABRICS, ids=label)
+@pytest.mark.parametrize("file", fabrics())
 def test_a_replica_of_a_snapshot_has_the_same_snapshot(file: Path, tmp_path: Path) -> None:
     net = Subnet.from_file(file)
     for number, port in enumerate(end_ports(net)):

@@ -83,7 +83,7 @@ def test_every_key_is_found_with_one_passphrase_or_none_after_a_crash_while_encr
     places = crash_points("encryption", tmp_path)
     assert len(places) > 40
     assert promised(places[-1]) == "A1B20"
-    for place in one_in(3, places):
+    for place in one_in(6, places):
         done = promised(place)
         found = keys_of(place / "keys.db")
         assert {KEYS[name] for name in done if name in KEYS} <= found

@@ -17,7 +17,7 @@ from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.store.journal import Journal
 from tests.managers.machines.conftest import SHELLS
 from tests.managers.machines.there import Held, There, heard, opensm
-from tests.sample import in_soak
+from tests.sample import SOAK, in_soak
 
 PROGRAM = writer.program()
 OLD, NEW, NEWER, THEIRS = b"old\n\0" * 20_000, b"new\n", b"newer\n", b"theirs\n"
@@ -328,7 +328,7 @@ def test_a_guard_that_is_killed_anywhere_leaves_the_new_or_the_former_file(
             f'[ "$(wc -l <{count})" -lt "$(/bin/cat {last})" ] || kill -9 0; exec {real} "$@"',
         )
     with opensm() as (process, _):
-        for number in range(1, 100, 2):
+        for number in range(1, 100, 1 if SOAK else 5):
             last.unlink(missing_ok=True)
             file.write_bytes(OLD)
             with there.machine() as host:

@@ -128,7 +128,7 @@ RUNS: dict[str, tuple[int, int, Callable[[Bench], None]]] = {
     st.integers(0, 20),
     st.sampled_from(("resume", "abort")),
 )
-@settings(max_examples=100 if SOAK else 10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100 if SOAK else 4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_stopped_at_any_moment_twice_only_what_is_above_is_lowered_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str, moment: int, then: str, again: int, way_on: str
 ) -> None:

@@ -79,7 +79,7 @@ def test_a_run_in_the_layer_of_a_container_goes_on_and_back_without_overriding_i
 )
 @example(what="rotate, open", moment=28, then="stands still", way_on="abort", again=0)
 @settings(
-    max_examples=100 if SOAK else 8,
+    max_examples=100 if SOAK else 4,
     deadline=None,
     suppress_health_check=[HealthCheck.function_scoped_fixture],
 )

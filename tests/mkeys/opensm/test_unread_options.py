@@ -72,7 +72,7 @@ def test_so_is_an_earlier_run_on_its_way_where_somebody_edited_the_file_meanwhil
     assert bench.opensm.conf.read_bytes() == text
 
 
-@pytest.mark.parametrize("moment", one_in(4, range(0, 40, 3)))
+@pytest.mark.parametrize("moment", one_in(6, range(0, 40, 3)))
 @pytest.mark.parametrize("what", sorted(EARLIER))
 def test_what_a_run_wrote_itself_keeps_it_from_no_way(bench: Bench, what: str, moment: int) -> None:
     bench.opensm.is_unread = False

@@ -75,7 +75,7 @@ def _reachable(net: Subnet, with_links: bool) -> set[int]:
     return {port.guid for port, _ in seen}
 
 
-@settings(max_examples=1000 if SOAK else 40)
+@settings(max_examples=1000 if SOAK else 15)
 @given(net=fabrics(), with_links=st.booleans())
 def test_on_any_fabric_every_port_with_a_lease_comes_back_and_no_byte_changes(net: Subnet, with_links: bool) -> None:
     states = [(port, port.m_key, port.protect_bits) for port in end_ports(net)]

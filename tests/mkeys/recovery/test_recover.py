@@ -113,7 +113,11 @@ def test_with_a_fifth_of_all_smps_lost_everything_is_back(with_links: bool, seed
 
 
 @pytest.mark.parametrize(
-    "file", [fat_tree(8, 1, 6, pods=6, cores=6), fat_tree(9, 3, 9, pods=12, cores=9)], ids=["6 pods", "12 pods"]
+    "file",
+    [
+        pytest.param(fat_tree(8, 1, 6, pods=6, cores=6), id="6 pods"),
+        pytest.param(fat_tree(9, 3, 9, pods=12, cores=9), id="12 pods", marks=pytest.mark.soak),
+    ],
 )
 def test_many_closed_switches_without_links_stay_under_the_bound(file: str) -> None:
     """More closed switches than are probed at one time, each of them by several routes."""

@@ -204,7 +204,7 @@ def test_links_that_only_opensm_knows_lead_to_ports_too(lab: Lab) -> None:
 # --- any mixture ------------------------------------------------------------------------------------------------------
 
 
-@settings(max_examples=100 if SOAK else 12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=100 if SOAK else 5, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(data=st.data())
 def test_any_mixture_of_keys_and_levels(tmp_path_factory: pytest.TempPathFactory, data: st.DataObject) -> None:
     folder = tmp_path_factory.mktemp("mixture")
