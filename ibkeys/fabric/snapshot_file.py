@@ -22,7 +22,7 @@ from ibkeys.mad.fields import NumberRow
 from ibkeys.mad.virtualization import VirtualizationInfo
 from ibkeys.port_text import PortText, common_of
 from ibkeys.store import columns
-from ibkeys.store.snapshot import SqlRow, read_snapshot, write_snapshot
+from ibkeys.store.snapshot import SqlRow, image_of, read_snapshot, read_snapshot_image, write_snapshot
 from ibkeys.store.sqlite import guid_number, guid_text
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Node, Port, Reading
@@ -62,12 +62,24 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
     for a snapshot that was loaded from a file."""
     if not snapshot.about.has_keys or snapshot.fingerprints is None:
         raise StoreError(f"{path}: this snapshot was read from a file and cannot be written again: copy that file")
-    fabric = snapshot.fabric
+    write_snapshot(path, _contents(snapshot, with_keys))
+
+
+def snapshot_image(snapshot: Snapshot) -> bytes:
+    """Return the bytes of a file with *snapshot*, without M_Keys. *snapshot*: one that was just taken. Raises
+    StoreError."""
+    return image_of(_contents(snapshot, with_keys=False))
+
+
+def _contents(snapshot: Snapshot, with_keys: bool) -> dict[str, Iterable[SqlRow]]:
+    """Return the rows of *snapshot* by table."""
+    fabric, fingerprints = snapshot.fabric, snapshot.fingerprints
+    assert fingerprints is not None
     ports = [port for node in fabric.nodes for _, port in sorted(node.ports.items())]
     node_ids = {node: number for number, node in enumerate(fabric.nodes, 1)}
     port_ids = {port: number for number, port in enumerate(ports, 1)}
     rows, view = _PortRows(snapshot, with_keys, node_ids, port_ids), snapshot.sa_view or SaView()
-    contents: dict[str, Iterable[SqlRow]] = {
+    return {
         "about": _about_rows(snapshot.about, with_keys),
         "nodes": (_node_row(number, node) for node, number in node_ids.items()),
         "ports": (rows.row(port) for port in ports),
@@ -88,7 +100,7 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
         "notes": ((note,) for note in fabric.notes),
         "sa_answers": ((record, answer.outcome, answer.detail) for record, answer in view.answers.items()),
         "sa_ports": ((port_ids[port], sa_port.port_info, sa_port.p_key_raw) for port, sa_port in view.ports.items()),
-        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, snapshot.fingerprints, with_keys),
+        "class_keys": class_key_rows(snapshot.class_keys or (), port_ids, fingerprints, with_keys),
         "imported_files": (
             (number, each.name, each.kind, each.written, int(each.is_sm), each.m_keys)
             for number, each in enumerate(snapshot.files, 1)
@@ -105,7 +117,6 @@ def save_snapshot(path: Path, snapshot: Snapshot, with_keys: bool = False) -> No
             (number, packed_blocks(node.forwarding)) for node, number in node_ids.items() if node.forwarding is not None
         ),
     }
-    write_snapshot(path, contents)
 
 
 def _about_rows(about: SnapshotOrigin, with_keys: bool) -> Iterator[SqlRow]:
@@ -211,7 +222,18 @@ def load_snapshot(path: Path, secret: Callable[[], Fingerprints | None] = lambda
     *keys*: false to get fingerprints even from a snapshot that was taken with its keys. Raises StoreError: no such
     file, no snapshot, a damaged one, a newer schema.
     """
-    tables = read_snapshot(path)
+    return _loaded(read_snapshot(path), str(path), secret, keys)
+
+
+def load_snapshot_image(image: bytes, name: str) -> Snapshot:
+    """Return the snapshot in the bytes of a snapshot file. *name*: the name of the file, for errors. Raises the errors
+    of `load_snapshot`."""
+    return _loaded(read_snapshot_image(image), name, lambda: None, keys=True)
+
+
+def _loaded(
+    tables: dict[str, Sequence[SqlRow]], path: str, secret: Callable[[], Fingerprints | None], keys: bool
+) -> Snapshot:
     if not tables["nodes"]:
         raise StoreError(f"{path}: the snapshot has no node; take a new one")
     try:

@@ -8,13 +8,14 @@ import subprocess
 import time
 from collections import Counter
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import IbkeysError
 from ibkeys.printable import named
 from ibkeys.rehearse.opensm_options import LOG
-from ibkeys.rehearse.twin import Twin
+from ibkeys.rehearse.twin import Twin, kill_program
 from ibkeys.sim.nodes import SimNode
 
 _SWEPT: Final = re.compile(r"SUBNET UP|Errors during initialization")
@@ -32,6 +33,7 @@ class OpensmRun:
     def __init__(self, twin: Twin, host: SimNode, words: Sequence[str], folder: Path, quiet: float) -> None:
         self._twin, self._quiet = twin, quiet
         self._log = folder / LOG
+        self._again = partial(OpensmRun, twin, host, words, folder, quiet)
         self._first = self.sweeps()
         self._process: subprocess.Popen[bytes] = twin.start(
             host, words, {"OSM_CACHE_DIR": str(folder), "OSM_TMP_DIR": str(folder)}
@@ -69,6 +71,17 @@ class OpensmRun:
         """End it, and wait until it has ended."""
         self._process.terminate()
         self._process.wait()
+
+    def kill(self) -> None:
+        """Kill it. May be called from another thread."""
+        kill_program(self._process)
+
+    def once_more(self) -> OpensmRun:
+        """Return another OpenSM that was started as this one, which has ended, once it rests. The log goes on."""
+        self._process.wait()
+        started = self._again()
+        started.wait_until_it_rests()
+        return started
 
     def sweeps(self) -> int:
         """Return how many heavy sweeps its log has, those of an earlier OpenSM with the same log included."""

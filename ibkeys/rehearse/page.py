@@ -9,6 +9,7 @@ from ibkeys.audit.formats.report_pages import ReportTable, Text, render_text
 from ibkeys.change.wanted import value_in_words
 from ibkeys.printable import counted
 from ibkeys.rehearse.causes import IN_WORDS
+from ibkeys.rehearse.fault_words import change_in_words, fault_in_words, loss_in_words, way_back_in_words
 
 UNKNOWN: Final = (
     "the timing of real ports and the limits of their firmware",
@@ -19,9 +20,9 @@ UNKNOWN: Final = (
 """What a rehearsal does not know."""
 _TONES: Final = {"identical": "good", "differs": "bad", "refused": "bad"}
 _PORT: Final = ("Node", "GUID", "Port")
-_VALUE: Final = ("Value", "Index")
-_AT_START: Final = (*_PORT, *_VALUE, "Now", "After a restart", "Likely cause")
-_AT_TAKEOVER: Final = (*_PORT, *_VALUE, "Now", "After a takeover", "Likely cause", "Standby")
+_AT_START: Final = (*_PORT, "Value", "Now", "After", "Likely cause")
+_AT_TAKEOVER: Final = (*_AT_START, "Standby")
+_FAULT: Final = ("Fault", "The change", "The way back", "Lost", "Worked")
 _MORE: Final = "`ibkeys rehearse -f json` has all."
 
 
@@ -33,7 +34,7 @@ def render(document: Mapping[str, Any], verdict: str, *, version: str = "") -> s
     text = Text(
         "Rehearsal of a change" if document["apply"] else "What a restart of OpenSM changes",
         str(document["verdict"]),
-        [f"{verdict}.", *_sentences(document)],
+        [f"{verdict.removeprefix(document['verdict'] + ': ')}.", *_sentences(document)],
         dict(_facts(document)),
         _TONES[document["verdict"]],
     )
@@ -75,21 +76,30 @@ def _tables(document: Mapping[str, Any]) -> Iterable[ReportTable]:
         ("differences", "Not as planned", ("Planned", "Found")),
         ("left_by_undo", "Not restored by the undo", ("Before", "After the undo")),
     ):
-        yield ReportTable(title, (*_PORT, *_VALUE, *columns), list(map(_value_line, document[name])), _MORE)
+        yield ReportTable(title, (*_PORT, "Value", *columns), list(map(_value_line, document[name])), _MORE)
+    faults = [
+        (fault_in_words(each), change_in_words(each), way_back_in_words(each), loss_in_words(each), _worked(each))
+        for each in document["faults"] or ()
+    ]
+    yield ReportTable("Faults that were tried", _FAULT, faults, _MORE)
+    changes = [(*_value_line(each), IN_WORDS[each["cause"]]) for each in document["at_start"]]
+    yield ReportTable("What a restart of OpenSM changes in any case", _AT_START, changes, _MORE)
+    taken = [(*_value_line(each), IN_WORDS[each["cause"]], each["standby"]) for each in document["at_takeover"]]
+    yield ReportTable("What a takeover by a standby changes in any case", _AT_TAKEOVER, taken, _MORE)
+    unknown = [tuple(_port(each)) for each in document["unknown_indexes"]]
+    yield ReportTable("The index of a new P_Key may differ, if OpenSM remembers another", _PORT, unknown, _MORE)
+    errors = [(each["error"], str(each["count"])) for each in document["opensm_errors"]]
+    yield ReportTable("Errors in OpenSM's log", ("ERR", "Times"), errors, _MORE)
+    yield ReportTable("What a rehearsal does not know", ("It does not know",), [(each,) for each in UNKNOWN], _MORE)
     moments = [
         (f"{each['seconds']:.3f} s", *_port(each), str(each["pairs_cut"]), str(each["pairs_open"]))
         for each in document["timeline"]
     ]
     yield ReportTable("Each Set that changes a table, in order", ("After", *_PORT, "Pairs cut", "Open"), moments, _MORE)
-    unknown = [tuple(_port(each)) for each in document["unknown_indexes"]]
-    yield ReportTable("The index of a new P_Key may differ, if OpenSM remembers another", _PORT, unknown, _MORE)
-    changes = [(*_value_line(each), IN_WORDS[each["cause"]]) for each in document["at_start"]]
-    yield ReportTable("What a restart of OpenSM changes in any case", _AT_START, changes, _MORE)
-    taken = [(*_value_line(each), IN_WORDS[each["cause"]], each["standby"]) for each in document["at_takeover"]]
-    yield ReportTable("What a takeover by a standby changes in any case", _AT_TAKEOVER, taken, _MORE)
-    errors = [(each["error"], str(each["count"])) for each in document["opensm_errors"]]
-    yield ReportTable("Errors in OpenSM's log", ("ERR", "Times"), errors, _MORE)
-    yield ReportTable("What a rehearsal does not know", ("It does not know",), [(each,) for each in UNKNOWN], _MORE)
+
+
+def _worked(tried: Mapping[str, Any]) -> str:
+    return "yes" if tried["worked"] else "no"
 
 
 def _port(row: Mapping[str, Any]) -> tuple[str, str, str]:
@@ -97,5 +107,5 @@ def _port(row: Mapping[str, Any]) -> tuple[str, str, str]:
 
 
 def _value_line(row: Mapping[str, Any]) -> tuple[str, ...]:
-    values = (value_in_words(row[name]) for name in ("index", "before", "after"))
-    return (*_port(row), row["kind"], *values)
+    index = f"[{row['index']}]" if row["index"] is not None else ""
+    return (*_port(row), f"{row['kind']}{index}", value_in_words(row["before"]), value_in_words(row["after"]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -11,6 +11,7 @@ from ibkeys.errors import AddressError, IbkeysError, UsageError
 from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
+from ibkeys.rehearse.bundle import Bundle
 from ibkeys.rehearse.key_files import place_key_files
 from ibkeys.rehearse.opensm_options import POLICY, rehearsal_options
 from ibkeys.rehearse.opensm_run import OpensmRun
@@ -19,10 +20,13 @@ from ibkeys.rehearse.surprises import before_the_start
 from ibkeys.rehearse.twin import Twin
 from ibkeys.sim.nodes import SimPort
 from ibkeys.sim.subnet import Subnet
+from ibkeys.store.opensm import MKEY_FILE, NEIGHBORS_FILE
 
-_CONF, _GIVEN, _WRITTEN = "opensm.conf", "given.conf", "written.conf"
+CONF: Final = "opensm.conf"
+_GIVEN, _WRITTEN, _CACHE = "given.conf", "written.conf", "packed"
 KEYS: Final = "keys"
-"""Files in the folder: the options of OpenSM there, the site's, all of the site's; the folder of the ports' keys."""
+"""Files in the folder: the options of OpenSM there, the site's, all of the site's; the folders of key files from a
+bundle, and of the ports' keys."""
 _QUIET: Final = 1.0
 """Seconds without a MAD after which OpenSM has nothing left to do, if every port answers."""
 _MARGIN: Final = 1.25
@@ -82,7 +86,7 @@ class PlacedOpensm:
 
     def start(self, twin: Twin) -> OpensmRun:
         """Start it on its host, and return it when it rests. Raises IbkeysError as `OpensmRun.wait_until_it_rests`."""
-        words = [str(self.opensm.program), "-F", str(self.folder / _CONF)]
+        words = [str(self.opensm.program), "-F", str(self.folder / CONF)]
         started = OpensmRun(twin, self.home.node, words, self.folder, _longest_silence(self.options))
         try:
             started.wait_until_it_rests()
@@ -107,7 +111,7 @@ def place_opensm(
     assert isinstance(m_key, MKey)
     notes = keys.assume(m_key, twin.subnet)
     changed = rehearsal_options(written, folder, home.guid, keys.of)
-    (folder / _CONF).write_bytes(changed.text)
+    (folder / CONF).write_bytes(changed.text)
     for name, path in changed.copies.items():
         data = opensm.read(path)
         if data is not None:
@@ -118,12 +122,17 @@ def place_opensm(
                 "partition"
             )
     notes += before_the_start(twin.subnet, options, m_key if m_key.is_zero else keys.of(m_key))
+    if opensm.packed is not None:
+        _unpack_key_files(opensm.packed, folder / _CACHE)
+        opensm = replace(opensm, cache=folder / _CACHE)
     notes += place_key_files(twin.subnet, opensm, folder, folder / KEYS, keys.of)
     return PlacedOpensm(opensm, folder, options, home, opensm.path(changed.copies[POLICY]), tuple(notes))
 
 
 def _all_options(twin: Twin, opensm: SiteOpensm, folder: Path) -> bytes:
     """Return all options of the site's OpenSM, as its own program writes them."""
+    if opensm.packed is not None:
+        return opensm.packed.options
     words = list(opensm.words)
     if opensm.config is not None:
         (folder / _GIVEN).write_bytes(opensm.read(str(opensm.config)) or b"")
@@ -135,6 +144,12 @@ def _all_options(twin: Twin, opensm: SiteOpensm, folder: Path) -> bytes:
         raise UsageError(
             f"{opensm.program} does not write its options with -c (exit status {done.code}): is it an OpenSM?"
         ) from None
+
+
+def _unpack_key_files(bundle: Bundle, cache: Path) -> None:
+    cache.mkdir()
+    for name in {MKEY_FILE, NEIGHBORS_FILE} & bundle.files.keys():
+        (cache / name).write_bytes(bundle.files[name])
 
 
 def _home(subnet: Subnet, options: OptionsFile, host: str | int | None, port_guid: int) -> SimPort:

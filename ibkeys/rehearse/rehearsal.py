@@ -87,9 +87,13 @@ def rehearse(request: RehearsalRequest, say: Callable[[str], None] = lambda text
     Nothing of it is left on this host. Raises Refused if the kernel allows no private namespaces; UsageError for
     options of OpenSM that cannot be rehearsed; IbkeysError if OpenSM does not run on the copy.
     """
+    return dict(run_privately(lambda folder: Rehearsal(request, folder, say).make(), needed_paths(request)))
+
+
+def needed_paths(request: RehearsalRequest) -> list[Path]:
+    """Return the paths on this host that a rehearsal reads."""
     opensm = request.opensm
-    needed = [opensm.program, opensm.folder, *filter(None, [opensm.config, request.journal]), opensm.cache]
-    return dict(run_privately(lambda folder: _Rehearsal(request, folder, say).make(), needed))
+    return [opensm.program, opensm.folder, *filter(None, [opensm.config, request.journal]), opensm.cache]
 
 
 class _Course(NamedTuple):
@@ -101,7 +105,7 @@ class _Course(NamedTuple):
     operation: int | None
 
 
-class _Rehearsal:
+class Rehearsal:
     """One rehearsal, in the private process. *folder*: the private folder."""
 
     def __init__(self, request: RehearsalRequest, folder: Path, say: Callable[[str], None]) -> None:
@@ -115,6 +119,7 @@ class _Rehearsal:
         self._journal = folder / _STORES / JOURNAL_NAME
 
     def make(self) -> dict[str, Any]:
+        """Make it, and return it as `rehearse` does."""
         request = self._request
         with Twin(self._subnet, self._subnet.nodes[0], self._folder) as twin:
             placed = place_opensm(
@@ -215,10 +220,7 @@ class _Rehearsal:
             changes = differences(recorded, started)
             self._notes += of_full_tables(self._subnet)
             return self._result("differs" if changes else "identical", opensm)
-        if request.had_master and recorded != tables_of(self._subnet):
-            put_back(self._subnet, recorded)
-            opensm.sweep()
-        before = tables_of(self._subnet)
+        before = self._as_running(opensm, recorded)
         change = self._choose_change(twin)
         self._say(f"ibkeys {change.words[0]} makes the change through it")
         apply, made = self._run_step(twin, opensm, [*change.words, *request.only_apply])
@@ -254,6 +256,13 @@ class _Rehearsal:
         is_right = is_right and not (left or undo["exit_code"])
         return self._result("identical" if is_right else "differs", opensm, **result, undo=undo, left_by_undo=left)
 
+    def _as_running(self, opensm: OpensmRun, recorded: Tables) -> Tables:
+        """Put the drift back behind OpenSM's back, if a subnet manager was master, and return the tables."""
+        if self._request.had_master and recorded != tables_of(self._subnet):
+            put_back(self._subnet, recorded)
+            opensm.sweep()
+        return tables_of(self._subnet)
+
     def _choose_change(self, twin: Twin) -> RehearsedChange:
         request = self._request
         if request.change is not None:
@@ -270,7 +279,7 @@ class _Rehearsal:
         (self._folder / _POLICY).write_bytes(change)
         done = twin.run(["ibkeys", "plan", self._path(_POLICY), "--out", self._path(_PLAN), *self._stores()])
         if not (self._folder / _PLAN).exists():
-            raise UsageError(f"`ibkeys plan` of the policy fails on the copy: {_last_line(done.errors)}")
+            raise UsageError(f"`ibkeys plan` of the policy fails on the copy: {last_line(done.errors)}")
         return read_plan(self._folder / _PLAN)
 
     def _run_step(self, twin: Twin, opensm: OpensmRun, words: Sequence[str]) -> tuple[dict[str, Any], _Course]:
@@ -285,7 +294,7 @@ class _Rehearsal:
         step = {
             "exit_code": done.code,
             "seconds": round(done.seconds, 1),
-            "message": _last_line(done.errors) if done.code else None,
+            "message": last_line(done.errors) if done.code else None,
             "steps": 0,
             "sets": twin.sets - sets,
             "sweeps": opensm.sweeps() - sweeps,
@@ -330,6 +339,8 @@ class _Rehearsal:
             "undo": None,
             "left_by_undo": [],
             "timeline": [],
+            "seed": None,
+            "faults": None,
         }
         return {
             "verdict": verdict,
@@ -358,7 +369,8 @@ class _Rehearsal:
         return str(self._folder / name)
 
 
-def _last_line(text: str) -> str | None:
+def last_line(text: str) -> str | None:
+    """Return the last line of *text* that is not blank; None if there is none."""
     lines = [line for line in text.splitlines() if line.strip()]
     return lines[-1] if lines else None
 

@@ -38,6 +38,8 @@ def request_of(
     manager = shown_subnet_manager(snapshot.fabric)
 
     def number_of(key: MKey) -> int | None:
+        if opensm.packed is not None:
+            return key.reveal()  # It is a made-up one already.
         number = snapshot.number_of(key)
         return None if number is None else made_up.get(number)
 
@@ -48,7 +50,7 @@ def request_of(
         manager.port_guid or snapshot.about.port_guid,
         manager.presence == "active",
         number_of,
-        snapshot.about.has_keys or snapshot.fingerprints is not None,
+        snapshot.about.has_keys or snapshot.fingerprints is not None or opensm.packed is not None,
         change,
         is_policy,
         command,

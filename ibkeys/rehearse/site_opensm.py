@@ -18,10 +18,12 @@ from ibkeys.managers.opensm.command_line import CommandLine, read_command_line
 from ibkeys.managers.opensm.on_this_host import running_here
 from ibkeys.managers.opensm.process import OPENSM_CACHE, OPENSM_CONFIGS, PROGRAM, OpensmProcess
 from ibkeys.printable import named
+from ibkeys.rehearse.bundle import Bundle
 from ibkeys.store.sqlite import timestamp
 
-OpensmSource = Literal["running", "named", "installed"]
-"""Where the OpenSM of a rehearsal is from: it runs on this host, the user named it, or it is only installed here."""
+OpensmSource = Literal["running", "named", "installed", "packed"]
+"""Where the OpenSM of a rehearsal is from: it runs on this host, the user named it, it is only installed here, or its
+options and files are from a bundle."""
 _SAY_WHICH: Final = "name it by `ibkeys rehearse --opensm COMMAND`"
 _ENDS: Final = frozenset({"version", "help", "create-config", "once"})
 """Arguments with which OpenSM does not go on."""
@@ -33,7 +35,8 @@ class SiteOpensm:
 
     ``program``: the path of its executable. ``words``: its arguments. ``folder``: the folder from which its relative
     paths count. ``source``: where it is from. ``config``: its options file, None if it does not exist. ``cache``:
-    the folder of its key files. ``started``: when it was started, in seconds since 1970; None: not known.
+    the folder of its key files. ``started``: when it was started, in seconds since 1970; None: not known. ``packed``:
+    the bundle that has its options and files, in place of ``words``, ``config`` and ``cache``.
     """
 
     program: Path
@@ -43,6 +46,7 @@ class SiteOpensm:
     config: Path | None
     cache: Path = OPENSM_CACHE
     started: float | None = None
+    packed: Bundle | None = None
 
     @property
     def command(self) -> CommandLine:
@@ -62,6 +66,8 @@ class SiteOpensm:
     def read(self, name: str) -> bytes | None:
         """Return the bytes of a file that the options call *name*; None if it does not exist. Raises UsageError if it
         cannot be read."""
+        if self.packed is not None:
+            return self.packed.files.get(Path(name).name)
         try:
             return THIS_HOST.read(self.path(name), files.LARGE)
         except FileNotFoundError:
@@ -91,6 +97,15 @@ def find_opensm(named_command: str | None) -> SiteOpensm:
     if running:
         return _of_process(running[0])
     return _site_opensm(PROGRAM, (), Path("/"), "installed")
+
+
+def packed_opensm(bundle: Bundle, named_program: str | None) -> SiteOpensm:
+    """Return the OpenSM of *bundle*, started by *named_program*; None: by the one that is installed here. Raises
+    UsageError if there is none, and for a *named_program* with arguments."""
+    program, *words = [PROGRAM] if named_program is None else _split(named_program)
+    if words:
+        raise UsageError(f"the bundle has the arguments of OpenSM: name only its program, {program}")
+    return replace(_site_opensm(program, (), Path("/"), "packed"), config=None, packed=bundle)
 
 
 def _of_process(process: OpensmProcess) -> SiteOpensm:

@@ -36,14 +36,17 @@ class Moment(NamedTuple):
 
 
 def moments(
-    subnet: Subnet, before: Tables, writes: Sequence[TableWrite], started: float, check: InboundCheck
+    subnet: Subnet,
+    before: Tables,
+    writes: Sequence[TableWrite],
+    started: float,
+    check: InboundCheck,
+    after: Tables | None = None,
 ) -> list[Moment]:
     """Return the state after each of *writes*, which follow on *before*. *started*: when the change began, on the clock
-    of `time.monotonic`; *check*: how switches compare memberships inbound."""
-    after = dict(before)
-    for write in writes:
-        after[write.key] = write.tables
-    first, last = (_Pairs(subnet, tables, check) for tables in (before, after))
+    of `time.monotonic`; *check*: how switches compare memberships inbound. *after*: the tables to which the change
+    leads; None: those after the last write."""
+    first, last = (_Pairs(subnet, tables, check) for tables in (before, after or written(before, writes)))
     now = _Pairs(subnet, before, check)
     cut = opened = 0
     found = []
@@ -58,6 +61,27 @@ def moments(
             opened += (new & ~was & ~will).bit_count() - (old & ~was & ~will).bit_count()
         found.append(Moment(round(write.seconds - started, 3), write.key, cut, opened))
     return found
+
+
+def written(before: Tables, writes: Iterable[TableWrite]) -> dict[PortKey, PortTables]:
+    """Return the tables *before* as *writes* leave them."""
+    return {**before, **{write.key: write.tables for write in writes}}
+
+
+def lasting(course: Sequence[Moment], name: Literal["cut", "open"], ended: float) -> float:
+    """Return for how many seconds any pair was cut, or open. *ended*: the seconds from the start to the end."""
+    ends = [*(each.seconds for each in course[1:]), ended]
+    return sum(end - each.seconds for each, end in zip(course, ends, strict=False) if getattr(each, name))
+
+
+def cut_pairs(
+    subnet: Subnet, before: Tables, now: Tables, after: Tables, check: InboundCheck
+) -> Iterator[tuple[PortKey, PortKey]]:
+    """Yield the pairs of end ports that can talk by the tables *before* and *after*, and cannot *now*."""
+    first, middle, last = (_Pairs(subnet, tables, check) for tables in (before, now, after))
+    for end, key in enumerate(first.keys):
+        cut = (first.talking(end) & last.talking(end) & ~middle.talking(end)) >> end
+        yield from ((key, other) for offset, other in enumerate(first.keys[end:]) if cut >> offset & 1)
 
 
 def most(course: Iterable[Moment], name: Literal["cut", "open"]) -> int:
@@ -87,6 +111,11 @@ class _Pairs:
         self._members: dict[int, dict[PortForms, int]] = {}
         for end in range(len(self._ports)):
             self._place(end)
+
+    @property
+    def keys(self) -> list[PortKey]:
+        """The end ports in the order of their numbers."""
+        return [key for key, _ in self._ports]
 
     def write(self, key: PortKey, tables: PortTables) -> None:
         """Give the port *key* its new *tables*."""

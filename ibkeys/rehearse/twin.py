@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ibkeys.closing import Closing
 from ibkeys.mad import offsets as at
@@ -39,7 +41,8 @@ class Twin(Closing):
     """Serves *subnet* in a thread, and runs programs on *host*. *folder*: a private folder for all files.
 
     ``last_mad``: when a program last sent a MAD, on the clock of `time.monotonic`. ``sets``: how many Sets were sent.
-    ``tables``: notes changes of tables; None: they are not noted.
+    ``tables``: notes changes of tables; None: they are not noted. ``planned_fault``: a function to call once, in the
+    thread of the server, when ``tables`` has noted so many changes; None: no fault, or it has happened.
     """
 
     def __init__(self, subnet: Subnet, host: SimNode, folder: Path) -> None:
@@ -47,6 +50,8 @@ class Twin(Closing):
         self.last_mad = 0.0
         self.sets = 0
         self.tables: TableWatch | None = None
+        self.planned_fault: tuple[int, Callable[[], None]] | None = None
+        self._running: subprocess.Popen[str] | None = None
         self._server = Server(subnet, _NAME, watch=self._watch, folder=str(folder / "hosts"))
         self._thread = threading.Thread(target=self._server.serve, daemon=True)
         self._thread.start()
@@ -54,16 +59,22 @@ class Twin(Closing):
     def run(self, words: Sequence[str]) -> Ended:
         """Run a command on the host, and wait for its end."""
         started = time.monotonic()
-        done = subprocess.run(
+        with subprocess.Popen(
             self._on_host(self.host, words),
             env=self._environment(),
             stdin=subprocess.DEVNULL,
-            capture_output=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
-            check=False,
-        )
-        return Ended(done.returncode, done.stdout, done.stderr, time.monotonic() - started)
+        ) as self._running:
+            output, errors = self._running.communicate()
+        return Ended(self._running.returncode, output, errors, time.monotonic() - started)
+
+    def kill_command(self) -> None:
+        """Kill the program that `run` waits for. May be called from another thread."""
+        if self._running is not None:
+            kill_program(self._running)
 
     def start(self, host: SimNode, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         """Start a program on *host* that goes on, with additions to its *environment*. What it prints is thrown away:
@@ -107,6 +118,19 @@ class Twin(Closing):
         now = time.monotonic()
         if self.tables is not None:
             self.tables.look(now)
+            if self.planned_fault is not None and len(self.tables.writes) >= self.planned_fault[0]:
+                _, happen = self.planned_fault
+                self.planned_fault = None
+                happen()
         if passed.out:
             self.last_mad = now
             self.sets += passed.mad[at.METHOD] == Method.SET
+
+
+def kill_program(process: subprocess.Popen[Any]) -> None:
+    """Kill the program that *process*, an ``ibkeys sim run``, has started."""
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdecimal():
+            with suppress(OSError):  # It has ended.
+                if f"\nPPid:\t{process.pid}\n" in (entry / "status").read_text("utf-8", "replace"):
+                    os.kill(int(entry.name), signal.SIGKILL)

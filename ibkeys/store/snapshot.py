@@ -240,12 +240,23 @@ def write_snapshot(path: Path, contents: Mapping[str, Iterable[SqlRow]]) -> None
     StoreError, also for the reasons of `check_place`.
     """
     target = check_place(path)
-    with closing(Database(None, SCHEMA)) as database:
-        with database.transaction() as connection:
-            for table, rows in contents.items():
-                marks = ", ".join("?" * len(columns(table)))
-                connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    with closing(_filled(contents)) as database:
         _replace(path, target, database)
+
+
+def image_of(contents: Mapping[str, Iterable[SqlRow]]) -> bytes:
+    """Return the bytes of a snapshot file. *contents*: the rows by table. Raises StoreError."""
+    with closing(_filled(contents)) as database:
+        return database.image()
+
+
+def _filled(contents: Mapping[str, Iterable[SqlRow]]) -> Database:
+    database = Database(None, SCHEMA)
+    with database.transaction() as connection:
+        for table, rows in contents.items():
+            marks = ", ".join("?" * len(columns(table)))
+            connection.executemany(f"INSERT INTO {table} VALUES ({marks})", rows)
+    return database
 
 
 def _replace(path: Path, target: Path, database: Database) -> None:
@@ -289,6 +300,16 @@ def read_snapshot(path: Path) -> dict[str, Sequence[SqlRow]]:
     """
     if not is_there(path, SCHEMA.what):
         raise StoreError(f"{path}: there is no such snapshot; `ibkeys snapshot {path}` takes one")
-    tables = [table for table in TABLES if table != "p_keys"]
     with closing(Database(path, SCHEMA, read_only=True)) as database:
-        return {table: database.query(f"SELECT * FROM {table} ORDER BY rowid", of=table) for table in tables}
+        return _rows_of(database)
+
+
+def read_snapshot_image(image: bytes) -> dict[str, Sequence[SqlRow]]:
+    """Return what `read_snapshot` returns, for the bytes of a snapshot file."""
+    with closing(Database(None, SCHEMA, read_only=True, image=image)) as database:
+        return _rows_of(database)
+
+
+def _rows_of(database: Database) -> dict[str, Sequence[SqlRow]]:
+    tables = [table for table in TABLES if table != "p_keys"]
+    return {table: database.query(f"SELECT * FROM {table} ORDER BY rowid", of=table) for table in tables}

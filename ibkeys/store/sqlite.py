@@ -77,6 +77,7 @@ class Database:
         self._what = schema.what
         self._connection: sqlite3.Connection | None = None
         self._ops_left: int | None = None
+        self._image_size = len(image or b"")
         self.is_copy = False
         try:
             if path is not None and not path.exists():
@@ -104,7 +105,11 @@ class Database:
                     self._check_kind()
                     if read_only:
                         self._refuse_damage()
-                if path is not None and (read_only or not upgrade) and self._version() < schema.version:
+                if (
+                    (path is not None or image is not None)
+                    and (read_only or not upgrade)
+                    and self._version() < schema.version
+                ):
                     self._continue_in_memory()
                 self._migrate()
                 if self.is_copy:
@@ -269,12 +274,14 @@ class Database:
 
     @contextmanager
     def _limited_work(self) -> Iterator[None]:
-        """Limit the instructions of the queries in this block by the size of the file; no limit for a database in
-        memory."""
+        """Limit the instructions of the queries in this block by the size of the file or image; no limit for another
+        database in memory."""
         before = self._ops_left
         try:
-            if self.path is not None and self.path.exists():
-                self._ops_left = _OPS_OF_ANY_FILE + _OPS_OF_A_BYTE * self.path.stat().st_size
+            is_there = self.path is not None and self.path.exists()
+            size = self.path.stat().st_size if self.path is not None and is_there else self._image_size
+            if is_there or size:
+                self._ops_left = _OPS_OF_ANY_FILE + _OPS_OF_A_BYTE * size
             yield
         finally:
             self._ops_left = before

@@ -10,7 +10,7 @@ import pytest
 from ibkeys.cli.site import most_unrehearsed
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.rehearsals import note_rehearsal
-from tests.cli.conftest import Cli
+from tests.cli.conftest import Cli, run
 from tests.cli.sites import Written, parsed
 
 SNAPSHOT = "2026-11-20T08:00:00Z"
@@ -74,3 +74,18 @@ def test_the_site_file_demands_it_and_no_option_does(site_file: Written) -> None
         with context:
             assert most_unrehearsed() == most
         assert "require_rehearsal_above" not in context.params
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (("--now", "--faults"), "--faults is for a change, and --now has none"),
+        (("--now", "--fault-runs", 3), "--fault-runs and --seed require --faults"),
+        (("--now", "--seed", 3), "--fault-runs and --seed require --faults"),
+        (("--pack", "a.bundle", "--now"), "--pack makes no rehearsal"),
+        (("--pack", "a.bundle", "plan.json"), "--pack makes no rehearsal"),
+    ],
+)
+def test_options_that_have_no_effect_are_refused(words: tuple[object, ...], message: str) -> None:
+    result = run("rehearse", *words)
+    assert (result.code, message in result.error) == (2, True)

@@ -26,6 +26,7 @@ class Site:
         self.snapshot = served.folder / "fabric.db"
         self.plan = served.folder / "plan.json"
         self.conf = served.folder / "opensm.conf"
+        self.journal = served.folder / "noted.db"
 
     def take_snapshot(self) -> None:
         folder = self.served.folder
@@ -37,7 +38,8 @@ class Site:
         """Rehearse on the snapshot, as on another host; return the exit status, the document, and standard error."""
         command = opensm or f"opensm -F {self.conf} -P {self.running.policy}"
         done = ibkeys(
-            *("rehearse", "--from", self.snapshot, "--opensm", command, "-f", "json", *words),
+            *("rehearse", "--journal", self.journal, "--from", self.snapshot, "--opensm", command, "-f", "json"),
+            *words,
             timeout=MOST,
             env={**ibkeys_environment(), "OSM_CACHE_DIR": str(self.served.folder)},
         )

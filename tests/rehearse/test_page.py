@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ibkeys.rehearse.page import UNKNOWN, render
+from tests.rehearse.tried import fault
 
 PORT = {
     "node_guid": "0x0002c90300000001",
@@ -50,6 +51,8 @@ def document(**parts: object) -> dict[str, Any]:
         "differences": [value(None, "0x8002")],
         "undo": None,
         "left_by_undo": [],
+        "seed": None,
+        "faults": None,
         "opensm_errors": [{"error": "3111", "count": 2}],
         "notes": ["a note"],
         **parts,
@@ -62,10 +65,10 @@ def test_the_verdict_is_first_and_every_list_is_a_table() -> None:
     assert body.index("differs") < body.index("not everything is as planned") < body.index("<table")
     assert re.findall("<h2>(.*)</h2>", page) == [
         "Not as planned",
-        "Each Set that changes a table, in order",
         "What a restart of OpenSM changes in any case",
         "Errors in OpenSM&#39;s log",
         "What a rehearsal does not know",
+        "Each Set that changes a table, in order",
     ]
     for text in ("0x8001", "0x8002", "0.250 s", "3111", "a note", *map(html.escape, UNKNOWN)):
         assert text.replace("&#x27;", "&#39;") in page
@@ -89,3 +92,17 @@ def test_a_page_of_a_restart_has_no_plan() -> None:
     page = render(document(plan=None, apply=None, timeline=[], differences=[]), "a restart changes values")
     assert "What a restart of OpenSM changes" in page
     assert "<dt>Plan</dt>" not in page
+
+
+def test_faults_come_before_what_a_restart_changes() -> None:
+    tried = fault(node={**PORT}, worked=False, left=[{}])
+    page = render(document(seed=3, faults=[tried]), "verdict")
+    titles = re.findall("<h2>(.*)</h2>", page)
+    assert titles.index("Faults that were tried") < titles.index("What a restart of OpenSM changes in any case")
+    assert "1 value not as before" in page
+    assert "<script>alert" not in page
+
+
+def test_the_verdict_is_said_once() -> None:
+    page = render(document(), "differs: not everything is as planned")
+    assert "<p>not everything is as planned.</p>" in page

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.rehearse.tables import PortTables, tables_of
-from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, moments, most
+from ibkeys.rehearse.timeline import Moment, TableWatch, TableWrite, cut_pairs, moments, most
 from ibkeys.sim.subnet import Subnet
 from ibkeys.topology.port_id import PortKey
 from tests.fabricsim import subnet
@@ -72,6 +72,8 @@ def test_each_moment_is_as_by_hand(drawn: list[tuple[int, tuple[int, ...], tuple
         states.append(dict(state))
     was, will = talk(net, before), talk(net, state)
     expected = [(len((was & will) - now), len(now - was - will)) for now in (talk(net, each) for each in states)]
+    cut = {frozenset(pair) for pair in cut_pairs(net, before, states[0], state, "membership")} if states else set()
+    assert cut == ((was & will) - talk(net, states[0]) if states else set())
     found = moments(net, before, writes, 0.5, "membership")
     assert [(each.cut, each.open) for each in found] == expected
     assert {each.seconds for each in found} <= {0.5}

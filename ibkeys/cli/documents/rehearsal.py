@@ -6,6 +6,7 @@ from typing import Final
 
 from ibkeys.cli.documents.field import (
     DECIMAL,
+    FLAG,
     NOTHING,
     NUMBER,
     TEXT,
@@ -23,8 +24,9 @@ _OPENSM: Final = object_of(
     Field("program", TEXT, "The path of its program."),
     Field(
         "source",
-        one_of("running", "named", "installed"),
-        "running: it runs on this host; named: by --opensm; installed: the one of this host, without arguments.",
+        one_of("running", "named", "installed", "packed"),
+        "running: it runs on this host; named: by --opensm; installed: the one of this host, without arguments; "
+        "packed: its options and files are from a bundle.",
     ),
     Field("options_file", or_null(TEXT), "Its options file. Null: it has none."),
     Field("port", PORT_IDENTITY, "The port of the copy on which it ran."),
@@ -62,6 +64,33 @@ AT_START: Final = (*_values("The value in the snapshot", "The value after the st
 AT_TAKEOVER: Final = (*AT_START, Field("standby", TEXT, "The node of the standby.", "Standby"))
 DIFFERS: Final = _values("The value as planned", "The value that OpenSM wrote")
 LEFT: Final = _values("The value before the change", "The value after the undo")
+_FAULT: Final = object_of(
+    Field(
+        "kind",
+        one_of("opensm-killed", "silent-node", "ibkeys-killed"),
+        "What went wrong: OpenSM was killed, a node did not answer any more, or the command was killed.",
+    ),
+    Field("set", or_null(NUMBER), "At which of the Sets that write tables, from 1. Null: there were fewer."),
+    Field("node", or_null(PORT_IDENTITY), "The node that fell silent. Null: none."),
+    Field("exit_code", NUMBER, "The exit status of the change; 137: killed."),
+    Field("seconds", DECIMAL, "How long it ran."),
+    Field("message", or_null(TEXT), "The last line that it wrote to standard error. Null: it succeeded, or none."),
+    Field("way_back", or_null(TEXT), "The command that `ibkeys journal` named then. Null: nothing was left to do."),
+    Field("back_exit_code", or_null(NUMBER), "Its exit status. Null: no command."),
+    Field("back_seconds", or_null(DECIMAL), "How long it ran. Null: no command."),
+    Field("back_message", or_null(TEXT), "The last line of its standard error. Null: it succeeded, or no command."),
+    Field(
+        "left",
+        list_of(object_of(*PORT, *_values("The value as planned; after undo, as before", "The value that was found"))),
+        "The values that were not right in the end.",
+    ),
+    Field("worked", FLAG, "Whether the way back succeeded and no value was left."),
+    Field("most_cut", NUMBER, "The most pairs of end ports that were cut at once."),
+    Field("seconds_cut", DECIMAL, "For how long any pair was cut."),
+    Field("most_open", NUMBER, "The most pairs of end ports that were open at once."),
+    Field("seconds_open", DECIMAL, "For how long any pair was open."),
+    Field("cut", list_of(list_of(PORT_IDENTITY)), "The pairs when most were cut, at most 10."),
+)
 REHEARSE: Final = Document(
     "rehearse",
     1,
@@ -117,6 +146,12 @@ REHEARSE: Final = Document(
         ),
         Field("undo", _STEP, "The undo. Null: there was nothing to undo."),
         Field("left_by_undo", list_of(object_of(*PORT, *LEFT)), "The values that the undo did not restore."),
+        Field("seed", or_null(NUMBER), "The seed of the faults. Null: none were tried."),
+        Field(
+            "faults",
+            or_null(list_of(_FAULT)),
+            "The faults that were tried, each on a copy of its own. Null: without --faults.",
+        ),
         Field(
             "opensm_errors",
             list_of(

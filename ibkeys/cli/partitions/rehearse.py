@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,11 +24,14 @@ from ibkeys.cli.screen.colour import paint
 from ibkeys.cli.showing import take_snapshot, write_ports
 from ibkeys.cli.sm.policy import require_file
 from ibkeys.errors import StoreError, UsageError
+from ibkeys.files import or_none
 from ibkeys.printable import counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.rehearse.rehearsal import RehearsalRequest
+    from ibkeys.rehearse.site_opensm import SiteOpensm
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +60,25 @@ class _RehearseOptions:
         type=click.Path(path_type=Path),
         default=None,
         help="Write the result as a web page too.",
+    )
+    faults: bool = options.field(
+        "--faults",
+        is_flag=True,
+        default=False,
+        help="Try faults too: OpenSM killed, a silent node, ibkeys killed; then the way back.",
+    )
+    fault_runs: int | None = options.number_field(
+        "--fault-runs", 1, 1000, "N", "Number of faults to try, with --faults.  [default: 6]"
+    )
+    seed: int | None = options.number_field(
+        "--seed", 0, 2**32 - 1, "N", "Choose the same faults again, with --faults.  [default: 0]"
+    )
+    pack: Path | None = options.field(
+        "--pack",
+        metavar="FILE",
+        type=click.Path(path_type=Path),
+        default=None,
+        help="Only write a bundle without keys, for --from on another machine.",
     )
     host: str | None = options.field(
         "--host", metavar="NODE", default=None, help="Node on which OpenSM runs.  [default: that of the master]"
@@ -117,16 +139,17 @@ def rehearse(
     """
     from ibkeys.rehearse.rehearsal import rehearse as make_rehearsal
     from ibkeys.rehearse.request import request_of
-    from ibkeys.rehearse.site_opensm import find_opensm
 
+    if command_options.pack is not None:
+        return _pack(where, command_options, words)
     folded = is_folded(folding, format)
     change = _read_change(words, command_options)
+    _check_faults(command_options)
     command = words if _is_command(words) else ()
     if command_options.html is not None:
         with files.told_as(UsageError, str(command_options.html)):
             files.check_output(command_options.html)  # before the rehearsal, not after it
-    opensm = find_opensm(command_options.opensm)
-    snapshot = _snapshot(where)
+    opensm, snapshot = _opensm_and_snapshot(where, command_options)
     permitted = {"--allow-removals": command_options.allow_removals, "--allow-break": command_options.allow_break}
     only_apply = [word for word, given in permitted.items() if given and word == "--allow-removals"]
     both = [word for word, given in permitted.items() if given and word != "--allow-removals"]
@@ -140,12 +163,14 @@ def rehearse(
         command_options.policy is not None,
         command,
         _operation(command),
-        stores_of(where).journal,
+        stores_of(where).journal if opensm.packed is None else None,
         command_options.standby,
         both,
         only_apply,
     )
     made = make_rehearsal(request, exits.note)
+    if command_options.faults and made["apply"] is not None and made["verdict"] != "refused":
+        _add_faults(made, request, command_options)
     document = {
         "verdict": made.pop("verdict"),
         "command": made.pop("command"),
@@ -170,6 +195,14 @@ def _is_command(words: Sequence[str]) -> bool:
     from ibkeys.rehearse.commands import COMMANDS
 
     return bool(words) and words[0] in COMMANDS
+
+
+def _check_faults(command_options: _RehearseOptions) -> None:
+    """Raise UsageError for options of faults that have no effect."""
+    if command_options.faults and command_options.now:
+        raise UsageError("--faults is for a change, and --now has none: omit one of them")
+    if not command_options.faults and (command_options.fault_runs is not None or command_options.seed is not None):
+        raise UsageError("--fault-runs and --seed require --faults")
 
 
 def _read_change(words: Sequence[str], command_options: _RehearseOptions) -> bytes | None:
@@ -206,11 +239,72 @@ def _operation(command: Sequence[str]) -> int | None:
     return number
 
 
-def _snapshot(where: Where) -> Snapshot:
-    if where.snapshot is not None:
-        return open_recorded(where).snapshot
-    with open_fabric(where) as fabric:
-        return take_snapshot(fabric, where, make_secret=False)
+def _opensm_and_snapshot(where: Where, command_options: _RehearseOptions) -> tuple[SiteOpensm, Snapshot]:
+    """Return the OpenSM of the rehearsal, and the snapshot of its fabric: both from a bundle if --from names one."""
+    from ibkeys.fabric.snapshot_file import load_snapshot_image
+    from ibkeys.rehearse.bundle import is_bundle, read_bundle
+    from ibkeys.rehearse.site_opensm import find_opensm, packed_opensm
+
+    named = command_options.opensm
+    if where.snapshot is None:
+        opensm = find_opensm(named)
+        with open_fabric(where) as fabric:
+            return opensm, take_snapshot(fabric, where, make_secret=False)
+    path = Path(where.snapshot)
+    if not or_none(is_bundle, path):
+        return find_opensm(named), open_recorded(where).snapshot
+    bundle = read_bundle(path)
+    opensm = packed_opensm(bundle, named)
+    packed = " ".join([bundle.program, *bundle.words])
+    exits.note(f"options and files are those of `{packed}` in the bundle; the program is {opensm.program} of this host")
+    return opensm, load_snapshot_image(bundle.snapshot, str(where.snapshot))
+
+
+def _pack(where: Where, command_options: _RehearseOptions, words: Sequence[str]) -> int:
+    """Write the bundle of --pack, and return the exit code. Raises UsageError for other options of a rehearsal, for a
+    snapshot with M_Keys, and for a file that cannot be written."""
+    from ibkeys.fabric.snapshot_file import snapshot_image
+    from ibkeys.rehearse.bundle import bundle_bytes
+    from ibkeys.rehearse.packing import pack
+    from ibkeys.rehearse.request import request_of
+
+    path, others = command_options.pack, replace(command_options, pack=None, opensm=None, host=None)
+    assert path is not None
+    if words or others != _RehearseOptions():
+        raise UsageError("--pack makes no rehearsal: give only --from, --opensm and --host with it")
+    with files.told_as(UsageError, str(path)):
+        target = files.check_output(path)
+    opensm, snapshot = _opensm_and_snapshot(where, command_options)
+    if where.snapshot is None:
+        image = snapshot_image(snapshot)
+    elif opensm.packed is not None or snapshot.about.has_keys:
+        what = "is a bundle already" if opensm.packed is not None else "was taken with -K and has M_Keys"
+        raise UsageError(f"{where.snapshot} {what}: pack a snapshot without keys")
+    else:
+        with files.told_as(UsageError, str(where.snapshot)):
+            image = files.read_bytes(where.snapshot, files.LARGE)
+    bundle, notes = pack(request_of(snapshot, str(where.snapshot or path), opensm, command_options.host), image)
+    with files.told_as(UsageError, str(path)):
+        files.replace_file(target, bundle_bytes(bundle))
+    copied = ", ".join(sorted(bundle.files)) or "none"
+    write(
+        clean(f"{path}: the snapshot of {snapshot.about.finished}, OpenSM's options with made-up keys; files: {copied}")
+    )
+    exits.warn_each(notes, "note")
+    return exits.DONE
+
+
+def _add_faults(made: dict[str, Any], request: RehearsalRequest, command_options: _RehearseOptions) -> None:
+    """Try faults, and add them to the result *made* of the rehearsal without faults."""
+    from ibkeys.rehearse.faults import RUNS, choose_faults, try_faults
+
+    seed = command_options.seed or 0
+    chosen = choose_faults(made, command_options.fault_runs or RUNS, seed)
+    made |= {"seed": seed, "faults": try_faults(request, chosen, exits.note)}
+    if not chosen:
+        made["notes"].append("no fault was tried: no Set of this change writes a P_Key table or enforcement")
+    if not all(each["worked"] for each in made["faults"]):
+        made["verdict"] = "differs"
 
 
 def _note_in_journal(where: Where, document: dict[str, Any]) -> None:
@@ -289,6 +383,7 @@ def _write_words(document: dict[str, Any], words: str, snapshot: Snapshot, folde
             write_ports(fields, rows, names, folded)
             for cause in dict.fromkeys(row["cause"] for row in rows if "cause" in row):
                 write(f"  {cause}: {IN_WORDS[cause]}")
+    _write_faults(document)
     for each in document["opensm_errors"]:
         write(f"OpenSM logged ERR {each['error']} {each['count']} times")
     if document["unknown_indexes"]:
@@ -298,3 +393,18 @@ def _write_words(document: dict[str, Any], words: str, snapshot: Snapshot, folde
         gained, lost = document["pairs_gained"], document["pairs_lost"]
         write(f"pairs of end ports that gain connectivity: {gained}; that lose connectivity: {lost}")
     exits.warn_each([*document["notes"], f"a rehearsal does not know {'; '.join(UNKNOWN)}"], "note")
+
+
+def _write_faults(document: dict[str, Any]) -> None:
+    from ibkeys.rehearse.fault_words import change_in_words, fault_in_words, loss_in_words, way_back_in_words
+
+    tried = document["faults"] or ()
+    if tried:
+        worked = sum(each["worked"] for each in tried)
+        write(f"faults tried: {len(tried)} (--seed {document['seed']}); the way back worked after {worked} of them")
+    for each in tried:
+        mark = "" if each["worked"] else "NOT RESTORED: "
+        write(clean(f"  {mark}{fault_in_words(each)}: {change_in_words(each)}; {way_back_in_words(each)}"))
+        write(clean(f"    {loss_in_words(each)}"))
+        for message in filter(None, (each["message"], each["back_message"])) if not each["worked"] else ():
+            write(clean(f"    {message}"))

@@ -1,0 +1,50 @@
+"""What happened under a fault of a rehearsal, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from ibkeys.printable import counted
+
+IN_WORDS: Final = {
+    "opensm-killed": "OpenSM killed",
+    "silent-node": "silent node",
+    "ibkeys-killed": "ibkeys killed",
+}
+"""Kind of a fault → the fault."""
+
+
+def fault_in_words(tried: Mapping[str, Any]) -> str:
+    """Return what a fault was: its kind, node and Set."""
+    node = f" {tried['node']['node_desc']!r}" if tried["node"] is not None else ""
+    when = f"at Set {tried['set']}" if tried["set"] is not None else "not reached, fewer Sets came"
+    return f"{IN_WORDS[tried['kind']]}{node} {when}"
+
+
+def change_in_words(tried: Mapping[str, Any]) -> str:
+    """Return how the change ended under a fault."""
+    return f"exit status {tried['exit_code']} after {tried['seconds']} s"
+
+
+def way_back_in_words(tried: Mapping[str, Any]) -> str:
+    """Return whether the way back worked."""
+    goal = "before" if "undo" in (tried["way_back"] or "") else "planned"
+    found = f"{counted(len(tried['left']), 'value')} not as {goal}" if tried["left"] else f"all as {goal}"
+    if tried["way_back"] is None:
+        return f"nothing left to do: {found}"
+    return f"`{tried['way_back']}`: exit status {tried['back_exit_code']} after {tried['back_seconds']} s, {found}"
+
+
+def loss_in_words(tried: Mapping[str, Any]) -> str:
+    """Return which pairs were cut or open meanwhile, and for how long."""
+    parts = []
+    if tried["most_cut"]:
+        pairs = [" and ".join(f"{port['node_desc']} port {port['port']}" for port in pair) for pair in tried["cut"]]
+        more = tried["most_cut"] - len(pairs)
+        named = f": {', '.join(pairs)}{f' and {more} more' if more > 0 else ''}" if pairs else ""
+        parts.append(f"{counted(tried['most_cut'], 'pair')} cut, for {tried['seconds_cut']} s{named}")
+    if tried["most_open"]:
+        open_pairs = counted(tried["most_open"], "pair")
+        parts.append(f"{open_pairs} open that should not be, for {tried['seconds_open']} s")
+    return "; ".join(parts) or "no pair cut or open"
