@@ -84,7 +84,8 @@ def plan_apply(
         apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
     policy = plan.policy.parsed()
     if apply_plan.phases and policy is not None and policy.accepted:
-        apply_plan.notes += refused_members(policy, gaining_partitions(remaining.tables), survey.topology)
+        joining = gaining_partitions(remaining.tables) | plan.living_groups.partitions
+        apply_plan.notes += refused_members(policy, joining, survey.topology)
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}
         kept = replace(plan, tables=tuple(found.get(table.port.key, table) for table in plan.tables))

@@ -23,10 +23,12 @@ _Values = Mapping[str, int]
 @dataclass(frozen=True, slots=True)
 class LivingGroups:
     """What two policies say differently of multicast groups. ``flags``: the flags whose values differ for a group that
-    both make, by partition, in words; ``gone``: the MGIDs of the groups that only the first one makes."""
+    both make, by partition, in words; ``gone``: the MGIDs of the groups that only the first one makes;
+    ``partitions``: the numbers of the partitions of ``flags``."""
 
     flags: tuple[str, ...] = ()
     gone: tuple[int, ...] = ()
+    partitions: frozenset[int] = frozenset()
 
     @classmethod
     def between(cls, present: Policy | None, later: Policy | None) -> LivingGroups:
@@ -35,13 +37,14 @@ class LivingGroups:
         if present is None or later is None:
             return cls()
         had, gets = (_groups(policy) for policy in (present, later))
-        differing: dict[str, dict[str, None]] = {}
-        for mgid, (partition, values) in had.items():
-            if mgid in gets:
-                names = [name for name, value in values.items() if gets[mgid][1][name] != value]
-                differing.setdefault(partition, {}).update(dict.fromkeys(names))
-        flags = [f"{', '.join(names)} of {partition}" for partition, names in differing.items() if names]
-        return cls(tuple(flags), tuple(mgid for mgid in had if mgid not in gets))
+        differing: dict[int, dict[str, None]] = {}
+        for mgid, (base, values) in had.items():
+            names = [name for name, value in values.items() if mgid in gets and gets[mgid][1][name] != value]
+            if names:
+                differing.setdefault(base, {}).update(dict.fromkeys(names))
+        called = {each.base: clean(each.name) for each in later.partitions}
+        flags = [f"{', '.join(names)} of {called.get(base, f'0x{base:04x}')}" for base, names in differing.items()]
+        return cls(tuple(flags), tuple(mgid for mgid in had if mgid not in gets), frozenset(differing))
 
     def notes(self, is_undo: bool = False) -> Iterator[str]:
         """Yield a note on the flags, and one on the groups that go. *is_undo*: the later policy is a former one, so the
@@ -61,10 +64,10 @@ class LivingGroups:
             yield (f"OpenSM may keep the group {groups} until its last member has left, or until OpenSM starts again")
 
 
-def _groups(policy: Policy) -> dict[int, tuple[str, _Values]]:
-    """Return the partition and the values of each group that OpenSM makes of a policy, by MGID. Of several definitions
-    of a group the first one counts."""
-    found: dict[int, tuple[str, _Values]] = {}
+def _groups(policy: Policy) -> dict[int, tuple[int, _Values]]:
+    """Return, by MGID, the number of the partition and the values of each group that OpenSM makes of a policy. Of
+    several definitions of a group the first one counts."""
+    found: dict[int, tuple[int, _Values]] = {}
     for partition in policy.partitions:
         for definition in partition.definitions:
             for mgid, flags, q_key in definition.made_groups():
@@ -76,5 +79,5 @@ def _groups(policy: Policy) -> dict[int, tuple[str, _Values]]:
                     "TClass": flags.t_class,
                     "FlowLabel": flags.flow_label,
                 }
-                found.setdefault(mgid, (clean(partition.name), values))
+                found.setdefault(mgid, (partition.base, values))
     return found

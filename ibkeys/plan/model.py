@@ -11,6 +11,7 @@ from ibkeys.change.method import MethodName
 from ibkeys.change.wanted import EnforcementChange, PlannedChange, TableChange, planned_changes
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.partitions.living_groups import LivingGroups
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.reach.count import ReachCounts
@@ -209,6 +210,13 @@ class PartitionPlan:
     def ports(self) -> tuple[PortId, ...]:
         """The ports that change, each once."""
         return tuple(dict.fromkeys(each.port for each in self.changes))
+
+    @property
+    def living_groups(self) -> LivingGroups:
+        """What the policy says differently of multicast groups than that of the master's OpenSM did when the plan was
+        made; nothing if that was not read."""
+        live = self.live_policy.parsed() if self.live_policy is not None else None
+        return LivingGroups.between(live, self.policy.parsed())
 
     def _check_policy(self) -> None:
         text, sm = self.policy.text, self.sm_options

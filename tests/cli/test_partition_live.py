@@ -251,6 +251,21 @@ def test_members_that_cannot_join_are_noted_by_each_command(scene: Scene) -> Non
     assert "join its multicast group" not in scene.err
 
 
+def test_members_that_cannot_join_a_changed_group_are_noted_and_the_flag_is_not_called_done(scene: Scene) -> None:
+    """The group exists, and none of its members can meet the new MTU."""
+    kept, cannot = "note: mtu of gpu: OpenSM keeps", "members of gpu cannot join its multicast group ("
+    scene.must(f"partition-add gpu --mtu 4096 --policy {master(scene).policy} --out {{dir}}/edited.conf")
+    assert kept in scene.err
+    scene.must("plan {dir}/edited.conf --out {dir}/plan.json")
+    assert (kept in scene.err, cannot in scene.err) == (True, True)
+    scene.must(f"apply {{dir}}/plan.json --via opensm {LIVE}")
+    assert (kept in scene.err, cannot in scene.err) == (True, True)
+    assert "not verified: mtu of gpu, as the note says; `ibkeys undo 1` rolls it back" in scene.out
+    scene.must(f"undo 1 {LIVE}")
+    assert "note: mtu of gpu: OpenSM keeps a multicast group that exists as it is: one that was made since" in scene.err
+    assert "not verified: mtu of gpu, as the note says; `ibkeys undo 2` repeats it" in scene.out
+
+
 # --- a new partition without ipoib ------------------------------------------------------------------------------------
 
 ADD = f"partition-add lustre=0x21 --full node05 {SM}"

@@ -150,8 +150,10 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
         force=command_options.force,
     )
     partition_plan = replace(partition_plan, method=choice.method if choice is not None else None)
-    gaining = gaining_partitions(partition_plan.tables)
-    exits.warn_each(refused_members(policy, gaining, topology, plan_options.allow_both_pkeys), "note")
+    groups = partition_plan.living_groups
+    joining = gaining_partitions(partition_plan.tables) | groups.partitions
+    exits.warn_each(refused_members(policy, joining, topology, plan_options.allow_both_pkeys), "note")
+    exits.warn_each(groups.notes(), "note")
     if command_options.out is not None:
         write_plan(partition_plan, Path(command_options.out))
     if script_options.script is not None:
