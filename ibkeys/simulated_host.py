@@ -57,6 +57,13 @@ class SimulatedHost(NamedTuple):
         return Path(self.folder) / "cache"
 
 
+def folder_name(host: str) -> str:
+    """Return the name of the folder for the files of *host*, below that of its server. A NodeDescription may be any
+    text, also ``..``."""
+    name = quote(host, safe=" ")
+    return name if name.strip(".") else name.replace(".", "%2E") or "%"
+
+
 def host_of_mounts(mountinfo: str) -> SimulatedHost | None:
     """Return the simulated host of a process, by the text of its /proc/PID/mountinfo; None on a real host.
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -13,7 +14,7 @@ from ibkeys.cli.site.defaults import site_of
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.managers import settings
 from ibkeys.managers.elsewhere.ssh import SshHost
-from ibkeys.simulated_host import LIBRARY, SimulatedHost, host_of_environment, host_of_mounts, own
+from ibkeys.simulated_host import LIBRARY, SimulatedHost, folder_name, host_of_environment, host_of_mounts, own
 from ibkeys.store.paths import cache_directory, default_directory
 
 HOST = SimulatedHost("lab 1", "node01 mlx5_0", "/tmp/ibkeys-sim-hosts-x/a:b #%\\é")
@@ -143,3 +144,13 @@ def test_ibkeys_reads_no_settings_of_the_real_host(
 def test_ibkeys_opens_no_ssh(there: SimulatedHost) -> None:
     with pytest.raises(UsageError, match="no other host is reached"):
         SshHost("root@sm2").command()
+
+
+@pytest.mark.parametrize("name", ["..", ".", "...", "", "../..", "/etc", "a/b", "node01 mlx5_0", "\x1b", "a\nb", "%2E"])
+def test_the_folder_of_a_host_is_below_that_of_its_server(name: str) -> None:
+    assert os.path.dirname(os.path.normpath(os.path.join("/run/hosts", folder_name(name)))) == "/run/hosts"
+
+
+def test_hosts_have_folders_of_their_own() -> None:
+    names = ["..", ".", "", "%", "%2E", "%2E%2E", "a/b", "a%2Fb", "node01"]
+    assert len({folder_name(each) for each in names}) == len(names)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from ibkeys.printable import counted
@@ -31,9 +32,21 @@ def way_back_in_words(tried: Mapping[str, Any]) -> str:
     """Return whether the way back worked."""
     goal = "before" if "undo" in (tried["way_back"] or "") else "planned"
     found = f"{counted(len(tried['left']), 'value')} not as {goal}" if tried["left"] else f"all as {goal}"
+    if _are_only_moved(tried["left"]):
+        found += ": P_Keys at other indexes"
     if tried["way_back"] is None:
         return f"nothing left to do: {found}"
     return f"`{tried['way_back']}`: exit status {tried['back_exit_code']} after {tried['back_seconds']} s, {found}"
+
+
+def _are_only_moved(left: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether only the places of P_Keys differ."""
+    were, are = Counter[Any](), Counter[Any]()
+    for each in left:
+        port = each["node_guid"], each["port"]
+        were[port, each["kind"], each["before"]] += each["before"] is not None
+        are[port, each["kind"], each["after"]] += each["after"] is not None
+    return bool(left) and +were == +are and all(each["kind"] == "pkey" for each in left)
 
 
 def loss_in_words(tried: Mapping[str, Any]) -> str:

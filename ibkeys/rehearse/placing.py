@@ -117,10 +117,8 @@ def place_opensm(
         if data is not None:
             (folder / name).write_bytes(data)
         elif name == POLICY:
-            notes.append(
-                f"OpenSM finds no policy at {opensm.path(path)}, so every port is a full member of the default "
-                "partition"
-            )
+            where = "in the bundle" if opensm.packed is not None else f"at {opensm.path(path)}"
+            notes.append(f"OpenSM finds no policy {where}, so every port is a full member of the default partition")
     notes += before_the_start(twin.subnet, options, m_key if m_key.is_zero else keys.of(m_key))
     if opensm.packed is not None:
         _unpack_key_files(opensm.packed, folder / _CACHE)

@@ -64,12 +64,23 @@ def test_a_fault_in_words() -> None:
     assert loss_in_words(fault()) == "3 pairs cut, for 0.5 s: node 2 port 1 and node 3 port 1 and 2 more"
 
 
+def left(index: int, before: str | None, after: str | None) -> dict[str, Any]:
+    return {**port(OTHER), "kind": "pkey", "index": index, "before": before, "after": after}
+
+
+def test_p_keys_that_only_moved_are_said_to_have_moved() -> None:
+    moved = [left(1, "0x8001", None), left(3, None, "0x8001")]
+    assert way_back_in_words(fault(left=moved)).endswith("2 values not as before: P_Keys at other indexes")
+    lost = [left(1, "0x8001", None), left(3, None, "0x8002")]
+    assert way_back_in_words(fault(left=lost)).endswith("2 values not as before")
+
+
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
         ({"way_back": None, "back_exit_code": None}, "nothing left to do: all as planned"),
         (
-            {"left": [{}], "way_back": "ibkeys resume 1"},
+            {"left": [left(1, "0x8001", None)], "way_back": "ibkeys resume 1"},
             "`ibkeys resume 1`: exit status 0 after 1.0 s, 1 value not as planned",
         ),
     ],

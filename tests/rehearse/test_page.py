@@ -95,7 +95,7 @@ def test_a_page_of_a_restart_has_no_plan() -> None:
 
 
 def test_faults_come_before_what_a_restart_changes() -> None:
-    tried = fault(node={**PORT}, worked=False, left=[{}])
+    tried = fault(node={**PORT}, worked=False, left=[value("0x8001", None)])
     page = render(document(seed=3, faults=[tried]), "verdict")
     titles = re.findall("<h2>(.*)</h2>", page)
     assert titles.index("Faults that were tried") < titles.index("What a restart of OpenSM changes in any case")

@@ -12,7 +12,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
-from urllib.parse import quote
 
 import click
 
@@ -116,9 +115,9 @@ def _serve_for(place: _HostOptions) -> Iterator[_OpenHost]:
 
 
 def _host(socket: str, host: str, folder: str) -> SimulatedHost:
-    from ibkeys.simulated_host import SimulatedHost
+    from ibkeys.simulated_host import SimulatedHost, folder_name
 
-    return SimulatedHost(socket, host, os.path.join(folder, quote(host, safe=" ")))
+    return SimulatedHost(socket, host, os.path.join(folder, folder_name(host)))
 
 
 def _run(words: Sequence[str], place: _HostOptions, open_host: _OpenHost) -> int:
