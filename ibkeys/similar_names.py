@@ -1,4 +1,4 @@
-"""Finding known names that are similar to an unknown name, for messages: ``; did you mean gpu-a03?``."""
+"""The host in the name of a node, and known names that are similar to an unknown one: ``; did you mean gpu-a03?``."""
 
 from __future__ import annotations
 
@@ -14,6 +14,12 @@ _CUTOFF: Final = 0.6
 _MARGIN: Final = 0.05
 """A name is left out if its similarity, as difflib measures it, is less than that of the nearest name by so much."""
 _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
+
+
+def split_description(description: str) -> tuple[str, str | None]:
+    """Return the host's name and the device of a node description; None if it names no device."""
+    host, _, device = description.strip().partition(" ")
+    return host, device.strip() or None
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -61,7 +67,7 @@ def near_nodes(word: str, descriptions: Iterable[str]) -> list[str]:
     """
     named: dict[str, dict[str, None]] = {}
     for description in descriptions:
-        for name in (description, description.partition(" ")[0]):
+        for name in (description, split_description(description)[0]):
             named.setdefault(name, {})[description] = None
     return list(dict.fromkeys(each for name in near_names(word, named) for each in named[name]))
 

@@ -14,9 +14,9 @@ A TOML file::
     reason = "shared storage"
     expires = 2027-01-31
 
-A port is named by a node GUID, a port GUID or the name of its node. ``*`` and ``?`` are wildcards. ``/N`` at the end
-means port N alone. A file is named by its path, and a partition by its number (``0x0010``). A waiver that has expired,
-or has a mistake, waives nothing and is reported.
+A port is named by a node GUID, a port GUID, the name of its node, or that of its host, which means all adapters of the
+host. ``*`` and ``?`` are wildcards. ``/N`` at the end means port N alone. A file is named by its path, and a partition
+by its number (``0x0010``). A waiver that has expired, or has a mistake, waives nothing and is reported.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ from ibkeys.audit.catalogue import find_rule
 from ibkeys.audit.rule import RuleFinding
 from ibkeys.errors import FileFormatError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
+from ibkeys.similar_names import split_description
 from ibkeys.store.private_files import os_error
 from ibkeys.topology.nodes import Port
 
@@ -72,7 +73,8 @@ class Pattern:
             return False
         if self.guid is not None:
             return self.guid in (port.node.guid, port.guid)
-        return port.node.description is not None and fnmatchcase(port.node.description, self.name)
+        name = port.node.description
+        return name is not None and any(fnmatchcase(each, self.name) for each in (name, split_description(name)[0]))
 
 
 @dataclass(slots=True)

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Self
+from typing import Final, Self
 
 from ibkeys.errors import AddressError, EncodeError, UsageError
 from ibkeys.keys.guid import is_spelled_as_guid, parse_guid
@@ -35,7 +35,10 @@ from ibkeys.sim.receivers import Receiver, Receivers
 from ibkeys.sim.running_managers import Managers
 from ibkeys.sim.software import Software
 from ibkeys.sim.traps import Traps
-from ibkeys.similar_names import did_you_mean, did_you_mean_one_of, near_nodes
+from ibkeys.similar_names import did_you_mean, did_you_mean_one_of, near_nodes, split_description
+
+_NAMED: Final = 8
+"""A message names at most so many nodes."""
 
 
 class Subnet:
@@ -99,22 +102,22 @@ class Subnet:
         return cls(parse_net_text(text), port_guids, seed, links)
 
     def node(self, key: SimNode | str | int) -> SimNode:
-        """Return the node with a node id, a NodeDescription or a GUID (of the node or of an end port; a number or
-        text).
+        """Return the node with a node id, a NodeDescription, the name of its host or a GUID (of the node or of an end
+        port; a number or text).
 
-        Raises AddressError if no node has it, or several nodes have that NodeDescription.
+        Raises AddressError if no node has it, or several nodes have that NodeDescription or are of that host.
         """
         if isinstance(key, SimNode):
             return key
         if isinstance(key, str):
             if key in self._by_id:
                 return self._by_id[key]
-            named = [node for node in self.nodes if node.description == key]
-            if len(named) == 1:
-                return named[0]
-            if named:
-                ids = ", ".join(node.node_id for node in named[:8])
-                raise AddressError(f"{len(named)} nodes have the description {key!r}: {ids}")
+            described = [node for node in self.nodes if node.description == key]
+            found = described or [node for node in self.nodes if split_description(node.description)[0] == key]
+            if len(found) == 1:
+                return found[0]
+            if found:
+                raise AddressError(f"{key!r} is the name of {len(found)} nodes{_question(found)}")
             key = self._guid(key)
         for node in self.nodes:
             if key == node.guid or any(key == port.guid for port in node.end_ports):
@@ -264,6 +267,14 @@ class Subnet:
         """Send the traps, segments and Reports again that are due. Only a server that runs in real time needs it."""
         self.traps.repeat_due(self.now)
         self.carrier.run_sa_timers()
+
+
+def _question(nodes: Sequence[SimNode]) -> str:
+    """Return the question which of *nodes* is meant: their NodeDescriptions, or node ids if these are not all
+    different."""
+    names = [node.description for node in nodes]
+    differ = len(set(names)) == len(names)
+    return did_you_mean_one_of(names if differ else [node.node_id for node in nodes], _NAMED)
 
 
 def _fingerprint(file: NetFile, port_guids: PortGuids, links: InitialState | None) -> str:

@@ -10,10 +10,10 @@ from ibkeys.client.address import parse_guid, parse_guids, parse_lid
 from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.printable import clean, counted, named
-from ibkeys.similar_names import did_you_mean_any
+from ibkeys.similar_names import did_you_mean_any, split_description
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import natural
-from ibkeys.topology.names.patterns import is_wild, parse_pattern, split_description, wildcard
+from ibkeys.topology.names.patterns import is_wild, parse_pattern, wildcard
 from ibkeys.topology.names.sets import fold
 from ibkeys.topology.nodes import Node, Port
 

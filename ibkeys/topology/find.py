@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddress, NameAddress
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.printable import clean, counted
-from ibkeys.similar_names import did_you_mean_one_of, near_nodes
-from ibkeys.topology.names.patterns import is_pattern, split_description
+from ibkeys.similar_names import did_you_mean_one_of, near_nodes, split_description
+from ibkeys.topology.names.patterns import is_pattern
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.plausible import check_port_numbers
 

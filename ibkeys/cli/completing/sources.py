@@ -80,7 +80,7 @@ def hosts(ctx: click.Context, incomplete: str) -> list[Item]:
 
     A name without a device stands for all devices of the host.
     """
-    from ibkeys.topology.names.patterns import split_description
+    from ibkeys.similar_names import split_description
 
     return offer({split_description(name)[0] for name in _node_names(ctx)}, incomplete)
 

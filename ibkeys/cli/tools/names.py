@@ -98,7 +98,7 @@ def _ports(directory: Directory, words: tuple[str, ...]) -> list[Port]:
 
 
 def _host(port: Port) -> str | None:
-    from ibkeys.topology.names.patterns import split_description
+    from ibkeys.similar_names import split_description
 
     return split_description(port.node.description)[0] if port.node.description else None
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import AddressError
+from ibkeys.similar_names import split_description
 from ibkeys.topology.names.sets import unfold
 
 MOST_NAMES: Final = 100_000
@@ -27,12 +28,6 @@ class NamePattern:
 
     hosts: tuple[str, ...]
     devices: tuple[str, ...] | None
-
-
-def split_description(description: str) -> tuple[str, str | None]:
-    """Return the host's name and the device of a node description; None if it names no device."""
-    host, _, device = description.strip().partition(" ")
-    return host, device.strip() or None
 
 
 def parse_pattern(text: str) -> NamePattern:

@@ -39,8 +39,15 @@ def test_missing_and_double_lids_are_assigned() -> None:
 
 def test_ambiguous_descriptions() -> None:
     subnet = Subnet.from_text('Ca 1 "a" # "HCA-1"\n\nCa 1 "b" # "HCA-1"\n')
-    with pytest.raises(AddressError, match=r"2 nodes .*: a, b"):
+    with pytest.raises(AddressError, match=r"2 nodes; did you mean a or b\?"):
         subnet.node("HCA-1")
+
+
+def test_a_node_is_named_by_its_host_alone_where_the_host_has_one_adapter() -> None:
+    subnet = Subnet.from_text('Ca 1 "a" # "n1 HCA-1"\n\nCa 1 "b" # "n1 HCA-2"\n\nCa 1 "c" # "n2 mlx5_0"\n')
+    assert subnet.node("n2").node_id == "c"
+    with pytest.raises(AddressError, match=r"2 nodes; did you mean 'n1 HCA-1' or 'n1 HCA-2'\?"):
+        subnet.node("n1")
 
 
 def test_wrong_arguments() -> None:
