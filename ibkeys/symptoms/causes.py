@@ -193,6 +193,13 @@ VIRTUAL_FUNCTION: Final = Cause(
     "a virtual function",
     "Run it on a host with a physical function. Queries of the SA work.",
 )
+ETHERNET: Final = Cause(
+    "link-is-ethernet",
+    "The port's link is Ethernet (RoCE): it has no subnet manager, takes no SMPs, and has the P_Key 0xffff only.",
+    ("host-show",),
+    "the link layer of each port",
+    "Take an InfiniBand port, with the program's option for it, or set the port's link type with mlxconfig.",
+)
 AGENT_TAKEN: Final = Cause(
     "agent-taken",
     "Another program on this host has registered this class, such as an OpenSM.",

@@ -1,6 +1,6 @@
-"""Messages of Kubernetes and its operators, of UFM, and of other managers. ibkeys names the cause; the commands of "
-"these
-programs decide.
+"""Messages of Kubernetes and its operators, of UFM, and of other managers.
+
+ibkeys names the cause; the commands of these programs decide.
 
 Wording: the threads and sources that each row names; UFM's events by their names in NVIDIA's manuals.
 """
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.symptoms.causes import BOTH_LIMITED, M_KEY_WRONG_SET, NO_SHARED_P_KEY, SWITCH_BLOCKS
+from ibkeys.symptoms.causes import BOTH_LIMITED, ETHERNET, M_KEY_WRONG_SET, NO_SHARED_P_KEY, SWITCH_BLOCKS
 from ibkeys.symptoms.row import Cause, Symptom
 
 KUBERNETES: Final = "Kubernetes and virtual functions"
@@ -144,6 +144,26 @@ ROWS: Final = (
         rank=1,
     ),
     Symptom(
+        name="sriov-cni-vlan",
+        title="sriov-cni: failed to set VLAN of a VF",
+        subject=KUBERNETES,
+        patterns=(r"failed to set vf \d+ vlan\b",),
+        example='SRIOV-CNI failed to configure VF "failed to set vf 2 vlan: operation not supported"',
+        meaning="The CNI plugin for Ethernet set up an InfiniBand function. InfiniBand has no VLANs: partitions "
+        "separate there.",
+        causes=(
+            Cause(
+                "cni-for-ethernet",
+                "The network is of kind SriovNetwork, or its CNI is sriov; an InfiniBand function takes another one.",
+                (),
+                "",
+                "SriovIBNetwork and the CNI ib-sriov, whose pkey names the partition.",
+            ),
+        ),
+        source="k8snetworkplumbingwg/sriov-cni#208",
+        words="VLAN pod SriovIBNetwork",
+    ),
+    Symptom(
         name="ufm-bad-m-key",
         title="UFM event: Bad M_Key",
         subject=UFM,
@@ -257,11 +277,7 @@ ROWS: Final = (
         patterns=(r"\bRoCE(?:v[12])?\b", r"link_layer:? +Ethernet"),
         example="mlx5_2 port 1: link_layer Ethernet (RoCE)",
         meaning="A port with an Ethernet link has P_Key 0xffff only, and no subnet manager. VLANs separate there.",
-        causes=(
-            Cause(
-                "link-is-ethernet", "The program took an Ethernet port.", ("host-show",), "the link layer of each port"
-            ),
-        ),
+        causes=(ETHERNET,),
         source="kernel, infiniband/core",
         rank=2,
     ),

@@ -10,6 +10,7 @@ from typing import Final
 from ibkeys.symptoms.causes import (
     AGENT_TAKEN,
     BOTH_LIMITED,
+    ETHERNET,
     M_KEY_PROTECTED,
     NO_DEFAULT_P_KEY,
     NO_RIGHTS,
@@ -171,8 +172,8 @@ ROWS: Final = (
         ),
         example="ibpanic: [12] main: client_register for mgmt class 1 failed: Operation not permitted",
         meaning="The kernel does not let this program send or receive MADs of this class at this port.",
-        causes=(VIRTUAL_FUNCTION, AGENT_TAKEN, NO_RIGHTS),
-        source="libibmad register.c; kernel user_mad.c",
+        causes=(ETHERNET, VIRTUAL_FUNCTION, AGENT_TAKEN, NO_RIGHTS),
+        source="libibmad register.c; kernel user_mad.c; treydock/infiniband_exporter#26",
     ),
     Symptom(
         name="umad-send",

@@ -13,9 +13,11 @@ from ibkeys.symptoms.causes import (
     GROUP_MISSING,
     HOST_LIMITED,
     HOST_NOT_A_MEMBER,
+    INDEX_MOVED,
     NO_DEFAULT_P_KEY,
     NO_RIGHTS,
     NO_SHARED_P_KEY,
+    NODE_GONE,
     SA_UNREACHED,
     SWITCH_BLOCKS,
 )
@@ -169,6 +171,20 @@ ROWS: Final = (
         words="Lustre LNet o2iblnd NFS iSER path record",
     ),
     Symptom(
+        name="lnet-timeout",
+        title="Lustre: Timed out RDMA",
+        subject=KERNEL,
+        patterns=(r"Timed out (?:RDMA|tx) (?:with|for)\b", r"LNetError.{0,200}\b(?:rc|status) ?:?=? ?-110\b"),
+        example="LNetError: 2301:0:(o2iblnd_cb.c:3331:kiblnd_check_conns()) Timed out RDMA with 10.1.0.7@o2ib (5)",
+        meaning="A connection of Lustre was made, and its packets are not acknowledged any more. Lustre takes the "
+        "P_Key of the IPoIB interface that it is bound to, at the index of that moment.",
+        causes=(NODE_GONE, SWITCH_BLOCKS, INDEX_MOVED),
+        unknown="The ports: only their IP addresses are in the text. A server that is too busy looks the same.",
+        source="o2iblnd_cb.c of Lustre",
+        words="kiblnd o2ib",
+        rank=1,
+    ),
+    Symptom(
         name="ibacm-ep-name",
         title="ibacm: unable to assign EP name for pkey",
         subject=KERNEL,
@@ -205,6 +221,9 @@ ROWS: Final = (
             r"\bstate:? *(?:2: ?)?Init(?:ializ(?:e|ing))?\b",
             r"\bSM ?_?lid:? *(?:is )?(?:0x)?0\b",
             r"\b(?:stays?|stuck|remains?) in (?:state )?init",
+            r"\bLocal lid 0x0 detected",
+            r"Couldn.t get local LID",
+            r"verbsPort \S+ due to missing active port",
         ),
         example="State: Initializing, Physical state: LinkUp, SM lid: 0",
         meaning="The link is up, and no subnet manager has configured the port: it has no LID, and its P_Keys are "
@@ -221,7 +240,7 @@ ROWS: Final = (
             ),
         ),
         source="IBA 7.2.7; observed",
-        words="Initializing Init ibstat",
+        words="Initializing Init ibstat perftest GPFS mmfs",
     ),
     Symptom(
         name="ipoib-unreachable",

@@ -148,7 +148,8 @@ _INDEX: Final = re.compile(r"(?:nccl_ib_pkey|mc_pkey_index|ib_pkey_index)\b[^0-9
 _Q_KEY: Final = re.compile(rf"q_?key{_SEP}(?P<qkey>{_NUMBER})(?![0-9a-z_])")
 _PORT: Final = re.compile(r"(?<![a-z])port(?: ?num(?:ber)?)?[\s:=#]{1,3}(?P<port>[0-9]{1,3})(?![0-9a-z_.:])")
 _ROUTE: Final = re.compile(
-    r"(?:(?:dr path|direct(?:ed)?[ -]route|initial path)[^0-9\n]{0,12}(?:slid [0-9]+; ?dlid [0-9]+; ?)?)"
+    r"(?:dr path|direct(?:ed)?[ -]route|initial path)"
+    r"(?: slid [0-9]+; ?dlid [0-9]+; ?|(?! slid )[^0-9\n]{0,12})"
     r"(?P<route>0(?:,[0-9]{1,3}){0,63})(?![0-9,])"
 )
 _LAST_UNICAST: Final = 0xBFFF

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Final
 
 from ibkeys.symptoms.causes import (
+    ETHERNET,
     HOST_LIMITED,
     HOST_NOT_A_MEMBER,
     INDEX_0,
@@ -58,6 +59,21 @@ ROWS: Final = (
         unknown=_OTHER_THAN_KEYS,
         source="ibv_wc_status; NVIDIA/nccl#1323; sgl-project/sglang#23853",
         words="NCCL Mooncake UCX Open MPI status 12 vendor err 129 retry exceeded",
+    ),
+    Symptom(
+        name="modify-qp-rtr",
+        title="a queue pair does not reach RTR: timed out or unreachable",
+        subject=SUBJECT,
+        patterns=(
+            r"(?:Failed to )?modify[_ ]QP(?=[^\n]{0,60}\bRTR\b[^\n]{0,60}(?:timed out|unreachable|\b110\b|\b101\b))",
+            r"ibv_modify_qp(?=\b[^\n]{0,40}(?:timed out|unreachable|\b110\b|\b101\b))",
+        ),
+        example="Failed to modify QP 83 to RTR: Connection timed out",
+        meaning="The step to RTR sends nothing on InfiniBand. The driver looks for the address of the partner only on "
+        "RoCE, and did not find it. It is no P_Key.",
+        causes=(ETHERNET,),
+        source="ibv_modify_qp(3); kernel, infiniband/core/verbs.c",
+        words="ETIMEDOUT RTR perftest",
     ),
     Symptom(
         name="nccl-modify-qp",
@@ -146,6 +162,27 @@ ROWS: Final = (
         meaning="Open MPI to 4 uses the P_Key in btl_openib_pkey; 0 means index 0. Open MPI 5 has UCX's variable.",
         causes=(HOST_NOT_A_MEMBER, INDEX_0),
         source="btl_openib_component.c of Open MPI",
+    ),
+    Symptom(
+        name="openmpi-cpc",
+        title="Open MPI: No OpenFabrics connection schemes",
+        subject=SUBJECT,
+        patterns=(r"No OpenFabrics connection schemes reported",),
+        example="No OpenFabrics connection schemes reported that they were able to be used on a specific port.",
+        meaning="Open MPI's openib can use neither rdmacm, which takes an IP address on the port and the P_Key of that "
+        "IPoIB interface, nor udcm. It is no P_Key in itself.",
+        causes=(
+            Cause(
+                "no-ipoib-address",
+                "The port has no IPoIB interface that runs, so rdmacm has no address there.",
+                ("host-show",),
+                "the IPoIB interfaces of the port, and the P_Key of each",
+                "Let Open MPI use UCX, or bring the interface up.",
+            ),
+            ETHERNET,
+        ),
+        source="btl_openib_connect_base.c of Open MPI",
+        words="rdmacm udcm openib BTL",
     ),
     Symptom(
         name="nvshmem",

@@ -144,5 +144,6 @@ SYSFS: dict[str, Callable[[Path], Tree]] = {
     "child-absent": _child_absent,
     "selinux": _selinux,
     "vf": _virtual,
+    "ethernet": trees.rxe,
     "local": _plain,
 }

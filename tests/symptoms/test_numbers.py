@@ -23,6 +23,7 @@ Nov 29 09:12:31 000101 [26] 0x02 -> port 0x2c903000a1051 is new
         ("Bad P_Key:0x8010 on SL:0 from LID1:12 QP1:0x1 to LID2:13 QP2:0x1", "why 12 13"),
         ("_do_madrpc failed; dport (Lid 5)\n_do_madrpc failed; dport (Lid 6)", "mkey-show 5"),
         ("_do_madrpc failed; dport (DR path slid 65535; dlid 65535; 0,1,7,2)", "mkey-show -D 0,1,7,2"),
+        ("umad (DR path slid 0; dlid 0; 0,1,7,2 Attr 0x11:0) bad status 110; timed out", "mkey-show -D 0,1,7,2"),
         ("mad_rpc failed: lid 0x0011 timed out", "mkey-show 17"),
         ("mad_rpc failed: MLID 0xc001 LID 65535", "mkey-show --all"),
         ("mad_rpc failed for fe80::2:c903:a:1021", "mkey-show -G 0x0002c903000a1021"),
