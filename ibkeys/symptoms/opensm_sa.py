@@ -96,12 +96,11 @@ ROWS: Final = (
     ),
     Symptom(
         name="opensm-1B12",
-        title="ERR 1B12, 1B1A, 1B1C, 1B26, 1B13: the multicast group does not fit the port",
+        title="ERR 1B12, 1B1A, 1B1C, 1B13: the multicast group does not fit the port",
         subject=SUBJECT,
         patterns=(
-            r"ERR 1B(?:12|13|1A|1C|26)\b",
+            r"ERR 1B(?:12|13|1A|1C)\b",
             r"validate_(?:more_comp_fields|other_comp_fields|port_caps|modify)\b.{0,60}failed",
-            r"Requested MGRP parameters are not realizable",
         ),
         example="ERR 1B12: validate_more_comp_fields, validate_port_caps, or JoinState = 0 failed from port "
         "0x2c903000a1021 (node02), sending IB_SA_MAD_STATUS_REQ_INVALID",
@@ -110,6 +109,18 @@ ROWS: Final = (
         causes=(NOT_A_MEMBER, BOTH_LIMITED, GROUP_MISSING),
         unknown="Which field it was. With log_flags 0x04 OpenSM says it in the line before.",
         source="osm_sa_mcmember_record.c",
+        words="multicast join rate mtu",
+    ),
+    Symptom(
+        name="opensm-1B26",
+        title="ERR 1B26: Requested MGRP parameters are not realizable",
+        subject=SUBJECT,
+        patterns=(r"ERR 1B26\b", r"Requested MGRP parameters are not realizable"),
+        example="ERR 1B26: Requested MGRP parameters are not realizable",
+        meaning="A program asked for a new multicast group with an MTU or rate that this subnet does not have.",
+        causes=(GROUP_MISSING,),
+        unknown="Who asked: the text names no port.",
+        source="osm_sa_mcmember_record.c; observed with osmtest",
         words="multicast join rate mtu",
     ),
     Symptom(
