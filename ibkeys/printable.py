@@ -10,6 +10,13 @@ _LONGEST: Final = 60
 """The most characters that a message quotes."""
 
 
+class Detail(str):
+    """A note on what is normal: it asks for no decision, and names nothing that was not read. A command writes it only
+    with ``-v``; documents and the library have it among the other notes."""
+
+    __slots__ = ()
+
+
 def clean(text: str) -> str:
     """Return *text* on one line: each newline becomes a blank, other control characters are escaped.
 

@@ -14,6 +14,7 @@ from ibkeys.managers.report import SmReport
 from ibkeys.managers.site import master_in
 from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Enforce, SmOptions
+from ibkeys.printable import Detail
 
 _ENFORCE: Final = ("both", "in", "out", "off")
 _OPTIONS: Final = ("part_enforce", "no_partition_enforcement", "allow_both_pkeys")
@@ -109,7 +110,7 @@ def _read(instance: Instance, file: InstanceFile) -> ReadByTheSm:
 
 
 def _notes(instance: Instance, file: InstanceFile) -> Iterator[str]:
-    yield f"the SM's own file is {file.path}, of {instance.name}"
+    yield Detail(f"the SM's own file is {file.path}, of {instance.name}")
     if file.doubt:
         yield f"{file.path}: {file.doubt}"
     if instance.policy is None:
@@ -121,4 +122,4 @@ def _notes(instance: Instance, file: InstanceFile) -> Iterator[str]:
         if setting.source == "not known":
             yield f"{name} of {instance.name} is not known"
         elif not setting.is_certain:
-            yield f"{name} is assumed to be {setting.shown}; a different value may be in force"
+            yield Detail(f"{name} is assumed to be {setting.shown}; a different value may be in force")

@@ -14,7 +14,7 @@ from ibkeys.keys.guid import is_set_of_guids, is_spelled_as_guid
 from ibkeys.partitions.editing.changes import KnownPorts
 from ibkeys.partitions.membership import PortKind
 from ibkeys.partitions.model import Keyword
-from ibkeys.printable import counted, named
+from ibkeys.printable import Detail, counted, named
 from ibkeys.topology.directory import Directory, require_distinct
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import FoldedNames
@@ -137,7 +137,7 @@ def _notes_on_selected(ports: dict[str, list[Port]], names: FoldedNames) -> Iter
         several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
         if several and not (word.lower().startswith("0x") or is_spelled_as_guid(word)):
             listed_names = ", ".join(names.words(several))
-            yield f"{word}: hosts with several ports; all their ports are selected: {listed_names}"
+            yield Detail(f"{word}: hosts with several ports; all their ports are selected: {listed_names}")
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
         listed_names = ", ".join(names.words(switches.values()))

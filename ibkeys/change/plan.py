@@ -44,6 +44,12 @@ class StepNote(str):
     __slots__ = ()
 
 
+class ExposureNote(StepNote):
+    """A note about what is open to others during a step. It is shown wherever the steps are shown."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True, slots=True)
 class ResumedOperation:
     """An earlier operation that a plan finishes. ``is_in_force``: returns whether a port has all values of the image of

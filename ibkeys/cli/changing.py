@@ -87,8 +87,12 @@ class ShownChange(ABC):
         return True
 
     def say_notes(self) -> None:
-        """Write the plan's notes to standard error, before the plan is shown."""
-        exits.warn_each(self.plan.notes, "note")
+        """Write the plan's notes to standard error, before the plan is shown. Those on single steps are left out
+        with --yes, because each step is written when it is made."""
+        from ibkeys.change.plan import StepNote
+
+        is_made_now = self.consent.yes and not self.consent.dry_run and not exits.explains_all()
+        exits.warn_each((note for note in self.plan.notes if not (is_made_now and isinstance(note, StepNote))), "note")
 
     @abstractmethod
     def show(self, put: Callable[[str], None]) -> None:

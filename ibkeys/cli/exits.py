@@ -26,7 +26,7 @@ from ibkeys.errors import (
     Refused,
     UsageError,
 )
-from ibkeys.printable import Rest, cut, set_rest
+from ibkeys.printable import Detail, Rest, cut, set_rest
 from ibkeys.printable import clean as clean
 
 DONE: Final = 0
@@ -237,8 +237,10 @@ def warn(text: str, kind: str = "warning", more: str = "") -> None:
     """Write one line to standard error. Words of the command line that may be a key are taken out of it.
 
     *kind*: the word before *text*. *more*: an explanation, written below the line. If the command has an option -v that
-    was not given, the line has a hint to -v instead.
+    was not given, the line has a hint to -v instead, and a `Detail` is not written.
     """
+    if isinstance(text, Detail) and _hides_explanations:
+        return
     if kind == "error":
         _write_more_notes()
     hint = _HINT if more and _hides_explanations else ""
@@ -257,6 +259,11 @@ def warn_each(texts: Iterable[str], kind: str = "warning") -> None:
 def note(text: str) -> None:
     """Write a note, which is less than a warning, as `warn` does."""
     warn(text, "note")
+
+
+def detail(text: str) -> None:
+    """Write a note on what is normal: only with -v, or if the command has no such option."""
+    note(Detail(text))
 
 
 def show_details(text: str) -> None:

@@ -72,7 +72,7 @@ def open_fabric(
         )
     with _open(where, config_of(where), around) as fabric:
         if where.sa_keys:
-            exits.note("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
+            exits.detail("--sa-keys: any host that has this SM_Key can read every M_Key from the SA too")
         exits.warn_each(fabric.warnings)
         already_written = len(fabric.warnings)
         fabric.routes = "where checked" if where.routes else "none"

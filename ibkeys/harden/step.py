@@ -13,7 +13,7 @@ from typing import Final, Self
 
 from ibkeys.apply.apply import Permissions
 from ibkeys.change.consent import Objection, Question
-from ibkeys.change.plan import Plan, StepNote
+from ibkeys.change.plan import ExposureNote, Plan, StepNote
 from ibkeys.change.runner import WAIT
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
@@ -67,7 +67,7 @@ class StepChange:
     @classmethod
     def of(cls, plan: Plan, words: Sequence[str], rollback: str, make: Callable[[], Sequence[str]]) -> Self:
         """Return the change that *plan* makes. Its notes on single steps are left out, because they are in *words*."""
-        notes = [note for note in plan.notes if not isinstance(note, StepNote)]
+        notes = [each for each in plan.notes if not isinstance(each, StepNote) or isinstance(each, ExposureNote)]
         return cls(words, rollback, make, notes, plan.objections, plan.questions, plan.refusals)
 
 

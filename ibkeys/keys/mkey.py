@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final, final
 
 from ibkeys.keys.secret import Secret64
 from ibkeys.mad.const import AttributeID, Method
+from ibkeys.printable import Detail
 
 
 @final
@@ -66,3 +68,10 @@ PROTECTION_TEXT: Final = {
     2: "Get and Set need the key",
     3: "Get and Set need the key",
 }
+
+
+def notes_on_levels(levels: Iterable[int]) -> list[str]:
+    """Return a note on each of the M_KeyProtectBits *levels* that ports get. Only level 0 gives the key away; of the
+    others it is a `Detail`."""
+    texts = [(level, f"level {level}: {PROTECTION_TEXT[level]}") for level in levels]
+    return [Detail(text) if level else text for level, text in texts]

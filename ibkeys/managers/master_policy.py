@@ -23,7 +23,7 @@ from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.reading import CHANGED, WORDS
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.partitions.model import Policy
-from ibkeys.printable import named
+from ibkeys.printable import Detail, named
 from ibkeys.topology.subnet_manager import sm_state_name
 
 _NAME_THE_FILE: Final = "name the policy file"
@@ -141,7 +141,7 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
         raise FileFormatError(f"the policy{where} of {instance.name} {file.problem}")
     if require_accepted:
         instance.policy.require_accepted()
-    notes = [f"the policy is {file.path}, of {instance.name}"]
+    notes: list[str] = [Detail(f"the policy is {file.path}, of {instance.name}")]
     notes += [f"{_process_in_words(each)}, is left out" for each in left_out]
     if not instance.process.program_known:
         notes.append(f"{instance.name}: {PROGRAM_UNKNOWN}")
@@ -150,7 +150,8 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
     elif not file.is_certain:
         notes.append("its options file may have changed since it started, and may then have named a different policy")
     if file.reading in CHANGED:
-        notes.append(f"{file.path}: {WORDS[file.reading]}")
+        text = f"{file.path}: {WORDS[file.reading]}"
+        notes.append(text if file.reading == "not-read" else Detail(text))
     both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
     for each in (both, enforce):
         if not each.is_certain:

@@ -28,7 +28,7 @@ from ibkeys.managers.opensm.effective_options import EffectiveOption, as_written
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.report import SmReport, join_reports, report_on_host
 from ibkeys.managers.subnet_managers import Manager
-from ibkeys.printable import named
+from ibkeys.printable import Detail, named
 
 KEPT_HOSTS: Final = "sm_hosts"
 """The name in the journal's data of an operation under which its hosts are."""
@@ -114,9 +114,11 @@ class Running:
                 f"{f'{file.path} ' if file.path is not None else ''}{file.problem or 'is not known'}"
             )
         in_file = options.file.values if options.file is not None else {}
-        notes = [
-            f"{each} is assumed to be {as_written(setting.shown)}, as the options file says now; it is not known "
-            f"whether {name} has read it"
+        notes: list[str] = [
+            Detail(
+                f"{each} is assumed to be {as_written(setting.shown)}, as the options file says now; it is not known "
+                f"whether {name} has read it"
+            )
             for each, setting in settings.items()
             if not setting.is_certain and each in in_file
         ]

@@ -26,7 +26,7 @@ from ibkeys.errors import Unreachable, UsageError
 from ibkeys.fabric.handle import PortHandle
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.keys.key_setting import KeySetting, check_level_and_lease
-from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey, notes_on_levels
 from ibkeys.managers.opensm.on_this_host import known_sweep_interval
 from ibkeys.mkeys.key_edit import KeyEdit
 from ibkeys.mkeys.key_keeper import KeyKeeper
@@ -164,7 +164,7 @@ def changes_of(port: Port, old: KeySetting, wanted: KeySetting) -> list[Change]:
 def _notes(wanted: KeySetting) -> list[str]:
     if wanted.key.is_zero:
         return ["ProtectBits have no effect while M_Key is 0: the port accepts every SMP"] if wanted.protect else []
-    return [f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}"]
+    return notes_on_levels([wanted.protect])
 
 
 def _objections(writer: ChangeWriter, port: PortHandle, had: KeySetting, wanted: KeySetting) -> list[Objection]:

@@ -165,7 +165,7 @@ _COMMANDS: Final = {
     "container-layer": "sm-show",
     "stale-lock": "journal",
     "sm-prints-keys": "sm-show",
-    "not-rehearsed": "apply --dry-run PLAN",
+    "not-rehearsed": "journal",
     "links-initialize": "discover",
     "replaced-adapter": "discover",
 }

@@ -156,7 +156,7 @@ def test_a_snapshot_with_the_word_of_the_sa(cli: Cli, sa_key: str, policy: Path,
     file = tmp_path / "monday.db"
     assert cli("snapshot", file, "--sa", "--smkey", sa_key).code == 0
     live = cli("compare", "--policy", policy, "--smkey", sa_key, "-f", "json", "--full")
-    again = cli("compare", "--policy", policy, "--from", file, "-f", "json", "--full")
+    again = cli("compare", "--policy", policy, "--from", file, "-f", "json", "--full", "-v")
     assert (again.code, again.json["values"]) == (live.code, live.json["values"]) == (1, live.json["values"])
     assert "a snapshot does not contain the SM's own file" in again.err
     assert f"{SA_KEY:016x}".encode() not in file.read_bytes()

@@ -183,7 +183,7 @@ def test_a_policy_that_is_not_typed_is_not_edited(scene: Scene, monkeypatch: pyt
     site.write_text(toml(subnet=[LOCAL_PORT], policy=str(draft)))
     for number, words in enumerate(("partition-add gpu --full node05", "partition-rename gpu scratch"), 1):
         before = files_of(scene)
-        assert scene.type(f"{words} {LIVE} --site {site}") == 0, scene.err
+        assert scene.type(f"{words} {LIVE} --site {site} -v") == 0, scene.err
         assert f"the policy is {master(scene).policy}" in scene.err
         assert len({*files_of(scene), *before}) == 2
         assert scene.operations()[-1]["id"] == number
@@ -212,7 +212,7 @@ def test_the_master_on_another_host_is_changed_through_it(scene: Scene) -> None:
     assert "or name that host: --sm-host HOST; with --policy FILE it edits that file only" in scene.err
     scene.must(f"partition-show gpu --sm-host {STANDBY_HOST}")
     assert "node05" not in scene.out
-    assert scene.type(f"{add} --sm-host {STANDBY_HOST}") == 0, scene.err
+    assert scene.type(f"{add} --sm-host {STANDBY_HOST} -v") == 0, scene.err
     assert f"of OpenSM on {STANDBY_HOST} (process 101)" in scene.err
     assert len(set(files_of(scene))) == 1
     assert 0x8030 in tables(scene)["node05 mlx4_0", 1]

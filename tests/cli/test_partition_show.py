@@ -119,6 +119,6 @@ def test_the_policy_in_force_is_that_of_the_master(tmp_path: Path) -> None:
     with ExitStack() as stack:
         scene = Scene(Way("plan", opensm=""), tmp_path, stack)
         for words in ("partition-show io", "partition-show io --policy opensm"):
-            assert scene.type(words) == 0
+            assert scene.type(f"{words} -v") == 0
             assert f"the policy is {scene.world.opensms[0].policy}" in scene.err
             assert scene.out.startswith("io: partition 0x0001\n  limited, 8: node[01-06] mlx4_0, ")

@@ -162,7 +162,7 @@ def test_commands_take_the_policy_that_the_master_uses(fabric: Served) -> None:
     )
     hidden = str(folder / "hidden.conf")
     with opensm(fabric, "-F", "o.conf"):
-        done = fabric.ibkeys("plan", "--policy", "opensm", "-f", "json")
+        done = fabric.ibkeys("plan", "--policy", "opensm", "-f", "json", "-v")
         assert done.returncode == 0, done.stdout + done.stderr
         assert json.loads(done.stdout)["policy"]["file"] == hidden
         assert f"ibkeys: note: the policy is {hidden}, of OpenSM" in done.stderr
@@ -170,7 +170,7 @@ def test_commands_take_the_policy_that_the_master_uses(fabric: Served) -> None:
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout)["policy"] == hidden
         assert fabric.ibkeys("policy-check", "opensm", "-f", "json").returncode in (0, 1)
-        done = fabric.ibkeys("compare", "--ipoib", "--policy", "opensm", "-f", "json")
+        done = fabric.ibkeys("compare", "--ipoib", "--policy", "opensm", "-f", "json", "-v")
         assert f"the policy is {hidden}" in done.stderr
         done = fabric.ibkeys("matrix", "-f", "json", "--partition", "0x7fff")
         assert [each["name"] for each in json.loads(done.stdout)["partitions"]] == ["Default"]

@@ -101,7 +101,7 @@ def test_self_is_refused_where_it_is_new_and_said_where_it_stands(served: Subnet
     assert "0x0060" in refused.stderr
     assert via(served, new, "--override", "self-takeover").returncode == 0
     stands = plan(served, BY_GUID_GREEN + "Sm=0x60 : SELF=full ;\n")
-    done = via(served, stands)
+    done = via(served, stands, "-v")
     assert done.returncode == 0, done.stderr
     assert "the policy already used SELF" in done.stderr
     assert running[1].policy.read_text().startswith(BY_GUID_GREEN)

@@ -23,7 +23,7 @@ from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.printable import counted, named
+from ibkeys.printable import Detail, counted, named
 from ibkeys.topology.port_id import PortKey
 
 STANDBY_DIFFERS: Final = "standby-differs"
@@ -157,7 +157,10 @@ def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) ->
         return
     if wanted <= there:
         site.notes.append(
-            "the policy already used SELF: after a takeover the former master's port loses the P_Keys that SELF gave it"
+            Detail(
+                "the policy already used SELF: after a takeover the former master's port loses the P_Keys that SELF "
+                "gave it"
+            )
         )
         return
     listed = ", ".join(f"0x{base:04x}" for base in sorted(wanted - there))

@@ -23,7 +23,7 @@ from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import is_opensm, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import UsageError
-from ibkeys.printable import counted
+from ibkeys.printable import Detail, counted
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -144,7 +144,7 @@ def _recorded(where: Where, command_options: _CompareOptions, policy: Policy | N
     view = recorded.snapshot.sa_view
     if view is None:
         exits.note(_WITHOUT_SA)
-    why_no_file = "a snapshot does not contain the SM's own file"
+    why_no_file = Detail("a snapshot does not contain the SM's own file")
     return agreement_of(Inputs(topology, view, policy, command_options.allow_both_pkeys, None, why_no_file))
 
 
@@ -217,7 +217,8 @@ def _note_uncertainties(agreement: Agreement) -> None:
         note_aliases(inputs.found, inputs.policy.path, inputs.policy.named_guids)
     exits.warn_each(inputs.sm.notes if inputs.sm is not None else (), "note")
     if inputs.sm_unknown:
-        exits.note(f"the content of the SM's own file is not known: {inputs.sm_unknown}")
+        say = exits.detail if isinstance(inputs.sm_unknown, Detail) else exits.note
+        say(f"the content of the SM's own file is not known: {inputs.sm_unknown}")
     for record, answer in inputs.view.answers.items() if inputs.view is not None else ():
         if answer.outcome == "refused":
             exits.note(f"the SA does not show its {record}s: {answer.detail}")

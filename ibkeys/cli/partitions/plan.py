@@ -150,6 +150,9 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
         force=command_options.force,
     )
     partition_plan = replace(partition_plan, method=choice.method if choice is not None else None)
+    is_by_script = script_options.script is not None
+    if partition_plan.method == "opensm" or is_of_ufm or is_by_script or where.snapshot is not None:
+        partition_plan = _made_by_manager(partition_plan)
     groups = partition_plan.living_groups
     joining = gaining_partitions(partition_plan.tables) | groups.partitions
     exits.warn_each(refused_members(policy, joining, topology, plan_options.allow_both_pkeys), "note")
@@ -181,6 +184,15 @@ def _method(source: Source, topology: Topology, hosts: Sequence[SmHost]) -> Meth
         return None
     of_site = fixed_method()
     return choose_from(topology, hosts, source.own_guid) if of_site is None else fixed_by_site(of_site)
+
+
+def _made_by_manager(partition_plan: PartitionPlan) -> PartitionPlan:
+    """Return *partition_plan* without the problem that a subnet manager overwrites Sets, because none will be sent.
+
+    With a snapshot that is left to `apply`, which chooses the method for the fabric as it then is.
+    """
+    kept = tuple(problem for problem in partition_plan.problems if problem.kind != "active-sm")
+    return replace(partition_plan, problems=kept)
 
 
 def _check_options(script_options: _ScriptOptions, format: str) -> None:

@@ -392,7 +392,8 @@ def _write_words(document: dict[str, Any], words: str, snapshot: Snapshot, folde
     if document["plan"] is not None:
         gained, lost = document["pairs_gained"], document["pairs_lost"]
         write(f"pairs of end ports that gain connectivity: {gained}; that lose connectivity: {lost}")
-    exits.warn_each([*document["notes"], f"a rehearsal does not know {'; '.join(UNKNOWN)}"], "note")
+    exits.warn_each(document["notes"], "note")
+    exits.detail(f"a rehearsal does not know {'; '.join(UNKNOWN)}")
 
 
 def _write_faults(document: dict[str, Any]) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from ibkeys.cli import options
+from ibkeys.cli import exits, options
 from ibkeys.cli.comparing.replaced import note_replaced
 from ibkeys.cli.documents.fabric import DISCOVER, LISTED_PORT
 from ibkeys.cli.exits import write, write_each
@@ -139,6 +139,6 @@ def _write_table(topology: Topology, ports_by_node: Mapping[Node, Sequence[Port]
     counts = ", ".join(f"{kinds.count(kind)} {kind}" for kind in dict.fromkeys(kinds))
     part = f"{len(ports_by_node)} listed of " if is_part else ""
     write(f"{part}{counted(len(kinds), 'node')} ({counts}), {counted(links, 'link')}")
-    if len(listed) < len(in_order):
+    if len(listed) < len(in_order) and exits.explains_all():
         write(f"({counted(len(in_order) - len(listed), 'switch port')} without a link not listed; -f json has all)")
-    write_unreached(topology.unreached)
+    write_unreached(topology.unreached, always=True)

@@ -93,7 +93,8 @@ class EventWriter:
             self._write([json.dumps({"schema": WATCH.schema, "summary": asdict(summary)})])
         if self._unwritten:
             self.say(f"standard output has no reader: {counted(self._unwritten, 'line')} not written")
-        self.say(
+        say = self.say if summary.lost or summary.failed_sweeps else exits.detail
+        say(
             f"{counted(summary.told, 'line')} printed, {counted(summary.folded, 'repeat')} folded; "
             f"{counted(summary.reports, 'Report')}, {summary.lost} lost; {counted(summary.sweeps, 'sweep')}, "
             f"{summary.failed_sweeps} failed"

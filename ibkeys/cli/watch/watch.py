@@ -134,7 +134,7 @@ def _run(watching: Watch, outlet: EventWriter, beginning: str) -> None:
         outlet.ready(beginning)
         watching.run()
     except (KeyboardInterrupt, ReaderGone):
-        outlet.say("ending")
+        exits.detail("ending")
     outlet.stopping()
     outlet.end(watching.finish())
 

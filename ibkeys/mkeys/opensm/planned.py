@@ -29,13 +29,13 @@ from ibkeys.change.interlocks.unread_policy import (
     objections_to_unread_policy,
 )
 from ibkeys.change.method import MethodChoice
-from ibkeys.change.plan import StepNote
+from ibkeys.change.plan import ExposureNote, StepNote
 from ibkeys.change.through_sm import OpensmManagers
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import Incomplete, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.keys.mkey import NO_MKEY, PROTECTION_TEXT, MKey
+from ibkeys.keys.mkey import NO_MKEY, MKey, notes_on_levels
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.managers.site import KEPT_HOSTS, MASTER, ReachedHost, hosts_in, reach, to_json
@@ -336,7 +336,7 @@ def _describe(writer: ChangeWriter, run: PlannedRun, method: OpensmMethod) -> No
             each.running for each in managers.all
         )
         plan.objections += objections_to_lease(f"each of {counted(len(jobs), 'port')}", wanted, None)
-        plan.notes.append(f"level {wanted.protect}: {PROTECTION_TEXT[wanted.protect]}")
+        plan.notes += notes_on_levels([wanted.protect])
     plan.objections += objections_to_owners(
         [each.file for each in managers.all], "the M_Key would be removed from every port"
     )
@@ -352,5 +352,5 @@ def _describe(writer: ChangeWriter, run: PlannedRun, method: OpensmMethod) -> No
         for each in managers.standbys
     ]
     if any(step.kind == "key" and not step.protect for step in remaining) and not wanted.key.is_zero:
-        plan.notes.append("at level 0 every port shows its M_Key to everybody who asks")
+        plan.notes.append(ExposureNote("at level 0 every port shows its M_Key to everybody who asks"))
     plan.notes += [*notes_on_files(managers), *managers.notes]

@@ -41,19 +41,14 @@ OF_EARLIER_RUN: Final = [
     "the key before it starts (`ibkeys keystore export DIR --write-opensm-conf FILE`)",
 ]
 """The steps to end a run that began by Sets of ibkeys, if an SM was started in the meantime."""
-AFTERWARDS = (
-    "before an SM starts, give it the keys: `ibkeys keystore export DIR` for its guid2mkey and neighbors files, or it "
-    "drops the ports that it cannot query"
-)
 ONE_KEY = (
-    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: `ibkeys keystore export "
-    "DIR --write-opensm-conf FILE` puts this key, level and lease into its opensm.conf"
+    "before an SM starts, `ibkeys keystore export DIR --write-opensm-conf FILE` gives it this key, level and lease and "
+    "its key files; without them it removes or replaces the keys of all ports"
 )
 OVERWRITTEN = (
-    "an SM with no m_key, or with a different one, removes or replaces the keys of all ports: stock OpenSM knows "
-    "one M_Key for the subnet, "
-    "reaches ports with other keys through the key files, and sets its own m_key on them, which is 0 unless "
-    "opensm.conf sets it; separate keys last only if no SM runs or the SM has m_key_per_port"
+    "before an SM starts, `ibkeys keystore export DIR` gives it the keys, or it drops the ports that it cannot query; "
+    "stock OpenSM then sets its one m_key (0 unless opensm.conf sets it) on every port: separate keys last only if no "
+    "SM runs or the SM has m_key_per_port"
 )
 
 

@@ -15,7 +15,7 @@ from ibkeys.change.interlocks.m_keys import (
 from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.keys.mkey import PROTECTION_TEXT
+from ibkeys.keys.mkey import notes_on_levels
 from ibkeys.managers.opensm.on_this_host import known_sweep_interval
 from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.beginning import PlannedRun
@@ -75,10 +75,9 @@ def _describe_keys(writer: ChangeWriter, run: PlannedRun, opensm_conf: Path | No
             ((job.port, job.old, job.wanted) for job in jobs), writer.fabric.own_guid
         )
     levels = sorted({job.wanted.protect for job in jobs if not job.wanted.key.is_zero})
-    plan.notes += [f"level {level}: {PROTECTION_TEXT[level]}" for level in levels]
+    plan.notes += notes_on_levels(levels)
     if not run.goes_back:
         plan.notes.append(opensm_procedure.ONE_KEY if run.options.same else opensm_procedure.OVERWRITTEN)
-        plan.notes.append(opensm_procedure.AFTERWARDS)
 
 
 def _procedure(run: PlannedRun, key_file: str) -> list[str]:

@@ -31,7 +31,7 @@ from ibkeys.partitions.model import (
     stored_name,
 )
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.printable import clean, counted, named
+from ibkeys.printable import Detail, clean, counted, named
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
 
@@ -275,7 +275,7 @@ def _new_partition(
             f"{difference or 'its name or members'}"
         )
     changes = [MemberChange(base, name or f"{base:04x}", rule, None, rule.membership) for rule in rules]
-    return EditedPolicy(policy, after, tuple(changes), notes=(f"partition {where} is new",))
+    return EditedPolicy(policy, after, tuple(changes), notes=(Detail(f"partition {where} is new"),))
 
 
 def _why_it_stays(policy: Policy, partition: Partition, port: str, by: MemberRule | None, more: int) -> str:

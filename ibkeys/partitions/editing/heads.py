@@ -24,7 +24,7 @@ from ibkeys.partitions.model import (
 )
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.words import BLANKS, abbreviates
-from ibkeys.printable import clean, counted
+from ibkeys.printable import Detail, clean, counted
 
 FlagValue = int | str | bool | frozenset[int]
 Flags = Mapping[str, FlagValue | None]
@@ -106,7 +106,7 @@ def delete_partition(policy: Policy, where: PartitionName) -> EditedPolicy:
     if not after.accepted or list(after.definitions) != [replace(each, pkey_given=True) for each in others]:
         raise UsageError(f"{policy.path}: partition {where} cannot be removed so that all others stay: use an editor")
     return EditedPolicy(
-        policy, after, notes=(f"partition {clean(partition.name)} (0x{partition.base:04x}) is removed",)
+        policy, after, notes=(Detail(f"partition {clean(partition.name)} (0x{partition.base:04x}) is removed"),)
     )
 
 
@@ -139,7 +139,7 @@ def rename_partition(policy: Policy, where: PartitionName, name: str) -> EditedP
     if not after.accepted or list(after.definitions) != wanted:
         raise UsageError(f"{policy.path}: OpenSM would not read {name!r} as the name of partition {where}")
     old = f"{clean(partition.name)} (0x{partition.base:04x})"
-    return EditedPolicy(policy, after, notes=(f"partition {old} is called {clean(name)} now",))
+    return EditedPolicy(policy, after, notes=(Detail(f"partition {old} is called {clean(name)} now"),))
 
 
 def lacking_ipoib(policy: Policy) -> str:
