@@ -156,9 +156,7 @@ class Rehearsal:
         request = self._request
         if request.command and request.command[0] in KEY_COMMANDS:
             if request.standbys:
-                self._notes.append(
-                    "standbys are left out: a change of M_Keys needs each of them stopped or reached, by --sm-host"
-                )
+                self._notes.append("standbys are left out: a change of M_Keys needs each of them stopped or reached")
             return
         try:
             self._played = list(play(self._subnet, request.standbys, master))
@@ -168,7 +166,7 @@ class Rehearsal:
             names = named([node.description for node in self._played])
             self._notes.append(
                 f"a stand-in answers for the SM of {names}: ibkeys does not write the policy of a standby in a "
-                "rehearsal; on the fabric it needs --sm-host for each"
+                "rehearsal; on the fabric name its host, as `ibkeys apply --sm-host HOST`"
             )
 
     def _take_over(self, master: PlacedOpensm, recorded: Tables) -> dict[str, Any]:

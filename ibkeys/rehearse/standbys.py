@@ -53,7 +53,9 @@ def standbys_of(snapshot: Snapshot, master: int | None, named: Sequence[str]) ->
     for text in named:
         host, colon, command = text.partition(":")
         if not (host and colon and command.strip()):
-            raise UsageError(f"--standby {text!r}: give NODE:COMMAND, such as 'sm2 mlx5_0:opensm -F opensm.conf'")
+            raise UsageError(
+                f"{text!r} names no standby: give NODE:COMMAND, such as 'sm2 mlx5_0:opensm -F opensm.conf'"
+            )
         found.append(RehearsedStandby(host, find_opensm(command)))
     return [
         *found,
