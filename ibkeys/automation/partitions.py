@@ -82,6 +82,7 @@ class _Partitions(Prepared):
             left=left + outcomes(later, for_later),
             gone_back=plan.gone_back and not plan.is_rollback_refused,
             notes=tuple(plan.late_notes),
+            waiting=plan.waiting,
         )
 
 

@@ -85,8 +85,10 @@ class ChangeResult:
     everything has its wanted value, by a fresh read of every port; also true if nothing had to be changed. ``done``:
     ports that were changed and proven. ``failed``: ports that were not written or proven. ``left``: ports that were not
     begun, or left alone. ``gone_back``: whether the change was rolled back because it was not confirmed in time; a
-    change of M_Keys has only the level rolled back. ``objections``: after a dry run, the interlocks that would refuse
-    the change. ``problem``: why the change stopped; after a dry run, any other reason for which it would be refused.
+    change of M_Keys has only the level rolled back. ``waiting``: flags of multicast groups, with their partitions in
+    words: OpenSM may keep a group that exists as it is, and no port shows that. ``objections``: after a dry run, the
+    interlocks that would refuse the change. ``problem``: why the change stopped; after a dry run, any other reason for
+    which it would be refused.
     """
 
     command: str
@@ -98,6 +100,7 @@ class ChangeResult:
     left: tuple[PortOutcome, ...] = ()
     gone_back: bool = False
     notes: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
     objections: tuple[Objection, ...] = ()
     problem: IbkeysError | None = None
 

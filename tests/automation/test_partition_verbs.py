@@ -141,6 +141,16 @@ def test_spread_leaves_what_the_command_leaves(tmp_path: Path) -> None:
     assert [each["command"] for each in operations[0]] == [each["command"] for each in operations[1]]
 
 
+def test_a_flag_of_a_group_that_exists_is_in_the_result(scene: Scene) -> None:
+    with opened(scene) as fabric:
+        changed = fabric.partitions.add("gpu", mtu=1024, via=VIA)
+        assert (changed.proven, changed.waiting) == (True, ("mtu of gpu",))
+        assert any(note.startswith("mtu of gpu: OpenSM keeps a multicast group") for note in changed.notes)
+        [operation] = fabric.operations()
+        assert operation.undo(fabric, via=VIA).waiting == ("mtu of gpu",)
+        assert fabric.partitions.add("gpu", full=["node05"], via=VIA).waiting == ()
+
+
 def test_what_is_so_already_is_left_and_a_dry_run_writes_nothing(scene: Scene) -> None:
     before = left(scene)
     with opened(scene) as fabric:
