@@ -70,7 +70,7 @@ class Interrupt:
             raise KeyboardInterrupt
 
         importer.f_trace = ended  # called at the next line of the importing module
-        sys.settrace(lambda frame, event, arg: None)  # without a trace function no frame's own is called
+        sys.settrace(lambda frame, event, arg: None)  # a frame's f_trace is called only if a trace function is set
 
 
 def _importer(frame: FrameType | None) -> FrameType | None:

@@ -44,7 +44,7 @@ class Ending:
     def why_it_may_end(self) -> str | None:
         """Return why the operation can neither be finished nor undone: another program or administrator has changed one
         of its files or ports, or the ports that are still to be changed are gone, or it belongs to another subnet. None
-        if it can.
+        if it may still be finished or undone: then it must not be ended.
 
         Raises StoreError if there is no such operation, and other errors of `plan_resume` and `plan_undo`.
         """

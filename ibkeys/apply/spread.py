@@ -1,4 +1,4 @@
-"""Bringing the policy files of all OpenSMs to that of the master, so that an SM that takes over changes nothing.
+"""Giving all other OpenSMs the policy file of the master, so that an SM that takes over changes nothing.
 
 It is an apply of the policy in force: the other OpenSMs get the file, no port changes, and no OpenSM is signalled.
 Undo, resume and the interlocks are those of an apply.
@@ -42,8 +42,9 @@ def plan_spread(
 
     *via*: the hosts, and the settings of a change through OpenSM. SMPs: as `plan_apply` through OpenSM. Interlocks:
     those of an apply, and ``older-policy`` if the policy is older than the last change of the journal. Raises Refused:
-    ``stale`` if the master has not read its policy; ``standby-differs`` if all files that can be reached have the
-    policy, and there is an SM that cannot be reached (a dry run only notes this); and the errors of `plan_apply`.
+    ``stale`` if the master has not read its policy; ``standby-differs``, unless it is overridden, if all files that can
+    be reached have the policy, and there is an SM that cannot be reached (a dry run only puts this into ``refusals``);
+    and the errors of `plan_apply`.
     """
     settings = replace(via.settings, spreads=True)
     carrier = carrier_of(writer, replace(via, name=OpensmCarrier.name, settings=settings))

@@ -1,4 +1,4 @@
-"""The edit that gives a replaced adapter the place of the former one: in the policy, and in what changes with it."""
+"""The edit that puts new adapters in place of those they replaced: in the policy, and in all that changes with it."""
 
 from __future__ import annotations
 
@@ -46,10 +46,11 @@ COMMAND: Final = "replace"
 class ReplacedAdapters:
     """The pairs of former and new nodes that a user names.
 
-    ``old``, ``new``: the words for one pair; without ``new``, it is found with ``baseline``, an earlier sweep; without
-    both, all pairs that this shows. ``keystore``, ``node_name_map``, ``waivers``: what else has the GUIDs of the former
-    node; None for nothing. ``sets_places``: whether the places in the key store change too. ``note``, ``warn``: called
-    with each note and warning. ``found``: the pairs, known after `find`.
+    ``old``, ``new``: the words for one pair. Without ``new`` the new node is found with ``baseline``, an earlier sweep;
+    without both, all pairs are found with it. ``keystore``, ``node_name_map``, ``waivers``: further files that have the
+    GUIDs of former nodes; None: no such file. ``sets_places``: whether the places in the key store change too.
+    ``note``, ``warn``: called with each note and warning. ``found``: the pairs, known after `find`; if no pair was
+    named, `edit` removes those whose new ports the policy names already.
     """
 
     old: str | None
@@ -64,7 +65,7 @@ class ReplacedAdapters:
     found: list[ReplacedNode] = field(default_factory=list)
 
     def requested(self) -> RequestedEdit:
-        """Return the edit. Raises UsageError if neither a pair nor an earlier snapshot is named."""
+        """Return the edit. Raises UsageError for NEW without OLD, and for neither NEW nor an earlier snapshot."""
         if self.baseline is None and self.new is None:
             snapshot = given("--baseline")
             raise UsageError(
@@ -80,7 +81,7 @@ class ReplacedAdapters:
     def find(self, topology: Topology) -> PortsOfWords:
         """Find the pairs on a fabric, with a note about each, and return the ports of the fabric.
 
-        Raises UsageError, AddressError, and Refused for a former node that answers.
+        Raises UsageError, AddressError, StoreError, and Refused for a former node that answers.
         """
         self.found = list(self._pairs(topology))
         objections = []
@@ -90,8 +91,8 @@ class ReplacedAdapters:
         return PortsOfWords({}, known_ports(topology.end_ports()), by_guid(topology), tuple(objections))
 
     def edit(self, policy: Policy, ports: PortsOfWords) -> EditedPolicy:
-        """Return the edit that gives the new ports the memberships of the former ones. Raises the errors of
-        `replace_guids`."""
+        """Return the edit that gives the new ports the memberships of the former ones. If the user named no pair, pairs
+        whose new ports the policy names already are left out. Raises the errors of `replace_guids`."""
         if self.old is None:
             self.found = [each for each in self.found if not self._is_member(policy, each)]
         guids: dict[int, int] = {}
@@ -151,7 +152,7 @@ class ReplacedAdapters:
     def _former(self, word: str) -> FormerNode:
         """Return the former node, from the earlier snapshot, or by its GUID from the key store.
 
-        Raises AddressError; UsageError for a name without a snapshot.
+        Raises AddressError; UsageError for a name without a snapshot, and as `former_in_snapshot`; StoreError.
         """
         if self.baseline is not None:
             return former_in_snapshot(self.baseline, word)
@@ -163,7 +164,7 @@ class ReplacedAdapters:
         return former_in_store(parse_guid(word).guid, *self._stored())
 
     def _stored(self) -> tuple[Sequence[PortInStore], Mapping[LinkEnd, LinkEnd]]:
-        """Return the ports and the links that the key store has, [] and {} without one."""
+        """Return the ports and the links that the key store has; none without a key store. Raises StoreError."""
         store = self._open_keystore()
         if store is None:
             return [], {}

@@ -219,11 +219,8 @@ class _Operations:
     def find(self, operation: int) -> OperationRecord:
         """Return the record of *operation*. Raises StoreError if the journal has none."""
         if operation not in self.records:
-            none = "" if self.records else ", nor any other"
-            raise StoreError(
-                f"{self._journal} has no operation {operation}{none}; `ibkeys journal` lists them, and `ibkeys plan` "
-                "makes a new plan"
-            )
+            known = "; `ibkeys journal` lists its operations, and" if self.records else ", nor any other;"
+            raise StoreError(f"{self._journal} has no operation {operation}{known} `ibkeys plan` makes a new plan")
         return self.records[operation]
 
     def list_unfinished(self, goes_back: bool = False) -> list[OperationTarget]:

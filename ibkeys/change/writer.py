@@ -261,7 +261,7 @@ class ChangeWriter:
 
 
 def lock_holder_of(journal: Journal, command: str) -> LockHolder:
-    """Return the text of a lock on an OpenSM's host: this process and the *command* that it runs. Raises StoreError."""
+    """Return the holder to name in a lock on an OpenSM's host: this process with its *command*. Raises StoreError."""
     origin = this_process()
     return LockHolder(origin.user, origin.host, command, journal.now(), os.getpid(), journal.identity())
 

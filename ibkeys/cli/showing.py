@@ -333,7 +333,7 @@ def write_unreached(unreached: int, always: bool = False) -> None:
     """Write the number of ports that no link of this subnet reaches, if any, with -v. They may be linked to another
     subnet; ports without a cable are normal on hosts with several ports, so `discover` alone always names them."""
     if unreached and (always or exits.explains_all()):
-        write(f"({counted(unreached, 'CA or router port')} not read: not linked to this subnet, or not at all)")
+        write(f"({counted(unreached, 'CA or router port')} not read: not linked, or linked to another subnet)")
 
 
 @contextmanager

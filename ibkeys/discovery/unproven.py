@@ -62,13 +62,12 @@ class UnprovenPlaces:
         self._waiting.append(near)
 
     def query_waiting(self) -> None:
-        """Query the waiting places, after all places that could be proven. Most are linked from their other end by
-        then.
+        """Query the far ends that were postponed. Call this after all far ends that could be proven were queried: by
+        then most of the postponed ones were found from their other end, and are not queried.
 
-        Any of these places may be a protected port that was not found yet, or another link of a protected switch that
-        was found. As long as that is possible, a place is first identified without SMPs to it. A place that is or still
-        may be a protected port is not queried; another port is queried once. With ``provokes`` all waiting places are
-        queried once.
+        A postponed far end may be a protected port that was not found yet, or a port of a protected switch that was
+        found. As long as that is possible, it is first identified without SMPs to it. A far end that is, or still may
+        be, a protected port is not queried; any other is queried once. With ``provokes`` all are queried once.
         """
         before = None
         while True:

@@ -70,7 +70,7 @@ class FieldRow(Generic[_Value]):
 
     def decode(self, raw: bytes | bytearray) -> _Value:
         """Return the value of this field in *raw*, the bytes of the structure."""
-        raise AssertionError("a row is one of the kinds below")
+        raise AssertionError("a subclass must implement decode")
 
     def encode(self, value: Any) -> int:
         """Return *value* as a number of the width of this field. Raises EncodeError for a value that does not fit."""

@@ -90,8 +90,8 @@ class _LastingPairs:
         self._ends = {_guid_of(chain.port): (chain.before, chain.after) for chain in chains}
 
     def narrow(self, stage_break: Break) -> Break | None:
-        """Return a break of one stage without the pairs that may not talk both before and after all stages. None if no
-        pair remains."""
+        """Return a break of one stage with only those of its pairs that may talk before the first stage and after the
+        last one. None if it has pairs and none of them may."""
         pairs = tuple(
             (one, other)
             for one, other in stage_break.pairs

@@ -1,8 +1,8 @@
-"""Which end ports packets get to from each switch, by the forwarding tables that were read.
+"""The end ports that packets reach from each switch, by the forwarding tables that were read.
 
-All end ports are followed at once. A set of end ports is a number with the bit of each one's index in
-`SwitchLinks.end_ports`; a set of switches one with the bit of each one's number. 40,000 end ports and 1,600 switches
-have 64 million routes, so nothing here looks at them one by one.
+All end ports are followed at once. A set of end ports is a number in which the bit of each one's index in
+`SwitchLinks.end_ports` is set; in a set of switches it is the bit of each one's number. 40,000 end ports and 1,600
+switches have 64 million routes, so nothing here looks at them one by one.
 """
 
 from __future__ import annotations
@@ -19,11 +19,12 @@ from ibkeys.topology.nodes import Node, Port
 
 _VALUES: Final = 256
 _ROWS_KEPT: Final = 1024
-"""A set of 40,000 end ports takes 5 KB."""
+"""How many results of `TableRoutes.ends_on` are kept; each takes 5 KB for 40,000 end ports."""
 
 
 class UsedLink(NamedTuple):
-    """A link by which a switch sends packets to another one. ``ends``: the end ports to whose base LIDs it does."""
+    """A link by which a switch sends packets to another one. ``tail``: the number of the sending switch; ``port``: its
+    port; ``ends``: the end ports whose packets, by their base LIDs, it sends by this link."""
 
     tail: int
     port: Port
@@ -88,11 +89,12 @@ class TableRoutes:
 
 
 class Arrivals:
-    """The end ports that packets of one kind get to from each switch, and the other way about.
+    """The end ports that packets of one kind reach from each switch, and the switches from which they reach each end
+    port.
 
-    *routes*: the answer where a table was not read, or a route is lost. *stopped*: which checks stop the packets.
-    ``sure_from``, ``may_from``: by switch the end ports that packets surely, and possibly, get to from it; ``sure_to``,
-    ``may_to``: by end port the switches from which they do.
+    *routes*: used where a table was not read, or a route is lost. *stopped*: 1 for each check that stops the packets.
+    ``sure_from``, ``may_from``: by switch, the end ports that packets surely, and possibly, reach from it; ``sure_to``,
+    ``may_to``: by end port, the switches from which packets surely, and possibly, reach it.
     """
 
     def __init__(self, links: SwitchLinks, tables: TableRoutes, routes: Routes, stopped: bytes) -> None:
@@ -118,7 +120,7 @@ class Arrivals:
 
 
 def _is_sent_to(port: Port, home: Node) -> bool:
-    """Return whether the table of its switch sends packets for an end port there; False if it was not read."""
+    """Return whether *home*, the switch of an end port, sends packets for the port to it; False if not known."""
     last = exit_to(home, port.lid or 0)
     if port.node.is_switch:
         return last is None
@@ -126,14 +128,14 @@ def _is_sent_to(port: Port, home: Node) -> bool:
 
 
 def _switch_behind(port: Port, links: SwitchLinks) -> int | None:
-    """Return the switch to which packets get over the link of *port*; None if they do not, or it is not known."""
+    """Return the number of the switch that packets reach by the link of *port*; None if none, or not known."""
     if link_problem(port) is not None or port.peer is None:
         return None
     return links.number.get(port.peer.node)
 
 
 def _places_of(value: int, row: bytes) -> int:
-    """Return the places of *row* that have a value, as a set; the last place is number 0."""
+    """Return the positions of *row* that have *value*, as a set; the last position is number 0."""
     return int(row.translate(bytes(48 + (each == value) for each in range(_VALUES))), 2)
 
 

@@ -58,7 +58,8 @@ class PortForms(NamedTuple):
 
 @cache
 def traffic(standing: Standing, check: InboundCheck) -> PortForms:
-    """Return the traffic of a standing, by one reading of the inbound check."""
+    """Return the forms of packets that get out of and into an end port. *standing*: the entries of the port and of its
+    switch port; *check*: how the switch port compares memberships inbound."""
     holds, inbound, outbound, _ = standing
     leaves = holds if inbound is None else holds & passing(inbound, check)
     arrives = passing(holds, "membership")

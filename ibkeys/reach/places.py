@@ -1,4 +1,4 @@
-"""How packets get from switch to switch, or from end port to end port: by places that they treat alike."""
+"""Places: groups of switches, or of end ports, that packets reach, and leave, alike."""
 
 from __future__ import annotations
 
@@ -62,9 +62,9 @@ class SwitchGroups:
 class EndPortGroups:
     """How the packets of some partitions get from end port to end port, by the forwarding tables that were read.
 
-    Those of one switch, to which packets get from the same switches, are one place. Its number is that of the first of
-    them in `SwitchLinks.end_ports`, from 1. ``reached`` has the interface of that of `SwitchGroups`, but returns sets
-    with all end ports, not only the first of each place.
+    The end ports of one switch that packets reach from the same switches are one place. Its number is that of its first
+    end port in `SwitchLinks.end_ports`, from 1. `reached` is like `SwitchGroups.reached`, but returns sets of all end
+    ports, not only of the first one of each place.
     """
 
     def __init__(self, links: SwitchLinks, tables: TableRoutes, limited: Arrivals, full: Arrivals | None) -> None:

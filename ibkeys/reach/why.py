@@ -49,7 +49,7 @@ class PacketCheck:
 
     @property
     def entry(self) -> PKey | None:
-        """The entry that lets the packets pass."""
+        """The P_Key in the entry that lets the packets pass; None if no entry does, or if the table was not read."""
         return None if self.index is None or self.port.p_keys is None else self.port.p_keys[self.index]
 
 

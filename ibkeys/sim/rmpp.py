@@ -133,7 +133,7 @@ class OutgoingTransfer:
 
     def take_ack(self, header: RmppHeader) -> RmppStatus | None:
         """Process an ACK with status 0 (process_rmpp_ack). Return the reason to abort the transfer, None if the ACK is
-        valid."""
+        valid, or outdated and so ignored."""
         number, window_last = header.number, header.second
         if number > self.count or number > self._window_last:
             return RmppStatus.SEGMENT_TOO_BIG

@@ -1,6 +1,6 @@
 """Messages of Kubernetes and its operators, of UFM, and of other managers.
 
-ibkeys names the cause; the commands of these programs decide.
+ibkeys names the cause; commands of these programs decide whether it is the right one.
 
 Wording: the threads and sources that each row names; UFM's events by their names in NVIDIA's manuals.
 """

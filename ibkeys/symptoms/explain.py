@@ -27,7 +27,7 @@ _RECORD: Final = re.compile(
 _WRAPPED: Final = 60
 """A line that a terminal or mail program broke has at least so many characters."""
 _NEAR: Final = 600
-"""How far from the words that match a number may be, in characters, if there is none on the same line."""
+"""How far from the line that matches a number may be, in characters; numbers on that line come first."""
 _IN_LINE: Final = 300
 """How much of a very long line belongs to the words that match, in characters on both sides."""
 _ANY_ERR: Final = re.compile(r"\bERR\s+([0-9A-F]{4})\b", re.ASCII)
@@ -46,7 +46,7 @@ _ONE_INTERLOCK_WORD: Final = frozenset(name for name in INTERLOCKS if "-" not in
 
 @dataclass(frozen=True, slots=True)
 class LikelyCause:
-    """A cause with the command that decides, its numbers filled in; None: no command of ibkeys decides."""
+    """A cause with the command that decides, its numbers filled in; None: no command, or a number for it is missing."""
 
     cause: Cause
     command: tuple[str, ...] | None
@@ -117,7 +117,8 @@ def _patterns() -> list[tuple[Symptom, re.Pattern[str]]]:
 
 
 def _rows_in(text: str) -> list[tuple[Symptom, tuple[int, int]]]:
-    """Return the rows that fit *text* with the first place of each; those that say most come first."""
+    """Return the rows that fit *text* with the first place of each, by rank. Rows of rank 2 are left out if another row
+    fits."""
     found: dict[str, tuple[int, int]] = {}
     for row, pattern in _patterns():
         match = pattern.search(text)
@@ -184,7 +185,8 @@ def _places(numbers: list[Number]) -> dict[NumberKind, str]:
 
 
 def _by_name(text: str, reading: Reading, others: bool) -> list[Answer]:
-    """Return the answers for what the text names: OpenSM's errors without a row, rules, interlocks, exit codes."""
+    """Return the answers about the rules and interlocks that the text names; without *others*, rows that fit, also
+    about OpenSM's errors and exit codes."""
     answers = []
     if not others:
         for number in dict.fromkeys(_ANY_ERR.findall(text)):
@@ -234,7 +236,8 @@ _OF_KIND: Final = {NumberKind.P_KEY: values.P_KEY, NumberKind.Q_KEY: values.Q_KE
 
 
 def _values(text: str, reading: Reading) -> list[Answer]:
-    """Return the answers about the numbers themselves: a number alone, else each that has a name."""
+    """Return the answers about the numbers: about the text if it is one number alone, else about its P_Keys, Q_Keys,
+    GUIDs and LIDs."""
     alone = _ALONE.fullmatch(text)
     if alone is not None:
         return _number_alone(alone, reading)

@@ -24,7 +24,7 @@ class NumberKind(StrEnum):
     LID = "lid"
     """Any LID; the first one."""
     LID1 = "lid1"
-    """The LID of the sender."""
+    """The LID of the sender, or the first one of two."""
     LID2 = "lid2"
     """The LID of the receiver, or the second one."""
     GUID = "guid"
@@ -51,7 +51,7 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text holds. ``numbers``: in their order. ``keys``: how many keys."""
+    """What a text holds. ``numbers``: in their order. ``keys``: how many different keys other than 0 it has."""
 
     numbers: tuple[Number, ...]
     keys: int
@@ -135,7 +135,7 @@ _GUID_BEFORE: Final = re.compile(
 _NO_GUID_BEFORE: Final = re.compile(
     r"(?:tid|transid|transaction ?id|mask|attr_?mod|addr|key|prefix|cookie)[\s:=(]{0,4}$"
 )
-_AND_BEFORE: Final = re.compile(r"\)?\s*(?:and|to|<->|->|,|vs\.?)\s*$")
+_GUID_AND: Final = re.compile(r"(?:0x)?[0-9a-f:]{1,47}['\")]?[ \t]*(?:and|to|<->|->|,|vs\.?)[ \t]*")
 _LID: Final = re.compile(
     rf"(?<![a-z0-9])(?P<of>[sd]?lid[12]?|base ?lid|lids){_SEP}(?P<lid>{_NUMBER})(?![0-9a-z_.])(?!-[0-9])"
 )
@@ -172,7 +172,7 @@ def read_numbers(text: str) -> Reading:
             if numbers:
                 _take(taken, match)
                 found += numbers
-    return Reading(tuple(sorted(found, key=lambda each: each.at)), sum(1 for _ in _secrets(low)) if keys else 0)
+    return Reading(tuple(sorted(found, key=lambda each: each.at)), len({*map(_digits, _secrets(low))} - {""}))
 
 
 def _take(taken: bytearray, match: re.Match[str]) -> None:
@@ -189,10 +189,13 @@ def _secrets(low: str) -> Iterator[re.Match[str]]:
 def _keys(low: str) -> Iterator[int]:
     """Yield the keys that *low* names as such, except 0. Without 0x a key may be a hex or a decimal number."""
     for match in _secrets(low):
-        digits = re.sub(r"[:_-]", "", match["key"])[:20]
-        for base in (16, 10) if digits.isdigit() else (16,):
-            if value := int(digits, base):
-                yield value
+        if digits := _digits(match):
+            yield from (int(digits, base) for base in ((16, 10) if digits.isdigit() else (16,)))
+
+
+def _digits(match: re.Match[str]) -> str:
+    """Return the digits of a key without leading zeros; an empty text for 0."""
+    return re.sub(r"[:_-]", "", match["key"])[:20].lstrip("0")
 
 
 def _hardware(match: re.Match[str], low: str, found: list[Number]) -> Iterator[Number]:
@@ -231,10 +234,9 @@ def _guid_or_key(value: int, at: int, low: str, found: list[Number]) -> Iterator
 
 
 def _follows_a_guid(low: str, at: int, found: list[Number]) -> bool:
-    """Return whether the last number before *at* is a GUID, and the text goes on with "and" or the like."""
-    if _AND_BEFORE.search(low[max(0, at - 12) : at]) is None:
-        return False
-    return any(each.kind is NumberKind.GUID and each.at < at for each in found)
+    """Return whether nothing but "and" or the like is between the last GUID before *at* and *at*."""
+    last = max((each.at for each in found if each.kind is NumberKind.GUID and each.at < at), default=None)
+    return last is not None and _GUID_AND.fullmatch(low[last:at]) is not None
 
 
 def _named_guid(match: re.Match[str], low: str, found: list[Number]) -> Iterator[Number]:

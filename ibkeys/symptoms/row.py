@@ -33,7 +33,7 @@ class Cause:
     remedy: str = ""
 
     def command(self, numbers: dict[NumberKind, str]) -> tuple[str, ...] | None:
-        """Return the words of the command with *numbers* filled in; None if no command decides."""
+        """Return the words of the first command whose numbers *numbers* has, filled in; None if there is none."""
         for line in self.commands:
             if places_of(line) <= numbers.keys():
                 return tuple(_PLACE.sub(lambda place: numbers[NumberKind(place[1])], word) for word in line.split())

@@ -124,8 +124,8 @@ ROWS: Final = (P_KEY, Q_KEY, GUID, LONG_NUMBER, LID, MAD)
 
 @dataclass(frozen=True, slots=True)
 class HexText:
-    """What a text in hex holds. ``words``: in words. ``trap``: its number if it is a trap or a Report, else None.
-    ``numbers``: those of the trap or of the header. ``has_key``: whether a key that is not 0 is in it.
+    """The contents of a text in hex. ``words``: a description. ``trap``: its number if it is a trap or a Report, else
+    None. ``numbers``: those of the trap. ``has_key``: whether a key that is not 0 is in it.
     """
 
     words: str

@@ -319,7 +319,7 @@ class Port:
         return PortId(node.guid, self.port_guid or None, node.description, node.type_name, self.num, self.lid)
 
     def identity(self) -> dict[str, Any]:
-        """Return the keys that every port carries in every JSON document."""
+        """Return the fields that identify the port; every JSON document has them for each port."""
         # equal to `id`, but cheaper for each row of a long list
         node, own = self.node, self.end_port
         lid = own.stated_lid if own.info is None else int.from_bytes(own.info[_LID])

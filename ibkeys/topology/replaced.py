@@ -1,8 +1,8 @@
 """Replaced adapters: which node took over from which, and the port GUIDs, port by port.
 
 The former node is no longer on the fabric. Its ports are known from an earlier snapshot, from the key store, or by one
-port GUID alone. A new node is never taken for the heir of another because of a GUID or a name: root on a host can
-choose both. The caller names the pair, or shows the pair that `likely_pairs` found, and asks.
+port GUID alone. A GUID or a name never makes a new node the replacement of another: root on a host can choose
+both. The caller names the pair, or shows the pair that `likely_pairs` found, and asks.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ def former_in_snapshot(baseline: Topology, word: str) -> FormerNode:
     """Return the node that *word* names in an earlier snapshot; a port GUID means this port alone, unless it is the
     node GUID too.
 
-    Raises AddressError for a word that names no node; UsageError for one that names several.
+    Raises AddressError for a word that names no node; UsageError for one that names several, and for a port whose GUID
+    could not be read.
     """
     ports = _ports_of_one_node(baseline, word)
     return _former(ports[0].node, ports)

@@ -1,5 +1,6 @@
-"""Running the user's command for each event, as long as not too many events wait for it: without a shell, few at a
-time, with a time limit, the event on its standard input.
+"""Running the user's command for each event, with the event on its standard input, without a shell.
+
+Few commands run at a time, each with a time limit. If too many events wait, further ones get no command.
 """
 
 from __future__ import annotations

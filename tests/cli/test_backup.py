@@ -65,7 +65,7 @@ def test_a_store_with_later_keys_is_not_replaced(cli: Cli, tmp_path: Path) -> No
     assert "--override lost-keys" in refused.err
     done = cli("keystore", "restore", tmp_path / "saved", "--override", "lost-keys")
     assert done.code == 0
-    assert "the file that was there before is now" in done.err
+    assert "the replaced file was kept as" in done.err
 
 
 def test_what_is_in_memory_is_not_saved(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

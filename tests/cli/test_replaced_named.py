@@ -10,7 +10,7 @@ from tests.cli.conftest import Cli
 from tests.corpus import DATA
 
 LINE = "HCA replaced: 'node02 mlx4_0', the name is the same, 0x0002c903000a1020 -> 0x0002c903000a6020 at MF0;switch-a"
-NOTE = "1 adapter took a place and a name: if you know of it, `ibkeys replace --baseline {}` gives the new what"
+NOTE = "1 adapter took the place and the name of another: if it was replaced, `ibkeys replace --baseline {}` gives"
 
 
 @pytest.fixture

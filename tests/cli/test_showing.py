@@ -302,7 +302,7 @@ def test_many_p_keys_go_on_below(cli: Cli) -> None:
 
 
 def test_ports_that_are_not_linked_to_this_subnet_are_counted_by_discover_and_with_v(cli: Cli) -> None:
-    count = "(1 CA or router port not read: not linked to this subnet, or not at all)\n"
+    count = "(1 CA or router port not read: not linked, or linked to another subnet)\n"
     for words in (("pkey-show", "--all", "-v"), ("mkey-show", "--all", "-v"), ("discover",)):
         assert cli(*words, "--backend", DUAL_HOME).out.endswith(count)
     assert count not in cli("pkey-show", "--all", "--backend", DUAL_HOME).out

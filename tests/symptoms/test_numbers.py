@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ibkeys.symptoms.explain import explain
+from ibkeys.symptoms.numbers import NumberKind, read_numbers
 
 LOG = """Nov 29 09:10:29 621554 [26] 0x02 -> osm_vendor_bind: Binding to port 0x2c903000a1011
 Nov 29 09:12:29 000101 [26] 0x01 -> mcmr_rcv_join_mgrp: ERR 1B14: Cannot join port 0x0002c903000a1041 to MGID \
@@ -36,3 +37,36 @@ Nov 29 09:12:31 000101 [26] 0x02 -> port 0x2c903000a1051 is new
 )  # fmt: skip
 def test_the_numbers_of_the_line_fill_the_command(text: str, command: str) -> None:
     assert explain(text.replace("\\\n", "")).answers[0].causes[0].command == tuple(command.split())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "guid 0x0002c903000a1021\nsecret of two users: alice, 0x1234567890abcdef",
+        "guid 0x0002c903000a1021 said hello to 0x1234567890abcdef",
+        "0x1234567890abcdef and guid 0x0002c903000a1021",
+    ],
+)
+def test_a_long_number_that_no_word_names_is_no_guid(text: str) -> None:
+    assert [each.value for each in read_numbers(text).numbers] == [0x0002C903000A1021]
+
+
+@pytest.mark.parametrize(
+    "text", ["guid 0x1234567890abcde1 and 0x1234567890abcdef", "0x0002c903000a1021 -> 0x1234567890abcdef"]
+)
+def test_the_second_of_two_guids_needs_no_word(text: str) -> None:
+    last = read_numbers(text).numbers[-1]
+    assert (last.kind, last.value) == (NumberKind.GUID, 0x1234567890ABCDEF)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"),
+    [
+        ("m_key 0x5f3aa10c955ac6aa m_key 0x0 m_key 0x5f3aa10c955ac6aa", 1),
+        ("m_key 0x5f3aa10c955ac6aa sm_key 0x1a2b3c4d5e6f7081", 2),
+        ("m_key 0x0000000000000000", 0),
+        ("nothing", 0),
+    ],
+)
+def test_each_key_is_counted_once_and_zero_is_none(text: str, keys: int) -> None:
+    assert read_numbers(text).keys == keys

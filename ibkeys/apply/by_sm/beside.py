@@ -1,4 +1,4 @@
-"""What changes together with the policy: files of this host, and places in the key store. Both go back with it.
+"""Files of this host and places in the key store that change, and are rolled back, together with the policy.
 
 A replaced adapter has its GUIDs in the node name map and the waivers too, and the key store knows its place. All of it
 is one operation of the journal. Files are images of that operation, as the policy is. Places are among its options.
@@ -21,7 +21,7 @@ from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
 KEPT_BESIDE: Final = "beside"
-"""The journal's name of what changes together with the policy."""
+"""The journal's name of the option that has a `Beside`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +54,8 @@ class Places:
 
     @classmethod
     def of(cls, store: KeyStore, pairs: Iterable[tuple[int, Port]], found: Topology) -> Self:
-        """Return the changes for *pairs* of a former port GUID and the port that took over, as far as *found*, a sweep,
-        has the new port at the known place of the former one. Raises StoreError."""
+        """Return the changes for *pairs* of a former port GUID and the port that took over. A place changes only if
+        *found*, a sweep, has the new port there; every former port with a key is settled. Raises StoreError."""
         known, at = store.links(), {port.link_end: port for port in found.ports()}
         with_key = {row.port_guid for row in store.outline()} - store.settled()
         links, settled = [], []
@@ -72,9 +72,10 @@ class Places:
         return bool(self.links or self.settled)
 
     def record(self, open_store: Callable[[], KeyStore]) -> None:
-        """Store the new ports at their places, as far as the former ones are there. Raises StoreError.
+        """Store the new ports at their places, as far as the former ones are there, and settle the former ones.
 
-        *open_store*: called only if a place changes, because it creates a key store, or needs its passphrase.
+        *open_store*: called only if there is a change, because it creates a key store, or needs its passphrase. Raises
+        StoreError.
         """
         if not self:
             return
@@ -85,8 +86,8 @@ class Places:
             store.settle(self.settled)
 
     def restore(self, open_store: Callable[[], KeyStore]) -> None:
-        """Store the former ports at their places, as far as the new ones are there; *open_store* as for `record`.
-        Raises StoreError."""
+        """Store the former ports at their places, as far as the new ones are there, and let commands wait for them
+        again; *open_store* as for `record`. Raises StoreError."""
         if not self:
             return
         store = open_store()
@@ -118,7 +119,7 @@ class Beside:
 
     @classmethod
     def in_journal(cls, options: Mapping[str, Any]) -> Self:
-        """Return what the *options* of an operation have; nothing for an operation without. Raises StoreError."""
+        """Return the `Beside` in the *options* of an operation; an empty one if they have none. Raises StoreError."""
         kept = options.get(KEPT_BESIDE)
         if kept is None:
             return cls()
@@ -135,13 +136,14 @@ class Beside:
 
 
 def open_local_files(files: Sequence[LocalFile], reached: Iterable[ReachedHost]) -> list[tuple[OpensmFile, bytes]]:
-    """Return each of *files* as it is now, with its new contents. *reached*: the hosts, of which this one has no name.
+    """Return each of *files* as it is now, with its new contents; none if this host is not among *reached*, where it
+    has no name.
 
     Raises FileChanged for a file with other contents than those before or after the change; FileError.
     """
     here = next((each.machine for each in reached if not each.machine.name), None)
     if here is None:
-        return []  # the hosts begin with this one
+        return []  # this host was not reached
     found = []
     for each in files:
         file = OpensmFile.at(here, each.path)

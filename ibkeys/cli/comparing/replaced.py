@@ -15,6 +15,6 @@ def note_replaced(moved: Iterable[Move], baseline: str) -> None:
     number = sum(move.is_likely_replacement for move in moved)
     if number:
         exits.note(
-            f"{counted(number, 'adapter')} took a place and a name: if you know of it, `ibkeys replace --baseline "
-            f"{baseline}` gives the new what the policy has for the former"
+            f"{counted(number, 'adapter')} took the place and the name of another: if it was replaced, `ibkeys replace "
+            f"--baseline {baseline}` gives the new adapter the memberships of the former one"
         )

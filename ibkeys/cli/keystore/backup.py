@@ -79,4 +79,4 @@ def _counts(result: BackupResult) -> str:
 
 def _note_earlier_files(result: BackupResult) -> None:
     for path in result.kept:
-        exits.note(f"the file that was there before is now {path}")
+        exits.note(f"the replaced file was kept as {path}")

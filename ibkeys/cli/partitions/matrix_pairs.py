@@ -92,7 +92,7 @@ def write_pairs(topology: Topology, reach: Reach, chosen: set[int], part: Chosen
 
 
 def _node_name(port: Port, names: FoldedNames) -> str:
-    """Return the name of a port's node, with the port number if the node has several ports.
+    """Return the name of a port's node, with the port number if the node is a CA or router with several ports.
 
     The GUID is added if several nodes have the same name.
     """

@@ -1,4 +1,4 @@
-"""Writing the file of a report: a compressed tar archive, whose metadata name no user or host."""
+"""Writing the file of a report: a compressed tar archive. No user or host is named in its metadata."""
 
 from __future__ import annotations
 

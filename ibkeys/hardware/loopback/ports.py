@@ -91,7 +91,7 @@ def prove_far_port(
     same_lid = [port for port in reading.topology.end_ports() if port.lid == far.base_lid]
     if len(with_guid) != 1 or same_lid != with_guid or not far.base_lid:
         raise _refused(
-            f"{far_name} is not the only port that the fabric shows with its GUID and its LID "
+            f"the fabric does not show exactly one port with the GUID and the LID of {far_name} "
             f"({len(with_guid)} have the GUID, {len(same_lid)} the LID){_unasked_text(reading)}"
         )
     port = with_guid[0]

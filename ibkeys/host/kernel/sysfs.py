@@ -63,8 +63,8 @@ class Sysfs:
         return self._read(path, lambda: read_inside(self.root, path, PAGE).decode("utf-8", "replace").strip(), required)
 
     def number(self, path: str, base: int, most: int, required: bool = False) -> int | None:
-        """Return the number in a file: decimal for *base* 10, ``0x...`` for *base* 16. Return None as `text`, and if
-        the text is not a number or the number is above *most*."""
+        """Return the number in a file: decimal for *base* 10, ``0x...`` for *base* 16. Return None where `text`
+        does, and if the text is not a number or the number is above *most*."""
         return self.parsed(path, lambda text: _parse_number(text, base, most), required)
 
     def parsed(self, path: str, parse: Callable[[str], T], required: bool = False) -> T | None:

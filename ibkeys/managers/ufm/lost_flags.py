@@ -45,8 +45,8 @@ def refuse_lost_flags(
             f"the policy has flags that UFM does not have, and that the calls for its members cannot give it: "
             f"{named(texts)}: remove them from the policy, or set them in UFM first"
         ).explained(
-            f"UFM has {', '.join(QOS)} for a partition (PUT /resources/pkeys/qos_conf, then a restart of UFM). Where "
-            "its value is that of mtu, sl or rate, nothing is refused."
+            f"UFM has {', '.join(QOS)} for a partition (PUT /resources/pkeys/qos_conf, then a restart of UFM). If they "
+            "equal mtu, sl and rate of the policy, these flags are not refused."
         )
 
 

@@ -90,7 +90,7 @@ class RunRecord:
         return before.key == key and before.protect >= level
 
     def course(self, running: Iterable[Standby], until: int | None = None) -> Course[Part]:
-        """Return the steps of the runner for the steps of the run that are not made yet. *running*: the standbys that
+        """Return the course of the remaining steps, for the runner. *running*: the standbys that
         run now. *until*: only the steps before this number, and no standby is started at the end; None: all steps.
 
         The standbys are stopped while the key changes. A standby that a user started during that time is stopped and

@@ -141,8 +141,8 @@ def _with_default(policy: Policy, rules: tuple[MemberRule, ...]) -> Iterator[Def
 
 
 def _least_change(policy: Policy, fabric: Topology, manager: SubnetManager, allow_both: bool) -> PartitionPlan:
-    """Return the plan of *policy* with the part_enforce with which it changes least. *allow_both*: with
-    allow_both_pkeys."""
+    """Return the plan of *policy* for the value of part_enforce that needs the fewest changes. *allow_both*: whether
+    OpenSM runs with allow_both_pkeys."""
     plans = []
     for enforce in get_args(Enforce):
         plan = make_plan(policy, fabric, PlanOptions(enforce, allow_both), manager)

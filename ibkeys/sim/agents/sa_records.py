@@ -129,7 +129,7 @@ def _groups(source: RecordSource, trusted: bool, _lid: int | None) -> Iterator[R
         if not trusted:
             yield Record(_padded(record), None, group.p_key)
             continue
-        for port in group.members:  # As with OpenSM, a group without members has no record.
+        for port in group.members:  # as with OpenSM, a trusted request gets no record of a group without members
             yield Record(_padded(record.replace(port_gid=port.gid, join_state=1)), port, group.p_key)
 
 

@@ -56,7 +56,7 @@ class Shells:
         shell = _Shell(process, os.pidfd_open(process.pid), asking)
         self._running[shell.descriptor] = shell
         self.loop.register(shell.descriptor, partial(self._ended, shell))
-        with suppress(OSError):  # The program has ended, so its shell will end too.
+        with suppress(OSError):  # an OSError: the program has ended, so its shell will end too
             asking.send(wire.answer())
 
     def _why_not(self, asking: socket.socket, streams: Sequence[int]) -> str:
