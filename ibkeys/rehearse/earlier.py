@@ -1,4 +1,6 @@
-"""The operation of the real journal that an undo takes back, in the journal of a rehearsal."""
+"""The journal of the fabric as that of a rehearsal: interlocks know what was changed before, and an undo finds the
+operation that it takes back.
+"""
 
 from __future__ import annotations
 
@@ -11,27 +13,17 @@ from ibkeys.store.journal import Journal
 from ibkeys.store.journal.records import KEY_COMMANDS
 
 
-def copy_journal(source: Path, target: Path, operation: int, policy: Path, copy: Path) -> None:
-    """Copy the journal *source*, which is only read, to *target*, so that `ibkeys undo` of *operation* finds its files
-    on the copy of the fabric. *policy*: the policy of the site's OpenSM; *copy*: where the rehearsal has it.
+def copy_journal(source: Path, target: Path, operation: int | None, policy: Path, copy: Path) -> None:
+    """Copy the journal *source*, which is only read, to *target*, so that ibkeys finds the files of the operations on
+    the copy of the fabric. *operation*: the one that is to be undone, or None. *policy*: the policy of the site's
+    OpenSM; *copy*: where the rehearsal has it.
 
     Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, whose keys
     the copy does not have, and for one that did not change *policy*.
     """
     with Journal.read(source) as journal:
-        record = journal.find(operation)
-        if record.began in KEY_COMMANDS:
-            raise UsageError(
-                f"operation {operation} ({record.command}) changed M_Keys: the copy has made-up keys, so its former "
-                f"keys cannot be restored there; `ibkeys undo {operation} --dry-run` shows the steps"
-            )
-        replaced = {image.path for entry in journal.files(operation) for image in [entry.image]}
-        if policy.resolve() not in map(Path, replaced):
-            written = ", ".join(sorted(replaced)) or "no file of OpenSM"
-            raise UsageError(
-                f"operation {operation} ({record.command}) changed {written}, and the OpenSM of the rehearsal reads "
-                f"{policy}: it cannot be rehearsed with this OpenSM"
-            )
+        if operation is not None:
+            _refuse(journal, operation, policy)
         image = journal.database.image()
     target.touch(0o600)
     target.write_bytes(image)
@@ -44,3 +36,20 @@ def copy_journal(source: Path, target: Path, operation: int, policy: Path, copy:
             if plan is not None and KEPT_HOSTS in plan.kept:
                 options = {**plan.kept, KEPT_HOSTS: []}
                 database.execute("UPDATE plans SET options = ? WHERE operation = ?", (json.dumps(options), each.id))
+
+
+def _refuse(journal: Journal, operation: int, policy: Path) -> None:
+    """Raise the errors of `copy_journal`."""
+    record = journal.find(operation)
+    if record.began in KEY_COMMANDS:
+        raise UsageError(
+            f"operation {operation} ({record.command}) changed M_Keys: the copy has made-up keys, so its former keys "
+            f"cannot be restored there; `ibkeys undo {operation} --dry-run` shows the steps"
+        )
+    replaced = {entry.image.path for entry in journal.files(operation)}
+    if policy.resolve() not in map(Path, replaced):
+        written = ", ".join(sorted(replaced)) or "no file of OpenSM"
+        raise UsageError(
+            f"operation {operation} ({record.command}) changed {written}, and the OpenSM of the rehearsal reads "
+            f"{policy}: it cannot be rehearsed with this OpenSM"
+        )

@@ -54,6 +54,16 @@ def remembered(journal: Path, since: str, tables: Tables) -> dict[PortKey, dict[
     return found
 
 
+def with_tables(tables: Tables, believed: Mapping[PortKey, tuple[int, ...]]) -> dict[PortKey, PortTables]:
+    """Return *tables* with the P_Keys of *believed* at its ports; a longer table is left out."""
+    after = dict(tables)
+    for key, entries in believed.items():
+        if key in after and len(entries) <= len(after[key].p_keys):
+            rest = len(after[key].p_keys) - len(entries)
+            after[key] = after[key]._replace(p_keys=(*entries, *[0] * rest))
+    return after
+
+
 def with_memory(tables: Tables, memory: Memory) -> dict[PortKey, PortTables]:
     """Return *tables* with the remembered P_Keys at their indexes."""
     after = dict(tables)
@@ -77,13 +87,12 @@ def policy_with_memory(policy: bytes, memory: Memory, guids: Mapping[PortKey, in
     return policy + "".join(f"\nremembered{number}={line}" for number, line in enumerate(lines)).encode() + b"\n"
 
 
-def new_partitions(before: Tables, after: Tables, memory: Memory) -> list[PortKey]:
-    """Return the ports that get a P_Key of a partition of which they have none in *before*, and whose former index is
-    not in *memory*: OpenSM may remember one that the journal does not know."""
+def new_partitions(before: Tables, after: Tables) -> list[PortKey]:
+    """Return the ports that get a P_Key of a partition of which they have none in *before*. The index of each is
+    uncertain: the journal does not know what others changed since OpenSM started."""
     found = []
     for key, tables in after.items():
-        known = [*before[key].p_keys, *memory.get(key, {}).values()]
-        had = {value & PARTITION_MASK for value in known}
+        had = {value & PARTITION_MASK for value in before[key].p_keys}
         if any(value & PARTITION_MASK not in had for value in tables.p_keys if value):
             found.append(key)
     return found

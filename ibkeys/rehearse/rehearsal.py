@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +26,7 @@ from ibkeys.printable import named
 from ibkeys.rehearse.causes import Cause, causes_of
 from ibkeys.rehearse.commands import RehearsedChange, change_of_command, change_of_plan
 from ibkeys.rehearse.earlier import copy_journal
-from ibkeys.rehearse.memory import Memory, new_partitions, policy_with_memory, remembered, with_memory
+from ibkeys.rehearse.memory import new_partitions, policy_with_memory, remembered, with_memory, with_tables
 from ibkeys.rehearse.opensm_run import OpensmRun
 from ibkeys.rehearse.placing import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.private import run_privately
@@ -42,6 +42,7 @@ from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.records import KEY_COMMANDS
 from ibkeys.store.paths import JOURNAL_NAME, KEYSTORE_NAME
+from ibkeys.topology.port_id import PortKey
 
 _WRONG_USAGE, _REFUSED = 2, 4
 """The exit status of ibkeys for wrong usage, and if an interlock refuses a change: see ibkeys(1)."""
@@ -61,7 +62,8 @@ class RehearsalRequest:
     ``is_policy`` of a policy, which is planned on the copy; ``command``: the words of an ibkeys command, which is run
     there; without either the rehearsal ends after the start of OpenSM. ``journal``: the journal of the fabric, which is
     only read, and ``operation`` the operation in it that the command undoes. ``standbys``: the
-    other SMs. ``arguments``: further arguments of the change and of its undo; ``only_apply``: of the first alone.
+    other SMs. ``believed``: the P_Key tables as the master's SA has them, of the ports for which that is known.
+    ``arguments``: further arguments of the change and of its undo; ``only_apply``: of the first alone.
     """
 
     fabric: NetFile
@@ -77,6 +79,7 @@ class RehearsalRequest:
     operation: int | None = None
     journal: Path | None = None
     standbys: Sequence[RehearsedStandby] = ()
+    believed: Mapping[PortKey, tuple[int, ...]] = field(default_factory=dict)
     arguments: Sequence[str] = ()
     only_apply: Sequence[str] = ()
 
@@ -114,7 +117,6 @@ class Rehearsal:
         self._ports = identities(self._subnet)
         self._notes: list[str] = []
         self._made_up_keys = MadeUpKeys(request.number_of, request.can_compare_keys)
-        self._memory: Memory = {}
         self._played: list[SimNode] = []
         self._journal = folder / _STORES / JOURNAL_NAME
 
@@ -154,7 +156,7 @@ class Rehearsal:
 
     def _play_standbys(self, master: SimNode) -> None:
         request = self._request
-        if request.command and request.command[0] in KEY_COMMANDS:
+        if self._is_of_keys:
             if request.standbys:
                 self._notes.append("standbys are left out: a change of M_Keys needs each of them stopped or reached")
             return
@@ -187,16 +189,15 @@ class Rehearsal:
         """Return the OpenSM with the memory of the site's OpenSM: another one, if that has a memory."""
         source = self._request.journal
         memory = remembered(source, self._request.opensm.since, recorded) if source is not None else {}
-        if self._request.opensm.since:  # else it may have been started later than the journal's changes
-            self._memory = memory
-        if not memory or not placed.policy_copy.exists():
+        believed = with_tables(recorded, self._request.believed)
+        if not placed.policy_copy.exists() or not (memory or believed != recorded):
             return opensm
         self._notes += of_memory(self._subnet, memory)
-        self._say("OpenSM learns the indexes that the running one remembers")
+        self._say("OpenSM learns the tables and indexes that the running one has in memory")
         guids = {(node.guid, port.number): port.guid for node in self._subnet.nodes for port in node.end_ports}
         in_force = placed.policy_copy.read_bytes()
         opensm.stop()
-        put_back(self._subnet, with_memory(recorded, memory))
+        put_back(self._subnet, with_memory(believed, memory))
         placed.policy_copy.write_bytes(policy_with_memory(in_force, memory, guids))
         opensm = placed.start(twin)
         placed.policy_copy.write_bytes(in_force)
@@ -204,12 +205,16 @@ class Rehearsal:
         return opensm
 
     def _place_journal(self, placed: PlacedOpensm) -> None:
-        """Create the folder of the stores, and put the operation there that is to be undone. Raises StoreError,
-        UsageError as `copy_journal`."""
+        """Create the folder of the stores, with a copy of the journal. A change of M_Keys begins with an empty one: the
+        keys of earlier ones are not there. Raises StoreError, UsageError as `copy_journal`."""
         self._journal.parent.mkdir(mode=0o700)
-        operation, source = self._request.operation, self._request.journal
-        if operation is not None and source is not None:
-            copy_journal(source, self._journal, operation, placed.policy, placed.policy_copy)
+        source = self._request.journal
+        if source is not None and source.exists() and not self._is_of_keys:
+            copy_journal(source, self._journal, self._request.operation, placed.policy, placed.policy_copy)
+
+    @property
+    def _is_of_keys(self) -> bool:
+        return self._request.command[:1] != () and self._request.command[0] in KEY_COMMANDS
 
     def _change(self, twin: Twin, opensm: OpensmRun, recorded: Tables, started: Tables) -> dict[str, Any]:
         """Make the change and undo it, and return what the document says about both."""
@@ -234,7 +239,7 @@ class Rehearsal:
         apply |= {"most_cut": most(course, "cut"), "most_open": most(course, "open")}
         interrupted = not (plan and plan.breaks) and (apply["most_cut"] or apply["most_open"])
         is_right = not (wrong or apply["exit_code"] or interrupted)
-        unknown = new_partitions(before, promised, self._memory) if request.had_master else []
+        unknown = new_partitions(before, promised) if request.had_master else []
         result = {
             **_about(change, plan),
             "unknown_indexes": [

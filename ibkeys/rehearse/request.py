@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.rehearse.standbys import standbys_of
 from ibkeys.replica.recorded import records_of
 from ibkeys.sim.netfile.model import NetFile
+from ibkeys.topology.port_id import PortKey
 from ibkeys.topology.subnet_manager import shown_subnet_manager
 
 
@@ -57,9 +59,20 @@ def request_of(
         operation,
         journal,
         standbys_of(snapshot, manager.port_guid, standbys),
+        _believed(snapshot),
         arguments,
         only_apply,
     )
+
+
+def _believed(snapshot: Snapshot) -> dict[PortKey, tuple[int, ...]]:
+    """Return the P_Key tables as the SA of the master has them, by port; empty for a snapshot without them."""
+    view = snapshot.sa_view
+    found = {}
+    for port, record in view.ports.items() if view is not None else ():
+        if record.p_key_raw is not None:
+            found[port.node.guid, port.num] = struct.unpack(f">{len(record.p_key_raw) // 2}H", record.p_key_raw)
+    return found
 
 
 def _made_up_keys(snapshot: Snapshot, fabric: NetFile) -> dict[int, int]:

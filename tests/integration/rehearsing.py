@@ -28,10 +28,10 @@ class Site:
         self.conf = served.folder / "opensm.conf"
         self.journal = served.folder / "noted.db"
 
-    def take_snapshot(self) -> None:
+    def take_snapshot(self, *words: str) -> None:
         folder = self.served.folder
         keys = ["--security-keys", folder] if (folder / "guid2mkey").exists() else []
-        done = self.served.ibkeys("snapshot", self.snapshot, *keys)
+        done = self.served.ibkeys("snapshot", self.snapshot, *keys, *words)
         assert done.returncode == 0, done.stderr
 
     def rehearse(self, *words: str | Path, opensm: str | None = None) -> tuple[int, dict[str, Any], str]:

@@ -127,6 +127,30 @@ def test_drift_is_found_and_stays_in_the_change_as_on_the_fabric() -> None:
 
 
 @pytest.mark.soak
+def test_a_p_key_that_was_taken_away_by_hand_comes_back_where_the_sa_says() -> None:
+    """The SM believes that the port has the P_Key, so a change of that block writes it at its index again."""
+    with site() as here:
+        port = here.served.net.port("node02 mlx4_0", 1)
+        entries = list(port.p_keys)
+        index = entries.index(0x8010)
+        entries[index] = 0
+        port.p_keys = entries
+        here.take_snapshot("--sa", "--smkey", "1")
+        plan_for(here.served, TENANTS + "More=0x30 : 0x2c903000a1021=full ;\n")
+        words = (here.plan, "--allow-removals", *BLUNT, "--override", "drift")
+        code, document, errors = here.rehearse(*words)
+        done = via(here.served, *words)
+        assert document["apply"]["exit_code"] == done.returncode, (errors, done.stderr)
+        assert code in (0, 1), errors
+        listed = {each["index"]: each["after"] for each in document["differences"] if each["node_desc"] == NODE2}
+        assert all(int(listed[each] or "0", 16) == port.p_keys[each] for each in listed)
+        assert port.p_keys[index] == 0x8010
+
+
+NODE2 = "node02 mlx4_0"
+
+
+@pytest.mark.soak
 def test_an_interlock_refuses_the_change_as_on_the_fabric() -> None:
     with site() as here:
         plan_for(here.served, GREEN)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.rehearse.memory import new_partitions, policy_with_memory, remembered, with_memory
+from ibkeys.rehearse.memory import new_partitions, policy_with_memory, remembered, with_memory, with_tables
 from ibkeys.rehearse.tables import tables_of
 from ibkeys.store.journal import Image, Journal
 from tests.fabricsim import subnet
@@ -58,13 +58,23 @@ def test_a_port_that_has_the_p_key_again_and_one_that_is_gone_remember_nothing(t
     assert remembered(path, "", {}) == {}
 
 
-def test_a_port_that_gets_a_partition_that_it_neither_has_nor_remembers_is_uncertain() -> None:
+def test_a_port_that_gets_a_partition_that_it_does_not_have_is_uncertain() -> None:
     net = subnet("two-switch")
     port = net.port(NODE, 1)
     key = port.node.guid, 1
     before = tables_of(net)
     port.p_keys = [*before[key].p_keys[:1], 0x8010, *[0] * 62]
     after = tables_of(net)
-    assert new_partitions(before, after, {}) == [key]
-    assert new_partitions(before, after, {key: {1: 0x0010}}) == []
-    assert new_partitions(after, before, {}) == []
+    assert new_partitions(before, after) == [key]
+    assert new_partitions(after, before) == []
+
+
+def test_what_the_sa_says_takes_the_place_of_the_tables_that_it_knows() -> None:
+    net = subnet("two-switch")
+    port = net.port(NODE, 1)
+    key = port.node.guid, 1
+    before = tables_of(net)
+    after = with_tables(before, {key: (0xFFFF, 0x8010), (7, 7): (0xFFFF,)})
+    assert after[key].p_keys == (0xFFFF, 0x8010, *[0] * 62)
+    assert {each for each in after if after[each] != before[each]} == {key}
+    assert with_tables(before, {key: (0xFFFF,) * 65}) == before

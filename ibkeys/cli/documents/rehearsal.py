@@ -141,8 +141,8 @@ REHEARSE: Final = Document(
         Field(
             "unknown_indexes",
             list_of(PORT_IDENTITY),
-            "The ports that get a P_Key of a partition that they are not in. The running OpenSM may remember an index "
-            "for it that the journal does not know, and uses that one then.",
+            "The ports that get a P_Key of a partition that they are not in. The running OpenSM may remember "
+            "another index for it, if others changed its policy or the port, and uses that one then.",
         ),
         Field("undo", _STEP, "The undo. Null: there was nothing to undo."),
         Field("left_by_undo", list_of(object_of(*PORT, *LEFT)), "The values that the undo did not restore."),
