@@ -58,8 +58,8 @@ NOTHING: Final = PortView()
 
 def said_by_node(port: Port) -> PortView:
     """Return the values that a port itself answered to a sweep, without values that a file has from the SM only."""
-    table = None if PKeyTable.name in port.sm_said else port.p_key_raw
-    return _view_of(table, None if PortInfo.name in port.sm_said else port.info)
+    table = None if PKeyTable.name in port.attributes_from_sm else port.p_key_raw
+    return _view_of(table, None if PortInfo.name in port.attributes_from_sm else port.info)
 
 
 def said_by_sa(view: SaView | None, port: Port) -> PortView:

@@ -249,8 +249,8 @@ def key_numbers(a: Snapshot, b: Snapshot) -> Numbers | None:
     return a.fingerprint_number, b.fingerprint_number
 
 
-def _same_secret(with_keys: Snapshot, masked: Snapshot) -> bool:
-    return with_keys.fingerprints is not None and with_keys.fingerprints.id == masked.about.fingerprints
+def _same_secret(unmasked: Snapshot, masked: Snapshot) -> bool:
+    return unmasked.fingerprints is not None and unmasked.fingerprints.id == masked.about.fingerprints
 
 
 def _plain(info: bytes) -> int:

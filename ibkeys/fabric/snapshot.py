@@ -93,7 +93,7 @@ class Snapshot:
     def __post_init__(self) -> None:
         for (port, attribute), file in self.origins.items():
             if self.files[file].is_sm:
-                port.sm_said |= {attribute}
+                port.attributes_from_sm |= {attribute}
 
     def number_of(self, key: MKey) -> int | None:
         """Return the number that represents *key* in this snapshot's M_Key fields; None when it cannot be

@@ -66,11 +66,11 @@ def lock_file(path: Path) -> Path:
     return path.with_name(f".{path.name}.ibkeys-lock")
 
 
-def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LocalLock | FoundLock | None:
+def take_lock(path: Path, contents: bytes, stale: bytes | None = None) -> LocalLock | FoundLock | None:
     """Take the lock beside *path* and return it; if there is a lock already, return that lock as a `FoundLock`. Return
     None if the folder does not exist, or this user may create no file in it.
 
-    *text*: the contents of the new lock file. *stale*: the contents of a lock file that may be taken over if no running
+    *contents*: those of the new lock file. *stale*: the contents of a lock file that may be taken over if no running
     process holds it. Raises FileError if the lock file is not regular, and for other failures.
     """
     file = lock_file(path)
@@ -79,7 +79,7 @@ def take_lock(path: Path, text: bytes, stale: bytes | None = None) -> LocalLock 
             found = _read_lock(file, stale)
             if found is not None:
                 return found
-            taken = _make_lock(file, text)
+            taken = _make_lock(file, contents)
         except OSError as error:
             if error.errno in (errno.ENOENT, errno.ENOTDIR, *_NOT_PERMITTED) and not os.path.lexists(file):
                 return None

@@ -119,7 +119,7 @@ class Instance:
         return f"OpenSM{where} (process {self.process.pid}{unit})"
 
     @property
-    def faulty_policy(self) -> str:
+    def policy_fault(self) -> str:
         """The first error of the policy, with file, line and column, and how OpenSM would treat such a file; "" if
         OpenSM accepts the policy, or it is not known.
 

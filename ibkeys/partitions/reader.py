@@ -306,7 +306,7 @@ class _Reader:
             return
         number = c_number(word.text)
         if not number.value or number.rest:
-            self.bad_guid(pair)
+            self.report_bad_guid(pair)
             return
         if number.is_octal:
             self.remarks.warn(
@@ -335,7 +335,7 @@ class _Reader:
             self.remarks.check_spelling(word, membership)
         return membership
 
-    def bad_guid(self, pair: NameValue) -> None:
+    def report_bad_guid(self, pair: NameValue) -> None:
         text = pair.name.text
         value = pair.value.text if pair.value is not None else ""
         if ":" in value or (":" in text and not text[:1].isdigit()):

@@ -76,7 +76,7 @@ class Changes:
         return cls.on_subnet(journal, journal.kept(operation, KEPT_PORTS))
 
     @property
-    def open(self) -> OperationRecord | None:
+    def unfinished(self) -> OperationRecord | None:
         """The last change here, if it has not ended; else None."""
         return self.here[-1] if self.here and self.here[-1].state != "done" else None
 
@@ -91,7 +91,7 @@ class Changes:
         If the open change is of an earlier version of ibkeys, the journal names no keys for it. Any key may belong to
         it then, so no key is taken for foreign. Raises StoreError, StoreSealed.
         """
-        if self.open is not None and not self.last_keys:
+        if self.unfinished is not None and not self.last_keys:
             return self
         keys, has = self.keys(store), {each for file in files for each in keys_in(file.data).items()}
         rows = self._rows(store, "pending", "current")
@@ -106,7 +106,7 @@ class Changes:
         """
         rows = self._rows(store, "pending")
         of_last = [row for name, row in rows.items() if name in self.last_keys]
-        if of_last or (self.open is not None and self.last_keys):
+        if of_last or (self.unfinished is not None and self.last_keys):
             return of_last
         return [row for name, row in rows.items() if name not in self.own_keys]
 
@@ -156,7 +156,7 @@ def refuse_while_open(writer: ChangeWriter, ports: Collection[int]) -> list[str]
     with the next change. Raises StoreError.
     """
     changes = changes_on(writer, ports)
-    unfinished = changes.open
+    unfinished = changes.unfinished
     if unfinished is not None and changes.pending(writer.keystore):
         raise Refused(
             f"operation {unfinished.id} ({COMMAND}) is not finished, and no other change of sm_key and sa_key can "

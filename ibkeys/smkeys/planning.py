@@ -66,7 +66,7 @@ class KeyChange(Plan):
 
     def begin(self, journal: Journal, origin: Origin) -> RunningOperation:
         """Return the operation for the journal: the interrupted one, reopened, or a new one. Raises StoreError."""
-        last = self.subnet_changes.open if self.goes_on else None
+        last = self.subnet_changes.unfinished if self.goes_on else None
         operation = journal.operation(COMMAND, origin, {}, True) if last is None else journal.reopen(last.id, origin)
         operation.kept = self.kept
         return operation
@@ -137,7 +137,7 @@ def plan_change(
     _refuse_while_standbys_are_stopped(writer, here)
     notes = refuse_while_open(writer, here) if is_new else []
     changes = changes_on(writer, here)
-    begun = changes.open
+    begun = changes.unfinished
     if writer.continued is not None and (begun is None or begun.id != writer.continued):
         raise _refusal_of_elsewhere("other SMs than this subnet has", writer.continued)
     managers = find_sm_key_managers(writer, reached, topology, bool(changes.pending(writer.keystore)))

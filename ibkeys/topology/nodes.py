@@ -158,8 +158,9 @@ class Port:
     ``virtualization_raw`` has VirtualizationInfo, empty for a port without it. ``guid`` is 0 when not known. ``m_key``
     is the key in the MADs to the port's node. ``link_downed``: LinkDownedCounter right before the far end of the link
     was queried; None if it was not wanted or could not be read. ``says_m_key``: false if PortInfo is from a file that
-    lacks the M_Key. ``says_peer``: false if no file has the port's links. ``sm_said``: attributes that a file has from
-    the SM. ``stated_lid``: the LID from a file that lacks PortInfo. ``is_external``: an external port of a switch.
+    lacks the M_Key. ``says_peer``: false if no file has the port's links. ``attributes_from_sm``: those
+    that a file has from the SM. ``stated_lid``: the LID from a file that lacks PortInfo. ``is_external``: an external
+    port of a switch.
     """
 
     node: Node
@@ -176,7 +177,7 @@ class Port:
     m_key: MKey = NO_MKEY
     says_m_key: bool = True
     says_peer: bool = True
-    sm_said: frozenset[str] = _NOTHING
+    attributes_from_sm: frozenset[str] = _NOTHING
     stated_lid: int | None = None
     is_external: bool = field(init=False)
 

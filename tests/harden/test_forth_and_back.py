@@ -115,7 +115,7 @@ class Site:
 @pytest.fixture
 def site(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Site:
     made = Site(tmp_path)
-    instance = SimpleNamespace(name="OpenSM", process=None, files={}, faulty_policy="")
+    instance = SimpleNamespace(name="OpenSM", process=None, files={}, policy_fault="")
     master = SimpleNamespace(instance=instance, machine=THIS, verify_process=lambda advice: None)
     seen = SimpleNamespace(manager=None, master=master, non_masters=list)
 

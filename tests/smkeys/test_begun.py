@@ -112,7 +112,7 @@ def test_killed_before_its_keys_are_current_the_next_change_finishes_it(three: M
         with pytest.raises(Killed):
             three.run(monkeypatch)
     with three.journal() as journal:
-        assert (Changes.on_subnet(journal).open, journal.find(1).state) == (None, "done")
+        assert (Changes.on_subnet(journal).unfinished, journal.find(1).state) == (None, "done")
     assert told(three, refuse_another) == ""
     keys = {row.sm_key for row in three.stored()}
     assert three.run(monkeypatch).goes_on

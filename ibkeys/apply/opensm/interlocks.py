@@ -37,7 +37,7 @@ def objections_to_edits(site: OpensmSite, prediction: Prediction, is_ours: bool)
     edits = [site.unread_edit("options"), "" if is_ours else _unread_policy(site, prediction)]
     edits = [edit for edit in edits if edit]
     if edits:
-        yield objection_to_edits(edits, site.master.instance.faulty_policy)
+        yield objection_to_edits(edits, site.master.instance.policy_fault)
 
 
 def refuse_unread_policy(site: OpensmSite, prediction: Prediction) -> None:

@@ -83,14 +83,14 @@ def _find_missing_policy(instance: Instance) -> Iterator[str]:
 
 
 def _find_faulty_policy(instance: Instance) -> Iterator[str]:
-    if instance.faulty_policy:
-        yield instance.faulty_policy
+    if instance.policy_fault:
+        yield instance.policy_fault
 
 
 def _safe_to_signal(instance: Instance) -> Iterator[InstanceFile]:
     """Yield the files that OpenSM may be made to read by a signal: options and policy. If the policy is faulty, yield
     none, because one heavy sweep reads both."""
-    if not instance.faulty_policy:
+    if not instance.policy_fault:
         yield from (instance.files["options"], instance.files["policy"])
 
 

@@ -14,7 +14,7 @@ from ibkeys.managers.opensm.options_file import Complaint
 from ibkeys.printable import counted
 
 
-def _find_key_state(name: str, state: str) -> Callable[[Instance], Iterator[str]]:
+def _key_state_finder(name: str, state: str) -> Callable[[Instance], Iterator[str]]:
     def find(instance: Instance) -> Iterator[str]:
         setting = instance.options.setting(name)
         if setting.value is not None and setting.shown == state:
@@ -74,25 +74,25 @@ def _find_remarks(complaint: Complaint, text: str) -> Callable[[Instance], Itera
 OPTION_DANGERS: Final = (
     Danger(
         "sa-key-default",
-        _find_key_state("sa_key", "default"),
+        _key_state_finder("sa_key", "default"),
         "anyone who sends SM_Key 1 to the SA can read M_Keys and all P_Key tables",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts; before the first M_Key",
     ),
     Danger(
         "sa-key-zero",
-        _find_key_state("sa_key", "zero"),
+        _key_state_finder("sa_key", "zero"),
         "the SA trusts no requester, but gives P_Key tables to all",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts",
     ),
     Danger(
         "sm-key-default",
-        _find_key_state("sm_key", "default"),
+        _key_state_finder("sm_key", "default"),
         "any OpenSM that a user starts is accepted as legitimate and can become master",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),
     Danger(
         "sm-key-zero",
-        _find_key_state("sm_key", "zero"),
+        _key_state_finder("sm_key", "zero"),
         "any subnet manager is accepted as legitimate",
         "`ibkeys smkey-rotate --via opensm`, which sets both keys on all hosts within seconds",
     ),

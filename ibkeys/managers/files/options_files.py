@@ -58,9 +58,9 @@ def _refuse_faulty_policy(instance: Instance, interlock: str) -> None:
     Reading a faulty policy again that is in force already changes nothing. Source: opensm osm_state_mgr.c (do_sweep),
     osm_prtn.c.
     """
-    if instance.faulty_policy and instance.files["policy"].reading in ("not-read", "changed"):
+    if instance.policy_fault and instance.files["policy"].reading in ("not-read", "changed"):
         raise Refused(
-            f"{instance.name}: {instance.faulty_policy}; the signal for this change would make it read that file: "
+            f"{instance.name}: {instance.policy_fault}; the signal for this change would make it read that file: "
             f"{HOW_TO_MEND}; nothing was changed",
             interlock,
         )

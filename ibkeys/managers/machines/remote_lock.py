@@ -61,5 +61,5 @@ def take_lock(
     raise AssertionError("the last try returns or raises")
 
 
-def _lock_error(name: str, path: Path, attempt: str, refusal: WriterRefused) -> FileError:
-    return FileError(f"{name}: {lock_file(path)}: the lock cannot be {attempt}: {refusal.reason or refusal.kind}")
+def _lock_error(name: str, path: Path, failed_action: str, refusal: WriterRefused) -> FileError:
+    return FileError(f"{name}: {lock_file(path)}: the lock cannot be {failed_action}: {refusal.reason or refusal.kind}")
