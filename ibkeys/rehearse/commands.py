@@ -1,4 +1,4 @@
-"""The commands that can be rehearsed besides `ibkeys apply`, and the tables that each of them promises.
+"""The commands that can be rehearsed, `ibkeys apply` of a plan included, and the tables that each of them promises.
 
 A run of M_Keys says what it will change in its dry run. A command that edits partitions notes its plan in the journal.
 An undo restores what the plan of the operation replaced.
@@ -21,7 +21,7 @@ from ibkeys.store.journal.records import KEY_COMMANDS, PARTITION_VERBS
 from ibkeys.store.sqlite import guid_number
 
 PromisedBy = Literal["dry-run", "plan", "operation"]
-"""What says which tables a command makes."""
+"""Where the promise of a command is read: in its dry run, in the plan, or in the operation that it undoes."""
 COMMANDS: Final[Mapping[str, PromisedBy]] = {
     **dict.fromkeys(KEY_COMMANDS, "dry-run"),
     **dict.fromkeys(PARTITION_VERBS, "plan"),
@@ -30,11 +30,12 @@ COMMANDS: Final[Mapping[str, PromisedBy]] = {
 """The commands that can be rehearsed by their command line."""
 _FIELDS: Final = {"m_key_protect_bits": "level", "m_key_lease_period": "lease"}
 _UNKNOWN_KEY: Final = 1 << 64
-"""An M_Key that no port has: it stands for a promised key that did not come."""
+"""Too large for an M_Key: it stands for a promised new key that the port did not get."""
 
 
 class Promise(NamedTuple):
-    """The ``tables`` that a change promises, and the ``plan`` that it follows, None if it follows none."""
+    """The ``tables`` that a change promises, and the ``plan`` that it makes; None for an undo, a run of M_Keys, and an
+    operation without a plan."""
 
     tables: Tables
     plan: PartitionPlan | None
@@ -42,8 +43,8 @@ class Promise(NamedTuple):
 
 class RehearsedChange(NamedTuple):
     """A change to rehearse. ``words``: its command line, without the program; ``undo``: further words of the undo;
-    ``promise``: returns what it promised, from the tables before and after it and its operation in the journal;
-    ``plan``: its plan, if that is known before."""
+    ``promise``: returns the promise of the change. Its arguments are the tables before the change, those after it, and
+    the number of its operation in the journal. ``plan``: its plan if it is known before the change, else None."""
 
     words: Sequence[str]
     undo: Sequence[str]
@@ -58,8 +59,9 @@ def change_of_plan(plan: PartitionPlan, path: str) -> RehearsedChange:
 
 
 def change_of_command(words: Sequence[str], journal: Path, dry_run: Callable[[Sequence[str]], str]) -> RehearsedChange:
-    """Return the change that the ibkeys command *words* makes. *journal*: the journal of the rehearsal. *dry_run*:
-    returns what a command line writes to standard output. Raises UsageError for a command that cannot be rehearsed."""
+    """Return the change that the ibkeys command *words* makes. A run of M_Keys gets ``--via opensm`` if it has no
+    ``--via``, and its dry run is made. *journal*: the journal of the rehearsal. *dry_run*: runs a command line, and
+    returns its standard output. Raises UsageError for a command that cannot be rehearsed."""
     promised_by = COMMANDS.get(words[0])
     if promised_by is None:
         raise UsageError(f"{words[0]} cannot be rehearsed: {', '.join(COMMANDS)} can be")
@@ -93,7 +95,8 @@ def _by_journal(path: Path, operation: int | None, before: Tables) -> Promise:
 
 
 def _by_dry_run(output: str, before: Tables, after: Tables) -> dict[Any, PortTables]:
-    """Return the tables that the dry run of a run of M_Keys promises: *output* has a line of JSON for each port."""
+    """Return the tables that the dry run of a run of M_Keys promises: *output* has a line of JSON for each port. It has
+    no key, so any new key that a port has in *after* counts as the promised one."""
     promised = dict(before)
     for line in output.splitlines():
         row = json.loads(line)

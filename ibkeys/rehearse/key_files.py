@@ -1,4 +1,4 @@
-"""The key files of the OpenSM of a rehearsal: those of the site's OpenSM with made-up keys, or fitting ones."""
+"""The key files of a rehearsal's OpenSM: those of the site's, with made-up keys, or files with the ports' keys."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ def place_key_files(
     subnet: Subnet, opensm: SiteOpensm, folder: Path, keys: Path, made_up_key: Callable[[MKey], MKey]
 ) -> Iterator[str]:
     """Write the keys of the ports into *keys*, for ibkeys, and guid2mkey and neighbors for OpenSM into *folder*, its
-    cache; yield notes on both. *made_up_key*: returns the key that replaces a key of the site.
+    cache; yield a note if guid2mkey is missing or differs. *made_up_key*: returns the key that replaces a key of the
+    site.
 
-    OpenSM gets the files of the site's OpenSM, with made-up keys, if they know a port of the fabric; a running one
-    without guid2mkey gets none. Else it gets files with the key of every port. Raises FileFormatError and StoreError
-    for files that cannot be read.
+    OpenSM gets the files of the site's OpenSM, with made-up keys, if their guid2mkey has a port of the fabric. Else it
+    gets none if the site's OpenSM is running, or no port has a key; otherwise files with the key of every port. Raises
+    FileFormatError for a guid2mkey that is damaged, StoreError for a file that cannot be read.
     """
     keys.mkdir()
     has_keys = export_keys(subnet, keys) > 0

@@ -25,8 +25,8 @@ _BLOCK_MASK: Final = 0xFFFF
 
 
 def remembered(journal: Path, since: str, tables: Tables) -> dict[PortKey, dict[int, int]]:
-    """Return what an OpenSM remembers that has run since the time *since*, by the *journal*. *tables*: what the ports
-    have now. Raises StoreError."""
+    """Return the P_Keys that an OpenSM remembers which was started at the time *since*, by the *journal*: those of
+    partitions of which the port has none in *tables*, the present ones, at an index that is free. Raises StoreError."""
     last: dict[PortKey, dict[int, tuple[int, int]]] = {}
     with Journal.read(journal) as opened:
         for record in opened.list_operations():

@@ -121,7 +121,7 @@ def rehearsal_options(
     own |= {name: str(folder / file) for name, file in _WRITTEN.items()}
     copies = {}
     for name in _names("read"):
-        path = options.value(name)
+        path = options.value(name) or OPTIONS[name].default  # without a policy OpenSM reads the default one
         own[name] = str(folder / name) if path else "(null)"
         if isinstance(path, str) and path:
             copies[name] = path

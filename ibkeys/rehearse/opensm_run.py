@@ -28,7 +28,7 @@ _PAUSE: Final = 0.05
 
 class OpensmRun:
     """An OpenSM on the copy. *host*: its node; *words*: its command line; *folder*: the folder of its files; *quiet*:
-    seconds without a MAD after which it rests, longer than it waits for an answer."""
+    how long no MAD must be sent until OpenSM counts as idle, in seconds: longer than it waits for an answer."""
 
     def __init__(self, twin: Twin, host: SimNode, words: Sequence[str], folder: Path, quiet: float) -> None:
         self._twin, self._quiet = twin, quiet
@@ -40,17 +40,14 @@ class OpensmRun:
         )
 
     def wait_until_it_rests(self, sweeps: int = 1) -> None:
-        """Wait until OpenSM has made at least *sweeps* heavy sweeps in all, and then sends nothing for a while.
+        """Wait until OpenSM has made at least *sweeps* heavy sweeps in all, and no program sends a MAD for a while.
 
-        Raises IbkeysError if it ends, or does not come to rest. The message has no text of the log, where keys are.
+        Raises IbkeysError if OpenSM ends, does not make these sweeps in time, or if MADs go on. The message has no text
+        of the log, where keys are.
         """
         end = time.monotonic() + _LONGEST
         while self.sweeps() < self._first + sweeps:
-            status = self._process.poll()
-            if status is not None:
-                raise IbkeysError(
-                    f"OpenSM ended on the copy of the fabric (exit status {status}){self._errors_named()}"
-                )
+            self._check_that_it_runs()
             if time.monotonic() > end:
                 raise IbkeysError(
                     f"OpenSM made no heavy sweep on the copy of the fabric within {_LONGEST:g} s{self._errors_named()}"
@@ -61,8 +58,15 @@ class OpensmRun:
                 f"OpenSM sent MADs to the copy of the fabric for {_LONGEST:g} s without a pause{self._errors_named()}"
             )
 
+        self._check_that_it_runs()
+
+    def _check_that_it_runs(self) -> None:
+        status = self._process.poll()
+        if status is not None:
+            raise IbkeysError(f"OpenSM ended on the copy of the fabric (exit status {status}){self._errors_named()}")
+
     def sweep(self) -> None:
-        """Let OpenSM read its files and sweep, as its SIGHUP does, and wait until it rests."""
+        """Send SIGHUP to OpenSM, so that it reads its files and sweeps, and wait as `wait_until_it_rests`."""
         before = self.sweeps() - self._first
         self._process.send_signal(signal.SIGHUP)  # `ibkeys sim run` passes it on.
         self.wait_until_it_rests(before + 1)

@@ -27,7 +27,7 @@ _MORE: Final = "`ibkeys rehearse -f json` has all."
 
 
 def render(document: Mapping[str, Any], verdict: str, *, version: str = "") -> str:
-    """Return the page of a rehearsal. *document*: the content of the document rehearse; *verdict*: it in words.
+    """Return the page of a rehearsal. *document*: content of the document rehearse; *verdict*: its verdict in words.
 
     Raises UsageError if jinja2 is not installed.
     """

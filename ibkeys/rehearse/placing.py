@@ -30,12 +30,12 @@ bundle, and of the ports' keys."""
 _QUIET: Final = 1.0
 """Seconds without a MAD after which OpenSM has nothing left to do, if every port answers."""
 _MARGIN: Final = 1.25
-"""How much longer than OpenSM waits for answers the silence has to be."""
+"""The silence has to last this many times as long as OpenSM waits for an answer."""
 
 
 class MadeUpKeys:
     """The keys of the copy. *number_of*: returns the number that stands for an M_Key in the fabric of the copy, None if
-    no port has it, or if keys cannot be compared, which *can_compare* says."""
+    no port has it, or if it is not known. *can_compare*: whether it is known."""
 
     def __init__(self, number_of: Callable[[MKey], int | None], can_compare: bool) -> None:
         self._number_of, self._can_compare = number_of, can_compare
@@ -43,15 +43,15 @@ class MadeUpKeys:
         self._assumed: dict[MKey, int] = {}
 
     def of(self, key: MKey) -> MKey:
-        """Return the key that replaces *key*: equal keys have equal ones."""
+        """Return the key that replaces *key*: the same one for equal keys."""
         number = self._number_of(key)
         if number is None:
             number = self._assumed.get(key, self._made_up.of(key))
         return MKey(number)
 
     def assume(self, m_key: MKey, subnet: Subnet) -> list[str]:
-        """Assume that *m_key*, OpenSM's option, is the key of the ports, if that cannot be known and all have one.
-        Return notes on it."""
+        """Assume that *m_key*, OpenSM's option, is the key of the ports, if that cannot be known, and all ports that
+        have a key have the same one. Return a note on it, also if their keys differ."""
         keys = {port.m_key for node in subnet.nodes for port in node.end_ports} - {0}
         if m_key.is_zero or not keys or self._can_compare:
             return []
@@ -128,7 +128,7 @@ def place_opensm(
 
 
 def _all_options(twin: Twin, opensm: SiteOpensm, folder: Path) -> bytes:
-    """Return all options of the site's OpenSM, as its own program writes them."""
+    """Return all options of the site's OpenSM, as its own program writes them. Raises UsageError if it writes none."""
     if opensm.packed is not None:
         return opensm.packed.options
     words = list(opensm.words)

@@ -37,8 +37,9 @@ def run_privately(work: Callable[[Path], Any], needed: Iterable[Path] = ()) -> A
     must be JSON.
 
     *needed*: paths that the private folder may not hide, besides those of Python and ibkeys. This process must have
-    one thread. Raises Refused if the kernel allows no such namespaces; an error of ibkeys that *work* raises is raised
-    here with its type and text, and any other error as IbkeysError.
+    one thread. Raises Refused if the kernel allows no such namespaces, or no folder can be covered. An error of *work*
+    is raised here with its text. Its type is the same if that is in `ibkeys.errors` and needs only a message, or is
+    Refused; else it is that of the nearest base class, and IbkeysError for other errors.
     """
     folder = _folder_to_cover(needed)
     reader, writer = os.pipe()
@@ -62,7 +63,16 @@ def run_privately(work: Callable[[Path], Any], needed: Iterable[Path] = ()) -> A
         return content
     if kind == Refused.__name__:
         raise Refused(*content)
-    raise getattr(errors, kind, IbkeysError)(content[0])
+    raise _error(kind, content[0])
+
+
+def _error(kind: str, message: str) -> IbkeysError:
+    """Return an error of *kind*, or of its nearest base class that needs only a message."""
+    for each in getattr(errors, kind, IbkeysError).__mro__:
+        with suppress(TypeError):
+            error: IbkeysError = each(message)
+            return error
+    raise AssertionError("IbkeysError needs only a message")
 
 
 def _folder_to_cover(needed: Iterable[Path]) -> Path:

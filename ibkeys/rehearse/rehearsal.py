@@ -1,10 +1,10 @@
 """A rehearsal: what the site's OpenSM does with a change, made on a private copy of the fabric.
 
-The copy is served as the snapshot has it. OpenSM is started on it. What it changes then, a restart or a takeover would
-change on the fabric. If the snapshot was taken while a subnet manager was master, these values are then put back behind
-OpenSM's back, because a running OpenSM does not repair them: so the change meets the same drift as on the fabric. Then
+The copy is served as the snapshot has it. OpenSM is started on it: it changes the values that a restart on the fabric
+would change. If the snapshot was taken while a subnet manager was master, P_Keys and enforcement are then put back
+without a Set, because a running OpenSM does not repair them: so the change meets the same drift as on the fabric. Then
 ibkeys makes the change through that OpenSM, as it would on the fabric, and undoes it. After each, all tables are
-compared with what was promised.
+compared with the promised ones. At the end each standby whose OpenSM is known takes over a fresh copy.
 """
 
 from __future__ import annotations
@@ -85,10 +85,11 @@ class RehearsalRequest:
 
 
 def rehearse(request: RehearsalRequest, say: Callable[[str], None] = lambda text: None) -> dict[str, Any]:
-    """Make a rehearsal, and return it as the document rehearse has it. *say*: called with each step.
+    """Make a rehearsal, and return the content of the document rehearse. *say*: called with each step.
 
-    Nothing of it is left on this host. Raises Refused if the kernel allows no private namespaces; UsageError for
-    options of OpenSM that cannot be rehearsed; IbkeysError if OpenSM does not run on the copy.
+    Nothing of it is left on this host. Raises Refused as `run_privately`; UsageError for options of OpenSM, a change or
+    a host that cannot be rehearsed; FileFormatError and StoreError for a plan, a journal or key files that cannot be
+    read; IbkeysError if OpenSM does not run on the copy.
     """
     return dict(run_privately(lambda folder: Rehearsal(request, folder, say).make(), needed_paths(request)))
 
@@ -100,8 +101,8 @@ def needed_paths(request: RehearsalRequest) -> list[Path]:
 
 
 class _Course(NamedTuple):
-    """What happened in one step: the ``writes`` of tables, when it ``started`` on the clock of `time.monotonic`, and
-    its ``operation`` in the journal, if it began one."""
+    """The course of one step. ``writes``: the writes of tables; ``started``: when it began, on the clock of
+    `time.monotonic`; ``operation``: the number of its operation in the journal, None if it began none."""
 
     writes: list[TableWrite]
     started: float
@@ -172,7 +173,7 @@ class Rehearsal:
             )
 
     def _take_over(self, master: PlacedOpensm, recorded: Tables) -> dict[str, Any]:
-        """Return what the document says of takeovers by standbys."""
+        """Rehearse a takeover by each standby whose OpenSM is known, and return their part of the document."""
         rows: list[dict[str, Any]] = []
         for number, standby in enumerate(each for each in self._request.standbys if each.opensm is not None):
             self._say(f"the standby of {standby.host} takes over a fresh copy")
@@ -186,7 +187,8 @@ class Rehearsal:
         return {"at_takeover": rows}
 
     def _let_it_remember(self, twin: Twin, opensm: OpensmRun, placed: PlacedOpensm, recorded: Tables) -> OpensmRun:
-        """Return the OpenSM with the memory of the site's OpenSM: another one, if that has a memory."""
+        """Return an OpenSM that remembers the same indexes as the site's OpenSM: *opensm* itself if there are none, or
+        if it has no policy file; else a new one, before which *opensm* is stopped."""
         source = self._request.journal
         memory = remembered(source, self._request.opensm.since, recorded) if source is not None else {}
         believed = with_tables(recorded, self._request.believed)
@@ -217,7 +219,8 @@ class Rehearsal:
         return self._request.command[:1] != () and self._request.command[0] in KEY_COMMANDS
 
     def _change(self, twin: Twin, opensm: OpensmRun, recorded: Tables, started: Tables) -> dict[str, Any]:
-        """Make the change and undo it, and return what the document says about both."""
+        """Make the change, undo it unless it is refused or begins no operation, and return their part of the document.
+        Without a change, return that of the start. Raises UsageError if the command line is wrong on the copy."""
         request = self._request
         if request.change is None and not request.command:
             changes = differences(recorded, started)
@@ -275,7 +278,8 @@ class Rehearsal:
         )
 
     def _plan(self, twin: Twin, change: bytes) -> PartitionPlan:
-        """Return the plan of the change, and write its file. Raises UsageError if the policy cannot be planned."""
+        """Return the plan of the change, and write its file. Raises UsageError if the policy cannot be planned,
+        FileFormatError for bytes that are no plan."""
         if not self._request.is_policy:
             (self._folder / _PLAN).write_bytes(change)
             return read_plan(self._folder / _PLAN)
@@ -286,8 +290,8 @@ class Rehearsal:
         return read_plan(self._folder / _PLAN)
 
     def _run_step(self, twin: Twin, opensm: OpensmRun, words: Sequence[str]) -> tuple[dict[str, Any], _Course]:
-        """Run an ibkeys command on the copy, and wait until OpenSM rests. Return the step as the document has it, and
-        what happened."""
+        """Run an ibkeys command on the copy, and wait until no MAD is sent. Return the step as the document has it, and
+        its course."""
         watch = twin.tables = TableWatch(self._subnet)
         last = self._last_operation()
         started, sets, sweeps = time.monotonic(), twin.sets, opensm.sweeps()
@@ -379,7 +383,7 @@ def last_line(text: str) -> str | None:
 
 
 def _about(change: RehearsedChange, plan: PartitionPlan | None) -> dict[str, Any]:
-    """Return what the document says of a change that follows *plan*."""
+    """Return the command, and the facts of *plan* if it is known, for the document."""
     of_plan: dict[str, Any] = {}
     if plan is not None:
         of_plan = {"plan": plan_digest(plan), "pairs_gained": plan.reach.gained, "pairs_lost": plan.reach.lost}

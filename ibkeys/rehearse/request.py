@@ -76,7 +76,7 @@ def _believed(snapshot: Snapshot) -> dict[PortKey, tuple[int, ...]]:
 
 
 def _made_up_keys(snapshot: Snapshot, fabric: NetFile) -> dict[int, int]:
-    """Return the made-up M_Key in *fabric* of each M_Key in *snapshot*, by the number that stands for it there."""
+    """Return the made-up M_Key in *fabric* of each M_Key of *snapshot*, by the number that *snapshot* has for it."""
     found = {}
     for node, record in zip(snapshot.fabric.nodes, fabric.nodes, strict=True):
         for num, port in node.ports.items():

@@ -31,10 +31,10 @@ _ENDS: Final = frozenset({"version", "help", "create-config", "once"})
 
 @dataclass(frozen=True, slots=True)
 class SiteOpensm:
-    """An OpenSM that can be started with the options of the site's.
+    """The site's OpenSM, as it can be started again.
 
-    ``program``: the path of its executable. ``words``: its arguments. ``folder``: the folder from which its relative
-    paths count. ``source``: where it is from. ``config``: its options file, None if it does not exist. ``cache``:
+    ``program``: the path of its executable. ``words``: its arguments. ``folder``: the folder that its relative paths
+    start from. ``source``: where it is from. ``config``: its options file, None if it does not exist. ``cache``:
     the folder of its key files. ``started``: when it was started, in seconds since 1970; None: not known. ``packed``:
     the bundle that has its options and files, in place of ``words``, ``config`` and ``cache``.
     """
@@ -83,8 +83,8 @@ def find_opensm(named_command: str | None) -> SiteOpensm:
     """Return the OpenSM that *named_command*, a command line as in a shell, starts; None: the one that runs on this
     host, else the one that is installed here, with no arguments.
 
-    Raises UsageError if there is none, if several run, if it runs in a container, or if words of its command line are
-    none of OpenSM's.
+    Raises UsageError if there is none, if several run, if it runs in a container or as another user, if its options
+    file does not exist, or for a command line that OpenSM 3.3.23 does not know or with which it does not go on.
     """
     if named_command is not None:
         program, *words = _split(named_command)

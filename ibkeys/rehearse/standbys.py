@@ -1,8 +1,8 @@
-"""The standby SMs of a rehearsal: what each would change when it took over, and what stands in for it meanwhile.
+"""The standby SMs of a rehearsal: the values that each changes when it takes over, and stand-ins during the change.
 
 A standby applies its own policy and options to every table when it takes over. So each whose command line is known is
-started alone on a fresh copy of the fabric. While the change is rehearsed, all standbys are played: IsSM is set at
-their ports, and SMInfo is answered as by a standby.
+started alone on a fresh copy of the fabric. While a change of partitions is rehearsed, stand-ins answer for all
+standbys: IsSM is set at their ports, and SMInfo is answered as by a standby. A change of M_Keys meets none.
 """
 
 from __future__ import annotations
@@ -48,7 +48,8 @@ class Takeover(NamedTuple):
 
 def standbys_of(snapshot: Snapshot, master: int | None, named: Sequence[str]) -> list[RehearsedStandby]:
     """Return the standbys of a rehearsal: those of *named*, each a node, a colon and the command line of its OpenSM,
-    then the SMs in *snapshot* but the one at the port GUID *master*. Raises UsageError as `find_opensm`."""
+    then the SMs in *snapshot* but the one at the port GUID *master*. Raises UsageError for another
+    form, and as `find_opensm`."""
     found = []
     for text in named:
         host, colon, command = text.partition(":")

@@ -1,4 +1,4 @@
-"""What in the fabric and in the options makes OpenSM do otherwise than a plan expects: notes that name the ports."""
+"""Notes on facts of the fabric and options of OpenSM that make it do other than a plan expects. They name the ports."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ _MOST = 3
 
 
 def before_the_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Iterator[str]:
-    """Yield notes on nodes with one GUID, and on options of OpenSM. *options*: those of the site's; *m_key*: the key
-    that replaces its option m_key."""
+    """Yield notes on nodes that share a GUID, on options of OpenSM, and on M_Keys that the snapshot does not show.
+    *options*: the options of the site's OpenSM; *m_key*: the key that replaces its option m_key."""
     nodes: dict[int, list[SimNode]] = {}
     for node in subnet.nodes:
         nodes.setdefault(node.guid, []).append(node)
@@ -37,8 +37,8 @@ def before_the_start(subnet: Subnet, options: OptionsFile, m_key: MKey) -> Itera
     hiding = [port for port in ends_of_links if port.protect_bits and not port.m_key]
     if hiding:
         yield (
-            f"the snapshot does not show the M_Key of {_ports(hiding)}: there is none in the copy, and on the fabric "
-            "it refuses the Sets of an OpenSM that does not know it"
+            f"the snapshot does not show the M_Key of {_ports(hiding)}: the copy has none there, and on the fabric an "
+            "OpenSM that does not know the key cannot set these ports"
         )
 
 
@@ -50,7 +50,7 @@ def of_full_tables(subnet: Subnet) -> Iterator[str]:
 
 
 def of_memory(subnet: Subnet, memory: Memory) -> Iterator[str]:
-    """Yield a note on the end ports whose indexes a restart forgets."""
+    """Yield a note on the end ports of which OpenSM remembers an index, which a restarted OpenSM does not."""
     ports = [port for node in subnet.nodes for port in node.end_ports if (node.guid, port.number) in memory]
     if ports:
         yield (

@@ -1,4 +1,4 @@
-"""The tables of the copy at one moment, and in what two moments differ."""
+"""The tables of the copy at one moment, and the differences between two moments."""
 
 from __future__ import annotations
 

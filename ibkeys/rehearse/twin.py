@@ -77,8 +77,8 @@ class Twin(Closing):
             kill_program(self._running)
 
     def start(self, host: SimNode, words: Sequence[str], environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-        """Start a program on *host* that goes on, with additions to its *environment*. What it prints is thrown away:
-        OpenSM prints its keys."""
+        """Start a program on *host* and return while it runs. *environment*: variables to add. Its output is discarded,
+        because OpenSM prints its keys."""
         return subprocess.Popen(
             self._on_host(host, words),
             env={**self._environment(), **environment},
@@ -106,7 +106,8 @@ class Twin(Closing):
         return [*own_program(), "sim", "run", f"--socket={_NAME}", f"--host={host.node_id}", "--", *words]
 
     def _environment(self) -> dict[str, str]:
-        """Return the environment of the programs: nothing in it names a file or a fabric of the real host."""
+        """Return the environment of the programs: of this host only the search paths and the language, and nothing that
+        names a key file, a store or a fabric."""
         kept = ("PATH", "LANG", "LC_ALL", "PYTHONPATH", "PYTHONDONTWRITEBYTECODE")
         return {
             **{name: os.environ[name] for name in kept if name in os.environ},

@@ -74,6 +74,12 @@ def test_files_that_are_read_are_copied_and_files_that_are_written_get_another_p
     assert options.value("guid") == GUID
 
 
+def test_without_a_policy_the_default_one_is_copied() -> None:
+    made = rehearsal_options(b"partition_config_file (null)\n", FOLDER, GUID, made_up)
+    assert made.copies["partition_config_file"] == "/etc/opensm/partitions.conf"
+    assert read_options(made.text).value("partition_config_file") == "/mnt/partition_config_file"
+
+
 def test_equal_keys_stay_equal_and_zero_and_the_default_stay() -> None:
     given_options = b"m_key 0x1234\nsm_key 0x1234\nsa_key 1\ncc_key 0\n"
     options = read_options(rehearsal_options(given_options, FOLDER, GUID, made_up).text)

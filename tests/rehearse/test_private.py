@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.errors import FileFormatError, IbkeysError, Refused, UsageError
+from ibkeys.errors import FileFormatError, HostRefused, IbkeysError, LimitReached, NoReply, Refused, UsageError
 from ibkeys.rehearse.private import run_privately
 from tests.integration.ibsim import RUN_TIMEOUT, ibkeys_environment
 from tests.integration.simulated import AS_NOBODY, needs_root
@@ -49,6 +49,18 @@ def test_an_error_of_ibkeys_comes_back_with_its_type(error: IbkeysError) -> None
     with pytest.raises(type(error), match=r"^no$") as caught:
         run_privately(work)
     assert getattr(caught.value, "interlock", None) == getattr(error, "interlock", None)
+
+
+@pytest.mark.parametrize(
+    ("error", "kind"), [(HostRefused("no", "sm2"), IbkeysError), (LimitReached("no", "o"), NoReply)]
+)
+def test_an_error_that_needs_more_than_a_message_comes_back_as_its_base(error: IbkeysError, kind: type) -> None:
+    def work(folder: Path) -> None:
+        raise error
+
+    with pytest.raises(kind, match=r"^no$") as caught:
+        run_privately(work)
+    assert type(caught.value) is kind
 
 
 def test_the_text_of_any_other_error_does_not_come_back() -> None:
