@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from ibkeys.apply.carrier import Assignment, Carrier, Failed
 from ibkeys.apply.former import FormerValues
+from ibkeys.apply.other_indexes import OtherIndex, in_words, other_indexes
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, choose_m_keys
@@ -71,7 +72,8 @@ class ApplyPlan(Plan):
     necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
     plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest. ``late_notes``: notes that
     are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its record if only absent ports are
-    left. ``waiting``: flags of the policy that the subnet manager may not take over at once.
+    left. ``waiting``: flags of the policy that the subnet manager may not take over at once. ``wanted``: the plan, or
+    the former values; ``other_indexes``: the P_Keys that are at other indexes than in it after the change.
     """
 
     carrier: Carrier = field(kw_only=True)
@@ -94,6 +96,8 @@ class ApplyPlan(Plan):
     late_notes: list[str] = field(default_factory=list)
     can_be_closed: bool = False
     waiting: tuple[str, ...] = ()
+    wanted: PartitionPlan | FormerValues | None = None
+    other_indexes: list[OtherIndex] = field(default_factory=list)
 
     @property
     def rest(self) -> int:
@@ -153,6 +157,7 @@ class ApplyPlan(Plan):
                 raise carried.problem
             if errors:
                 raise _incomplete(operation, errors, carried.stopped)
+            self._note_other_indexes()
         except GoneBack:
             raise
         except (IbkeysError, KeyboardInterrupt) as problem:
@@ -165,11 +170,17 @@ class ApplyPlan(Plan):
         if error is not None and not self.gone_back:
             raise error
 
+    def _note_other_indexes(self) -> None:
+        if self.wanted is not None and not self.rest:
+            self.other_indexes = list(other_indexes(self.wanted, self.survey.targets))
+        if self.other_indexes:
+            self.late_notes.append(in_words(self.other_indexes, self.undoes is not None))
+
     def to_json(self) -> dict[str, Any]:
         """Return the operation, the digest of the plan, its last rehearsal, the name of the carrier, the phases with
         their numbers of ports and Sets, the number of steps left for a later run, the number of P_Keys that the plan
-        removes, the pairs that it disconnects briefly, the notes, the names of the interlocks triggered, and the
-        errors."""
+        removes, the pairs that it disconnects briefly, the flags that the subnet manager may take over later, the
+        P_Keys at other indexes, the notes, the names of the interlocks triggered, and the errors."""
         return {
             "operation": self.operation_id,
             "digest": self.digest,
@@ -186,6 +197,8 @@ class ApplyPlan(Plan):
             "left_for_later": self.rest,
             "removals": self.removed,
             "breaks": [each.message for each in self.breaks],
+            "waiting": list(self.waiting),
+            "other_indexes": [each.to_json() for each in self.other_indexes],
             "notes": [*self.notes, *self.late_notes],
             "interlocks": [objection.interlock for objection in self.objections],
             "errors": [
@@ -237,7 +250,7 @@ def apply_plan_of(
         plan.objections += carrier.objections()
     plan.failed = list(remaining.absent)
     plan.breaks = carrier.breaks(wanted, remaining)
-    plan.waiting = carrier.waiting
+    plan.waiting, plan.wanted = carrier.waiting, wanted
     return plan
 
 

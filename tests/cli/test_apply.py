@@ -139,6 +139,8 @@ def test_json_of_an_apply(cli: Cli, plan: Path) -> None:
         "left_for_later": 0,
         "removals": 2,
         "breaks": [],
+        "waiting": [],
+        "other_indexes": [],
         "notes": [],
         "interlocks": [],
         "errors": [],

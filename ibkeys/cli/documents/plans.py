@@ -158,6 +158,12 @@ _REHEARSAL: Final = or_null(
         Field("host", TEXT, "The name of the computer."),
     )
 )
+_OTHER_INDEX: Final = object_of(
+    *PORT,
+    Field("pkey", P_KEY, "The P_Key."),
+    Field("index", NUMBER, "Its index now."),
+    Field("expected", NUMBER, "Its index in the plan; of an undo: before the change."),
+)
 _MADE: Final = (
     DRY_RUN,
     APPLIED,
@@ -171,6 +177,8 @@ _MADE: Final = (
     Field("left_for_later", NUMBER, "Steps that are left for ibkeys-resume(1)."),
     Field("removals", NUMBER, "P_Keys that are removed, full to limited included."),
     Field("breaks", list_of(TEXT), "Temporary losses of connectivity, in words."),
+    Field("waiting", list_of(TEXT), "Flags of partitions that the SM may take over later, in words."),
+    Field("other_indexes", list_of(_OTHER_INDEX), "P_Keys of end ports at other indexes than planned, or than before."),
     NOTES,
     INTERLOCKS,
     Field("errors", list_of(ERROR), "The ports that failed; the port is null where it was none. Exit status 3."),

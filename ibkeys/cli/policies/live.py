@@ -77,6 +77,7 @@ def _report_no_change(command_options: EditOptions) -> None:
     result: dict[str, Any] = {"dry_run": command_options.consent.dry_run, "applied": False, "complete": True}
     result |= {"gone_back": False, "operation": None, "digest": None, "carrier": "opensm", "left_for_later": 0}
     result |= {"removals": 0, "phases": [], "breaks": [], "notes": [], "interlocks": [], "errors": []}
+    result |= {"rehearsal": None, "waiting": [], "other_indexes": []}
     if not write_document(command_options.format, APPLY, lambda: result, []):
         write("nothing to change: the policy in force says this already")
 

@@ -24,6 +24,29 @@ def test_an_undo_of_the_undo_is_the_plan_again(bench: Bench) -> None:
     assert bench.tables() == after
 
 
+def test_an_undo_that_leaves_p_keys_at_other_indexes_says_so(bench: Bench) -> None:
+    red = bench.opensm.net.port("node02 mlx4_0", 1)
+    assert valid(red) == {0: 0x7FFF, 1: 0x8010}
+    done = bench.apply(GREEN)
+    assert (done.other_indexes, done.late_notes) == ([], [])
+    write = bench.opensm.write
+
+    def write_elsewhere() -> None:  # as an OpenSM that was restarted meanwhile
+        write()
+        if (table := valid(red)).get(1) == 0x8010:
+            put(red, {3 if index == 1 else index: key for index, key in table.items()})
+
+    bench.opensm.write = write_elsewhere  # type: ignore[method-assign]
+    undone = bench.undo()
+    assert [(each.port.port_guid, each.p_key, each.index, each.expected) for each in undone.other_indexes] == [
+        (red.guid, 0x8010, 3, 1)
+    ]
+    assert undone.to_json()["other_indexes"][0]["expected"] == 1
+    [note] = undone.late_notes
+    assert "1 port has P_Keys at other indexes than before the change: 'node02 mlx4_0'" in note
+    assert "(0x8010 at index 3, not 1)" in note
+
+
 def test_no_file_is_a_former_state_too(bench: Bench, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     bench = Bench(MadeUpOpensm(None), monkeypatch, tmp_path)
     before = bench.tables()
