@@ -12,7 +12,7 @@ import pytest
 
 import ibkeys
 from ibkeys.client.report_port import TrapReport
-from ibkeys.errors import NoReply
+from ibkeys.errors import NoReply, StoreError
 from ibkeys.fabric.live import LiveFabric
 from ibkeys.mad.const import Method
 from ibkeys.mad.notice import BadPKeyDetails, Notice
@@ -124,6 +124,22 @@ def test_a_sweep_that_fails_is_said_once_and_ends_nothing(monkeypatch: pytest.Mo
     assert watching.summary.failed_sweeps > 1
     assert [text.partition(";")[0] for text in told.said] == ["the sweep failed", "the last sweep read everything"]
     assert [event.kind for event in told.events] == ["bad-p_key"]
+
+
+def test_while_the_key_store_cannot_be_read_it_waits_between_two_tries(monkeypatch: pytest.MonkeyPatch) -> None:
+    net, tries = watched_subnet(), []
+
+    def holder_of(*stores: Path) -> None:
+        tries.append(net.now)
+        assert len(tries) < 100, "it never waits"
+        raise StoreError("the lock cannot be read")
+
+    monkeypatch.setattr("ibkeys.watch.watching.holder_of", holder_of)
+    told = Told()
+    watch(net, told, WatchSettings(interval=5, seconds=60))
+    assert 2 < len(tries) < 13
+    assert all(later - earlier >= 5 for earlier, later in pairwise(tries))
+    assert told.said == ["the sweep failed; names and counters stay as they were: the lock cannot be read"]
 
 
 def test_keys_are_read_again_before_each_sweep_but_the_first() -> None:
