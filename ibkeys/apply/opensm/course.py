@@ -30,6 +30,7 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
+    objections_to_standbys_after_undo,
     refuse_unread_policy,
     set_drift_aside,
 )
@@ -265,12 +266,14 @@ class OpensmPlanning:
 
     def rollback_course(self, former: FormerValues) -> PolicyCourse:
         """Return the rollback: the same policies in reverse, and at the end each file's own former bytes; with
-        ``at_once`` only these.
+        ``at_once`` only these. The file of a standby that the operation did not write, and that has its policy now,
+        gets the master's former bytes.
 
         Raises Refused (``stale``) if a file has bytes that the operation did not write, UsageError if a file is on a
         host that is not reached, FileError.
         """
         written = step_contents_in(former.files)
+        *standbys, _ = self.files
         step_contents = self._choose_files(former)
         try:
             contents = rollback_contents(self.files, step_contents, self.settings.at_once)
@@ -288,6 +291,10 @@ class OpensmPlanning:
         tables = self.prediction.tables_after(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
             contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
+        if master in written:
+            kept = [each for each in standbys if each.key not in step_contents]
+            course.objections += objections_to_standbys_after_undo(self.site, kept, first[master])
+            self._note_own_policies([each for each in standbys if each.key in written], step_contents)
         if contents:  # OpenSM is signalled, so unread edits would come into force
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
@@ -356,8 +363,10 @@ class OpensmPlanning:
     def _choose_files(self, former: FormerValues) -> dict[FileKey, StepContents]:
         """Set ``files`` to the files that are rolled back, and return the contents of each, step by step. For the
         master's file, if the operation stopped before it, these are only its present bytes. A file that no SM reads any
-        more is rolled back too. Raises UsageError if a host was not reached."""
+        more is rolled back too, and the file of a standby that got the operation's policy later: its contents are those
+        of the master's. Raises UsageError if a host was not reached."""
         step_contents = step_contents_in(former.files)
+        self._add_later_copies(step_contents)
         read = {file.key for file in self.files}
         machine = {each.machine.name: each.machine for each in self.site.reached}
         left = []
@@ -372,6 +381,32 @@ class OpensmPlanning:
         self.files = [*left, *(file for file in standbys if file.key in step_contents), master]
         step_contents.setdefault(master.key, (master.seen.data,))
         return step_contents
+
+    def _add_later_copies(self, step_contents: dict[FileKey, StepContents]) -> None:
+        """Add to *step_contents* the files of standbys that the operation did not write, and that have a policy of it
+        now: the standby was off, and partition-spread or an administrator gave it the master's policy since."""
+        *standbys, master = self.files
+        contents = step_contents.get(master.key)
+        if contents is None or self.settings.spreads:  # what was spread is the policy that is in force
+            return
+        copies = [each for each in standbys if each.key not in step_contents and each.seen.data in contents]
+        step_contents |= {each.key: contents for each in copies}
+        stale = [each.name for each in copies if each.seen.data != contents[0]]
+        if stale:
+            self.site.notes.append(
+                f"the operation did not write {named(stale)}, on a standby, which has its policy now: the former "
+                "policy is written there too"
+            )
+
+    def _note_own_policies(self, standbys: Sequence[OpensmFile], step_contents: Mapping[FileKey, StepContents]) -> None:
+        """Add a note on standbys whose own former policy, from before the operation, differs from the master's."""
+        former = step_contents[self.files[-1].key][0]
+        differing = [each.name for each in standbys if step_contents[each.key][0] != former]
+        if differing:
+            self.site.notes.append(
+                f"{named(differing)}, on a standby, gets its own former policy back, which differs from the master's: "
+                "`ibkeys partition-spread` gives it the master's"
+            )
 
     def _note_living_groups(
         self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False

@@ -148,6 +148,35 @@ def objections_to_standbys(
         )
 
 
+def objections_to_standbys_after_undo(
+    site: OpensmSite, others: Sequence[OpensmFile], former: bytes | None
+) -> Iterator[Objection]:
+    """Yield ``standby-differs`` if an SM that would take over has, or may have, another policy than *former*, which the
+    master gets back by an undo. *others*: the files of standbys that the undo leaves as they are. At a takeover such a
+    standby would bring back what was undone."""
+    differing = [
+        f"{each.name}, on a standby, would differ from the former policy, and the undo leaves it as it is"
+        for each in others
+        if each.seen.data != former
+    ]
+    remedies = []
+    if site.out_of_reach:
+        reach = given("--sm-host")
+        remedies.append(
+            f"start it if it is stopped, and reach it with {reach}: then its file is compared and undone too"
+        )
+    if differing:
+        remedies.append(
+            "`ibkeys sm-show` compares the policies; after the undo, `ibkeys partition-spread` makes them alike"
+        )
+    if remedies:
+        yield Objection(
+            STANDBY_DIFFERS,
+            f"{named([*site.out_of_reach, *differing])}; {'; '.join(remedies)}",
+            "When another SM takes over, it applies its own policy to every table: what is undone may come back.",
+        )
+
+
 def objections_to_self(site: OpensmSite, new: Policy, present: Policy | None) -> Iterator[Objection]:
     """Yield ``self-takeover`` if the policy newly uses SELF, which is the port of the present master, and another SM
     may take over. If it used SELF already, this is only noted. *present*: the policy before the change began;

@@ -122,7 +122,8 @@ class MadeUpOpensm:
     """OpenSM on node01 of two-switch.net, with *policy* in force.
 
     ``is_deaf``: it does not hear signals. ``late``: how many times it is waited for before it writes. ``other_sms``:
-    how many SMs may take over; they have its policy file. ``managers``: all SMs, port GUID → port.
+    how many SMs may take over; they have its policy file. ``managers``: all SMs, port GUID → port. ``standbys``: the
+    hosts of other SMs, which have policy files of their own; ``out_of_reach``: other SMs, in words.
     """
 
     def __init__(self, policy: str | None, options: SmOptions | None = None, net: Subnet | None = None) -> None:
@@ -134,6 +135,8 @@ class MadeUpOpensm:
         self.sweeps = 0
         self.other_sms = 0
         self.managers: dict[str, str] = {}
+        self.standbys: list[MadeUpHost] = []
+        self.out_of_reach: tuple[str, ...] = ()
         self._memory = self._new_memory()
         self._due: list[int] = []
         self.write()
@@ -150,6 +153,12 @@ class MadeUpOpensm:
             self._due.append(self.late)
         else:
             self.write()
+
+    def add_standby(self, policy: str, name: str = "sm2") -> MadeUpHost:
+        """Let the OpenSM of another host be a standby with this policy."""
+        host = MadeUpHost(MadeUpFile(policy.encode(), inode=100), lambda: None, name)
+        self.standbys.append(host)
+        return host
 
     def sleep(self, seconds: float) -> None:
         """What passes for time: the tables are written once it was waited for often enough."""
@@ -219,9 +228,11 @@ class MadeUpOpensm:
         port = next(port for port in found.end_ports() if port.guid == self.sm_guid)
         manager = Manager(port, self.sm_guid, "master", 0, 0)
         master = Running(instance, self.host, manager)
-        reached = [ReachedHost(SmHost(), self.host)]
+        reached = [ReachedHost(SmHost(), self.host), *(ReachedHost(SmHost(), each) for each in self.standbys)]
         writer.managers |= self.managers
-        return StillSite(writer, reached, manager, master, self.options, other_sm_count=self.other_sms)
+        standbys = tuple(Running(instance, each, manager) for each in self.standbys)
+        count = self.other_sms + len(standbys)
+        return StillSite(writer, reached, manager, master, self.options, standbys, self.out_of_reach, count)
 
 
 class StillSite(OpensmSite):
@@ -230,7 +241,8 @@ class StillSite(OpensmSite):
     def policy_files(self) -> list[OpensmFile]:
         host = cast(Any, self.master.machine)
         place = Path("/proc/7/root") if host.files else POLICY
-        return [OpensmFile(host, POLICY, host.look(POLICY), opensms=[self.master], places=[place])]
+        others = [OpensmFile(each.machine, POLICY, each.machine.look(POLICY)) for each in self.standbys]
+        return [*others, OpensmFile(host, POLICY, host.look(POLICY), opensms=[self.master], places=[place])]
 
     def unread_edit(self, role: Role) -> str:
         return ""
