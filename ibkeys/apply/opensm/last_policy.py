@@ -48,11 +48,17 @@ def last_change(journal: Journal, present: Collection[str]) -> LastChange | None
 
     An operation belongs to the subnet if it found one of these SMs. The policy that it left is that of the file that it
     wrote last, which is the master's; an undo of it writes the same file. An operation that only brought the files of
-    standbys to the master's policy changed none in force. Raises StoreError.
+    standbys to the master's policy changed none in force.
+
+    An operation and its undo together changed nothing: the last change is the one before them. The undo itself counts
+    only if the policy that it restored is that of this change, or if nothing else is left. Else both began at a master
+    that had an older policy already, and the undo has not made that the newest. Raises StoreError.
     """
     records = {each.id: each for each in journal.list_operations()}
     managers = known_managers(journal)
-    last, earlier = None, set[str]()
+    last: tuple[OperationRecord, str] | None = None
+    latest: tuple[OperationRecord, str] | None = None
+    earlier = set[str]()
     for record in records.values():
         first = _first_of(record, records)
         if managers.get(first.id, {}).keys().isdisjoint(present) or first.command == SPREAD:
@@ -64,10 +70,19 @@ def last_change(journal: Journal, present: Collection[str]) -> LastChange | None
         earlier |= {digest_of(each) for image in images for each in (image.before, image.after)}
         earlier |= {str(each) for each in found} if isinstance(found, list) else set()
         if masters:
-            last = record, digest_of(masters[-1].after)
-    if last is None:
+            latest = record, digest_of(masters[-1].after)
+            if record.is_unfinished or (record.state != "undone" and not _is_odd_undo(record, records)):
+                last = latest
+    if latest is None:
         return None
+    if last is None or last[1] == latest[1]:
+        last = latest
     return LastChange(*last, frozenset(earlier - {last[1]}))
+
+
+def _is_odd_undo(record: OperationRecord, records: Mapping[int, OperationRecord]) -> bool:
+    """Return whether *record* took a change back. The undo of an undo makes the change again."""
+    return record.undoes is not None and not _is_odd_undo(records[record.undoes], records)
 
 
 def _first_of(record: OperationRecord, records: Mapping[int, OperationRecord]) -> OperationRecord:
