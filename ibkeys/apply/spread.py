@@ -68,6 +68,12 @@ def files_of(plan: ApplyPlan) -> list[SpreadFile]:
     return [SpreadFile(file, difference(file.seen.data, master.seen.data, WITHOUT_KEYS, titles)) for file in others]
 
 
+def absent_sms_of(plan: ApplyPlan) -> tuple[str, ...]:
+    """Return the other SMs, in words, whose policy files a plan of `plan_spread` cannot reach."""
+    assert isinstance(plan.carrier, OpensmCarrier)
+    return plan.carrier.absent_sms
+
+
 def _plan_of(master: MasterPolicy) -> PartitionPlan:
     """Return the plan of the policy in force, which changes no port."""
     policy = PolicySource(master.policy.path, master.policy.digest, master.policy.data)

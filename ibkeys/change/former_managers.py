@@ -6,7 +6,7 @@ SMs that each start of an operation found, whatever it changes (`ibkeys.store.or
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -33,12 +33,14 @@ class ManagersAway:
 
 
 def managers_away(journal: Journal, present: Mapping[str, str], brings: str) -> ManagersAway:
-    """Return the absent SMs that the journal lists together with one that is *present* (port GUID → port). *brings*:
-    what such an SM has of its own, in words."""
+    """Return the absent SMs that the journal lists in the subnet (`managers_of_subnet`) of those that are *present*
+    (port GUID → port). *brings*: what such an SM has of its own, in words."""
     away: dict[str, str] = {}
     accepted: dict[str, str] = {}
-    for operation, names, is_accepted in _kept_managers(journal):
-        if not names.keys() & present.keys():
+    kept = list(_kept_managers(journal))
+    subnet = managers_of_subnet((names for _, names, _ in kept), present)
+    for operation, names, is_accepted in kept:
+        if subnet.isdisjoint(names):
             continue  # the operation is of another subnet
         if is_accepted:
             accepted |= {guid: f"{text}; operation {operation} left it out on purpose" for guid, text in away.items()}
@@ -52,6 +54,17 @@ def managers_away(journal: Journal, present: Mapping[str, str], brings: str) -> 
     return ManagersAway(
         *(tuple(text for guid, text in each.items() if guid not in present) for each in (away, accepted))
     )
+
+
+def managers_of_subnet(found: Iterable[Collection[str]], present: Collection[str]) -> set[str]:
+    """Return the SMs of the subnet of those that are *present*: an operation found them together with one of these, or
+    with another SM of the subnet. *found*: the SMs that each operation found; all by their port GUIDs. Thus an
+    operation that found the former master alone, while the present one was off, is known to be of this subnet."""
+    subnet, others = set(present), list(found)
+    while joined := [each for each in others if not subnet.isdisjoint(each)]:
+        subnet.update(*joined)
+        others = [each for each in others if subnet.isdisjoint(each)]
+    return subnet
 
 
 def check_managers_elsewhere(host: HostReport, journal: Journal) -> Iterator[ProbeResult]:

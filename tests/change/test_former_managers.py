@@ -64,6 +64,14 @@ def test_an_operation_that_left_one_out_on_purpose_is_named(journal: Journal) ->
     assert text.endswith(f"; operation {number} left it out on purpose")
 
 
+def test_an_operation_of_an_absent_sm_alone_is_of_the_same_subnet(journal: Journal) -> None:
+    """It was made while the SM that is present now was off."""
+    began(journal, "apply", ONE, TWO)
+    number = began(journal, "apply", ONE, overrides=["standby-differs"])
+    (text,) = managers_away(journal, {TWO: PORTS[TWO]}, "policy").unaccepted
+    assert f"(port GUID {ONE}), seen in operation {number}, is not there now" in text
+
+
 def test_an_undo_and_a_resume_add_those_that_they_found(journal: Journal) -> None:
     number = began(journal, "apply", ONE)
     with journal.undo_of(number, Origin("root", "head1", managers={ONE: "node01 port 1", TWO: "node02 port 1"})):

@@ -203,6 +203,33 @@ def test_an_sm_that_is_off_is_named_and_once_left_out_on_purpose_only_noted(scen
     assert "operation 2 left it out on purpose" in scene.err
     assert scene.type("partition-spread --yes") == 0
     assert "no other OpenSM has a policy file of its own" in scene.out
+    assert "Not compared: the SM at" in scene.out
+    assert guid in scene.out
+    assert "all files have the master's policy" not in scene.out
+
+
+def test_an_older_policy_is_named_while_the_former_master_is_away(scene: Scene) -> None:
+    scene.must(f"partition-rename gpu cpu --yes {SM}")
+    scene.world.opensms[1].end(for_good=True)
+    scene.must("partition-add cpu --full node04 --yes --wait 5 --override standby-differs")
+    come_back(scene)
+    scene.world.opensms[0].end(for_good=True)
+    new = scene.world.opensms[1]
+    new.begin(SMState.MASTER)
+    new.begin_again()
+    older = "has a policy from before operation 2 (partition-add, "
+    add = f"partition-add cpu --full node02 {SM}"
+    assert scene.type(f"{add} --yes") == 4
+    assert older in scene.err
+    assert "gets the new policy too" not in scene.err
+    assert scene.type(f"{add} --dry-run --override standby-differs") == 1
+    assert older in scene.err
+    assert "the change starts from that older policy" in scene.err
+    assert scene.type(f"{SPREAD} --yes") == 4
+    assert older in scene.err
+    assert scene.type(f"{SPREAD} --yes --override standby-differs") == 0
+    assert "that older policy is in force" in scene.err
+    assert "Not compared: the SM at" in scene.out
 
 
 def test_without_a_master_on_a_known_host_there_is_nothing_to_spread(scene: Scene) -> None:

@@ -87,6 +87,12 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """The policy files that get the policy, the master's last."""
         return self._course.files
 
+    @property
+    def absent_sms(self) -> tuple[str, ...]:
+        """The other SMs whose policy files cannot be reached, in words; also those that a change left out on
+        purpose."""
+        return (*self._site.out_of_reach, *self._site.left_out)
+
     # --- planning ----------------------------------------------------------------------------------------------------
 
     def find_remaining(

@@ -144,6 +144,7 @@ class OpensmPlanning:
         if self.settings.spreads:  # to replace them is what the user asks for
             known_texts |= {file.seen.data for file in self.files}
             course.objections += objections_to_older_policy(site, self.files[-1])
+            site.notes += notes_on_older_policy(site, self.files[-1], starts=False) if not course.steps else ()
         elif former is None:
             site.notes += notes_on_older_policy(site, self.files[-1])
         course.objections += objections_to_standbys(site, self.files, known_texts)

@@ -107,11 +107,12 @@ def objections_to_older_policy(site: OpensmSite, file: OpensmFile) -> Iterator[O
         )
 
 
-def notes_on_older_policy(site: OpensmSite, file: OpensmFile) -> Iterator[str]:
-    """Yield a note if the master's policy *file*, from which the change starts, is older than the last change of the
-    journal."""
+def notes_on_older_policy(site: OpensmSite, file: OpensmFile, starts: bool = True) -> Iterator[str]:
+    """Yield a note if the master's policy *file* is older than the last change of the journal. *starts*: whether a
+    change starts from it."""
+    effect = "the change starts from that older policy" if starts else "that older policy is in force"
     for why in _why_older(site, file):
-        yield f"{why}: the change starts from that older policy; `ibkeys journal` lists what is not in it"
+        yield f"{why}: {effect}; `ibkeys journal` lists what is not in it"
 
 
 def _why_older(site: OpensmSite, file: OpensmFile) -> Iterator[str]:
@@ -133,8 +134,13 @@ def objections_to_standbys(
         for each in standbys
         if each.seen.data != master.seen.data and each.seen.data not in ours
     ]
+    older = next(_why_older(site, master), "")
     remedies = []
-    if site.out_of_reach:
+    if site.out_of_reach and older:
+        remedies.append(
+            f"{older}, so an SM that is away may have the newer one: make that one master, if it can be started"
+        )
+    elif site.out_of_reach:
         remedies.append(
             f"start it if it is stopped, and reach it with {given('--sm-host')}: it then gets the new policy too"
         )

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 
 from ibkeys.apply.former import KEPT_FILES
 from ibkeys.apply.opensm.policy_files import digest_of
-from ibkeys.change.former_managers import known_managers
+from ibkeys.change.former_managers import known_managers, managers_of_subnet
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import SPREAD
@@ -46,9 +46,9 @@ def last_change(journal: Journal, present: Collection[str]) -> LastChange | None
     """Return the last operation of the journal that changed the policy in force of this subnet; None if there is none.
     *present*: the port GUIDs of the SMs of the subnet, as the journal keeps them.
 
-    An operation belongs to the subnet if it found one of these SMs. The policy that it left is that of the file that it
-    wrote last, which is the master's; an undo of it writes the same file. An operation that only brought the files of
-    standbys to the master's policy changed none in force.
+    An operation belongs to the subnet if it found an SM of it (`managers_of_subnet`). The policy that it left is that
+    of the file that it wrote last, which is the master's; an undo of it writes the same file. An operation that only
+    brought the files of standbys to the master's policy changed none in force.
 
     An operation and its undo together changed nothing: the last change is the one before them. The undo itself counts
     only if the policy that it restored is that of this change, or if nothing else is left. Else both began at a master
@@ -56,12 +56,13 @@ def last_change(journal: Journal, present: Collection[str]) -> LastChange | None
     """
     records = {each.id: each for each in journal.list_operations()}
     managers = known_managers(journal)
+    subnet = managers_of_subnet(managers.values(), present)
     last: tuple[OperationRecord, str] | None = None
     latest: tuple[OperationRecord, str] | None = None
     earlier = set[str]()
     for record in records.values():
         first = _first_of(record, records)
-        if managers.get(first.id, {}).keys().isdisjoint(present) or first.command == SPREAD:
+        if subnet.isdisjoint(managers.get(first.id, {})) or first.command == SPREAD:
             continue
         kept = journal.options_of(first.id)
         images = [each.image for each in journal.files(record.id) if each.status != "failed"]

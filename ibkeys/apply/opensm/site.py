@@ -38,9 +38,10 @@ OPTIONS: Final = ("allow_both_pkeys", "part_enforce", "no_partition_enforcement"
 @dataclass(slots=True)
 class OpensmSite:
     """The master OpenSM and its surroundings. ``standbys``: the other SMs whose policy files can be reached and are
-    different files; ``out_of_reach``: the other SMs whose files cannot be reached, in words; ``options``: the options
-    of the master; ``other_sm_count``: the number of other SMs; ``notes``: uncertain facts, in words; ``last_change``:
-    the last change of the policy in force by the journal, None if there is none."""
+    different files; ``out_of_reach``: the other SMs whose files cannot be reached, in words; ``left_out``: absent SMs
+    that a change left out on purpose, in words; ``options``: the options of the master; ``other_sm_count``: the number
+    of other SMs; ``notes``: uncertain facts, in words; ``last_change``: the last change of the policy in force by the
+    journal, None if there is none."""
 
     writer: ChangeWriter
     reached: Sequence[ReachedHost]
@@ -52,6 +53,7 @@ class OpensmSite:
     other_sm_count: int = 0
     notes: list[str] = field(default_factory=list)
     last_change: LastChange | None = None
+    left_out: tuple[str, ...] = ()
 
     @property
     def policy(self) -> Policy | None:
@@ -154,7 +156,7 @@ def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
         site.last_change = last_change(journal, site.writer.managers)
     unreached += away.unaccepted
     site.notes += away.accepted
-    site.standbys, site.out_of_reach = tuple(standbys), tuple(unreached)
+    site.standbys, site.out_of_reach, site.left_out = tuple(standbys), tuple(unreached), away.accepted
 
 
 def policy_for(plan: PartitionPlan, site: OpensmSite) -> Policy:

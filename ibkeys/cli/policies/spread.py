@@ -16,6 +16,7 @@ from ibkeys.cli.render import write_document
 from ibkeys.cli.sm.files_request import FilesChangeOptions, files_change_options
 from ibkeys.cli.sm.hosts import hosts_of
 from ibkeys.cli.sm.policy import master_policy
+from ibkeys.printable import named
 
 if TYPE_CHECKING:
     from ibkeys.apply.spread import SpreadFile
@@ -34,7 +35,7 @@ def partition_spread(command_options: FilesChangeOptions) -> int:
     from ibkeys.apply.apply_plan import ApplyHooks
     from ibkeys.apply.by_sm.course import CarrierSettings
     from ibkeys.apply.carriers import CarrierChoice
-    from ibkeys.apply.spread import files_of, plan_spread
+    from ibkeys.apply.spread import absent_sms_of, files_of, plan_spread
     from ibkeys.change.interrupts import Interrupts
 
     where, consent = command_options.where, command_options.consent
@@ -44,16 +45,18 @@ def partition_spread(command_options: FilesChangeOptions) -> int:
         master = master_policy(fabric, hosts)
         via = CarrierChoice(None, CarrierSettings(command_options.sm_wait), hosts)
         plan = plan_spread(writer, master, via, ApplyHooks(interrupts.check, bar))
-        shown = _Spread(writer, plan, consent, command_options.format, True, interrupts, bar, master, files_of(plan))
+        files, absent = files_of(plan), absent_sms_of(plan)
+        shown = _Spread(writer, plan, consent, command_options.format, True, interrupts, bar, master, files, absent)
         return shown.carry_out()
 
 
 @dataclass
 class _Spread(ManyPortsChange):
-    """The change, shown file by file."""
+    """The change, shown file by file. ``absent``: the SMs whose files cannot be reached, in words."""
 
     master: MasterPolicy
     files: list[SpreadFile]
+    absent: tuple[str, ...]
 
     def show(self, put: Callable[[str], None]) -> None:
         """Write the difference of each file that differs."""
@@ -81,11 +84,17 @@ class _Spread(ManyPortsChange):
             number = plan.operation_id
             write(f"partly done: operation {number} is still open; `ibkeys resume {number}` continues it")
         elif applied:
-            write(f"done: all files have the master's policy; `ibkeys undo {plan.operation_id}` restores them")
+            write(clean(f"done: {self._outcome()}; `ibkeys undo {plan.operation_id}` restores them"))
         elif dry_run and plan.phases:
             write("dry run: nothing was changed")
         elif not plan.phases and not plan.refusals:
-            write("nothing to change: all files have the master's policy")
+            write(clean(f"nothing to change: {self._outcome()}"))
+
+    def _outcome(self) -> str:
+        """Return, in words, which files have the master's policy, and which SMs were not compared."""
+        if not self.absent:
+            return "all files have the master's policy"
+        return f"all files that can be reached have the master's policy. Not compared: {named(self.absent)}"
 
     def _document(self, applied: bool, files: list[dict[str, Any]]) -> dict[str, Any]:
         plan, content = self.plan, self.plan.to_json()

@@ -85,3 +85,12 @@ def test_the_undo_of_the_only_change_makes_its_policy_the_older_one(journal: Jou
     undo(journal, number, "sm1", b"new", b"old", FIRST)
     assert why_older(last(journal, FIRST), b"new") != ""
     assert why_older(last(journal, FIRST), b"old") == ""
+
+
+def test_a_change_at_the_former_master_counts_while_that_one_is_away(journal: Journal) -> None:
+    """The SM that is master now was off when the change was made, but an earlier operation found both."""
+    change(journal, "sm1", b"oldest", b"old", FIRST, SECOND)
+    number = change(journal, "sm1", b"old", b"new", FIRST)
+    assert last(journal, SECOND).operation.id == number
+    assert f"has a policy from before operation {number} " in why_older(last(journal, SECOND), b"old")
+    assert last_change(journal, [OTHER]) is None

@@ -20,7 +20,7 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
         found = FoundFile(data, Metadata(0o644, 0, 0), 1, 1, 1, 1)
         return OpensmFile(cast(Any, SimpleNamespace(name="")), POLICY, SeenFile(POLICY, found))
 
-    site = cast(Any, SimpleNamespace(out_of_reach=()))
+    site = cast(Any, SimpleNamespace(out_of_reach=(), last_change=None))
     files = [file(b"before"), file(b"after")]
     assert list(objections_to_standbys(site, files, {b"before", b"after"})) == []
     (objection,) = objections_to_standbys(site, [file(b"theirs"), *files], {b"before", b"after"})
@@ -31,6 +31,10 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
     (objection,) = objections_to_standbys(site, files, {b"before", b"after"})
     assert "start it if it is stopped, and reach it with hosts=" in objection.message
     assert "sm-show" not in objection.message
+    site.last_change = SimpleNamespace(why_older=lambda file: f"{file.name} has a policy from before operation 2")
+    (objection,) = objections_to_standbys(site, files, {b"before", b"after"})
+    assert "has a policy from before operation 2, so an SM that is away may have the newer one" in objection.message
+    assert "gets the new policy" not in objection.message
 
 
 def test_a_policy_that_two_hosts_have_from_one_server_is_one_file() -> None:
