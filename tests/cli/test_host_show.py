@@ -25,6 +25,7 @@ from ibkeys.host.kernel.selinux import SelinuxPolicy, labels_in
 from tests.cli.conftest import TWO_SWITCH, on_terminal, run
 from tests.host.kernel import trees
 from tests.host.kernel.trees import Tree
+from tests.sample import in_soak
 
 GUID = 0x0C42A10300A10000
 DENIED = "mlx5_0 port 1: no permission to open its umad device (Permission denied): run as root"
@@ -233,7 +234,13 @@ def test_selinux_is_told_where_it_decides(tree: Tree) -> None:
 
 @pytest.mark.parametrize(
     ("name", "format"),
-    [*((name, "json") for name in BUILDERS), ("connectx", "table"), ("mlx4", "csv"), ("qib", "env"), ("rxe", "env")],
+    [
+        *(in_soak(name, "json") for name in BUILDERS),
+        ("connectx", "table"),
+        ("mlx4", "csv"),
+        in_soak("qib", "env"),
+        ("rxe", "env"),
+    ],
 )
 def test_nobody_sees_all_of_it(open_folder: Path, name: str, format: str) -> None:
     """As user nobody, in a process of its own."""

@@ -88,6 +88,7 @@ def test_twice_the_fabric_is_twice_the_work(words: tuple[str, ...], folders: lis
     grows_as_the_fabric(work, folders)
 
 
+@pytest.mark.soak
 def test_to_change_twice_the_fabric_and_to_undo_that_is_twice_the_work(folders: list[Path]) -> None:
     def work(folder: Path) -> int:
         for file in folder.glob("state*"):

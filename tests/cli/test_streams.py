@@ -76,6 +76,7 @@ def test_one_line_is_enough_of_what_is_long(command: str, code: int) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (code, "", "")
 
 
+@pytest.mark.soak
 def test_one_line_is_enough_of_all_pairs() -> None:
     fabric = DATA / "fabrics" / "dualport64.net"  # 10,000 pairs are far more than a pipe holds
     done = shell(f"ibkeys matrix --pairs -f csv --backend sim:{fabric} | head -1 >/dev/null")

@@ -371,6 +371,7 @@ def test_a_report_of_somebody_else_is_not_believed() -> None:
         assert answers(port) == []
 
 
+@pytest.mark.soak
 def test_reports_that_nobody_takes_are_counted_and_do_not_fill_the_memory() -> None:
     port = ReportPort(Flood())
     port.register(3, 2)

@@ -18,6 +18,7 @@ from ibkeys.mad.notice import Notice
 from ibkeys.umad.port import Incoming, Outgoing, SendFailure
 from ibkeys.umad.simulated import port_on
 from tests.fabricsim import subnet
+from tests.sample import in_soak
 
 NAME = "node02 mlx4_0"
 PATH = (1, 2)
@@ -69,7 +70,7 @@ def test_what_is_told_is_paced_counted_and_not_waited_for() -> None:
 
 
 @pytest.mark.parametrize(
-    ("outstanding", "least", "most"), [(None, 0.9 * UNAWAITED_PER_SECOND, UNAWAITED_PER_SECOND), (8, 8, 8)]
+    ("outstanding", "least", "most"), [in_soak(None, 0.9 * UNAWAITED_PER_SECOND, UNAWAITED_PER_SECOND), (8, 8, 8)]
 )
 def test_probes_of_silent_nodes_are_paced_and_do_not_hold_their_places(
     outstanding: int | None, least: float, most: float

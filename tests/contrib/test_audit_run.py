@@ -61,6 +61,7 @@ def test_nights_without_a_change_and_one_with_one(fabric: str, night: Night) -> 
     assert night()[0] == 0
 
 
+@pytest.mark.soak
 def test_a_night_in_which_nothing_could_be_read_is_3_and_no_audit_of_yesterday(fabric: str, night: Night) -> None:
     assert night()[0] == 0
     status, report = night(IBKEYS_BACKEND="sim:/nowhere.net")

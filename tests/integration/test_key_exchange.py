@@ -108,6 +108,7 @@ def judged(served: Subnet, *options: str | Path) -> dict[str, dict[str, Any]]:
     return {result["rule"]: result for result in json.loads(done.stdout)["results"]}
 
 
+@pytest.mark.soak
 def test_audit_tells_afterwards_that_opensm_has_set_its_own_key(served: Subnet) -> None:
     deploy(served, per_port=True)
     assert judged(served)["MK010"]["result"] == "pass"

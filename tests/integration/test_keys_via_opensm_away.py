@@ -61,6 +61,7 @@ def settle(opensm: KeyedOpensm) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.soak
 def test_twenty_ports_away_get_the_key_at_their_place_and_elsewhere(tmp_path: Path) -> None:
     net = tmp_path / "fabric.net"
     net.write_text(fat_tree(5, 15, 5, pods=2, cores=3, radix=36))

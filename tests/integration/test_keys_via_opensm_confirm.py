@@ -149,6 +149,7 @@ def test_killed_while_it_goes_back_its_child_finishes_that(opensm: KeyedOpensm) 
     assert_gone_back(opensm)
 
 
+@pytest.mark.soak
 def test_killed_while_the_level_rises_its_child_lowers_it_on_every_port(opensm: KeyedOpensm) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
     with killed_at_a_set(opensm, waiting, 2, has_key=True):
@@ -193,6 +194,7 @@ def test_a_hangup_does_not_stop_the_time(opensm: KeyedOpensm) -> None:
     assert_gone_back(opensm)
 
 
+@pytest.mark.soak
 def test_while_opensm_is_dead_the_child_goes_on_until_another_one_is_master(opensm: KeyedOpensm) -> None:
     waiting = Waiting(opensm.served, "mkey-deploy", *CLOSED, "--confirm-within", "1")
     waiting.hear()

@@ -164,6 +164,7 @@ def test_there_and_back(site: Site, format: str) -> None:
     assert [leaks(text, site.keys()) for text in site.said] == [set()] * len(site.said)
 
 
+@pytest.mark.soak
 def test_a_traceback_in_the_middle(site: Site) -> None:
     site.run(0, "mkey-deploy", "--protect", "2", "--lease", "60")
     site.run(3, "mkey-rotate", before=_BROKEN)

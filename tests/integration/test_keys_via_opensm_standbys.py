@@ -108,6 +108,7 @@ def test_an_sm_that_is_not_active_is_no_newcomer_when_a_standby_was_started() ->
         assert site.key()[1:] == (2, 60)
 
 
+@pytest.mark.soak
 def test_a_standby_that_nobody_starts_leaves_the_level_low_and_resume_goes_on(site: KeyedSite) -> None:
     site.user = lambda guid, command: None
     code, said = site.ibkeys("mkey-deploy", *CLOSED, "--wait", "60", "--standby-wait", "6")

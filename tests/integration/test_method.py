@@ -110,6 +110,7 @@ def is_in_state(site: Site, words: str, *options: str | Path, found: str = "", k
 OURS = "one master, an OpenSM on this host or on one that was named"
 
 
+@pytest.mark.soak
 def test_each_state_beside_opensm(site: Site) -> None:
     is_in_state(site, "no SM", keys=True)
     first = site.start(FIRST)

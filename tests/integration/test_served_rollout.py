@@ -62,6 +62,7 @@ def test_one_key_for_all_at_level_2_and_opensm_takes_over_without_a_refused_smp(
         assert served.query(lid).returncode != 0
 
 
+@pytest.mark.soak
 def test_keys_of_their_own_open_each_port_and_no_other(served: Subnet) -> None:
     deployed(served)
     first = {lid: port["m_key"] for lid, port in served.mkeys("-K").items()}
@@ -119,6 +120,7 @@ def test_without_keys_any_smpquery_reads_each_port_and_an_opensm_without_m_key_s
     assert {port["m_key_state"] for port in served.mkeys().values()} == {"set"}
 
 
+@pytest.mark.soak
 def test_under_losses_each_port_is_in_the_account_and_resume_finishes(served: Subnet) -> None:
     deployed(served)
     served.steer("drop 20")

@@ -146,6 +146,7 @@ def test_a_change_through_the_opensm_of_another_simulated_host(
     assert "0x8010" not in run("node03", "smpquery", "pkeys", "-D", "0").stdout
 
 
+@pytest.mark.soak
 def test_a_standby_on_another_simulated_host_gets_the_policy_too(
     fabric: OwnUmad, run: Run, stack: ExitStack, tmp_path: Path
 ) -> None:

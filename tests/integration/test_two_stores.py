@@ -64,6 +64,7 @@ def stack() -> Iterator[ExitStack]:
         yield stack
 
 
+@pytest.mark.soak
 def test_an_apply_locks_the_hosts_of_master_and_standby(stack: ExitStack) -> None:
     served = stack.enter_context(Subnet(NET))
     first, second = [*NODES][:2]

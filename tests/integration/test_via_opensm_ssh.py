@@ -75,6 +75,7 @@ def test_what_nobody_confirmed_goes_back(other: OtherHost) -> None:
     assert tables(other.served) == before
 
 
+@pytest.mark.soak
 def test_a_confirmation_reaches_the_guard(other: OtherHost) -> None:
     before = guards()
     with other.start("--confirm-within", 600) as process:

@@ -69,6 +69,7 @@ def test_after_a_kill_at_any_point_the_run_is_finished(points: Points, what: str
     points.break_at(what, "kill", drop, range(0, points.count(what, drop), 1 if drop == "0" else STRIDE))
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(
     ("what", "mode"), [in_soak("deploy", "sync"), ("rotate", "full"), ("remove", "sync"), in_soak("abort", "full")]
 )

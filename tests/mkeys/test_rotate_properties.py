@@ -6,7 +6,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.keys.key_setting import KeySetting
@@ -22,6 +22,7 @@ from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal.runs import RunOptions
 from tests.fabricsim import subnet, tool, writer
+from tests.sample import SOAK
 
 PORTS = 8
 GIVEN = MKey(0x5F3AA10C955AC6AA)
@@ -36,6 +37,7 @@ def reload(fabric: Any, store: Any) -> None:
     add_store(fabric.ring, store)
 
 
+@settings(max_examples=500 if SOAK else 8)
 @given(
     states=st.lists(port_state, min_size=PORTS, max_size=PORTS),
     command=st.sampled_from(["mkey-deploy", "mkey-rotate", "mkey-remove"]),

@@ -42,7 +42,7 @@ STEPS = ("cp", "mv", "sync", "ln", "rm", "stat", "sha256sum", "base64", "head", 
 
 
 @pytest.mark.parametrize("when", [in_soak("before"), "after"])
-@pytest.mark.parametrize(("before", "after"), [(OLD, NEW), (None, NEW), (OLD, None)])
+@pytest.mark.parametrize(("before", "after"), [in_soak(OLD, NEW), (None, NEW), in_soak(OLD, None)])
 def test_a_program_that_is_killed_anywhere_leaves_the_old_or_the_new_file(
     tmp_path: Path, journal: Journal, file: Path, when: str, before: bytes | None, after: bytes | None
 ) -> None:
