@@ -60,7 +60,7 @@ def plan_undo(
             raise StoreError(f"operation {operation} ({record.command}) is not to be rolled back").unchanged()
         former = former_in(journal, record)
         _refuse_key_files(record, former)
-        later = _later_operations(journal, record, former)
+        later = _later_writers(journal, record, former)
         overwritten_by = _last_writer_after(journal, record, former) if unconfirmed else None
         carrier = carrier or carrier_of(writer, via or CarrierChoice(), former.plan_record)
     if former.counters and not former.ports:
@@ -83,7 +83,7 @@ def plan_undo(
             raise overwrite_refusal(in_words(plan.remaining.foreign_on_fabric), operation)
     except Refused as error:
         if later and error.interlock == "stale":
-            error.going_on(f"operation {later[-1]} of the journal wrote it later: `ibkeys undo {later[-1]}` first")
+            error.going_on(*_ways_past(later))
         elif error.can_be_closed and can_end:
             error.going_on(ADVICE_TO_KEEP)
         if error.is_overtaken and unconfirmed and not writer.dry_run:
@@ -120,27 +120,48 @@ def _refuse_key_files(record: OperationRecord, former: FormerValues) -> None:
         )
 
 
-def _later_operations(journal: Journal, record: OperationRecord, former: FormerValues) -> list[int]:
-    """Return the operations that wrote the same files after *record*, were not undone and did not undo it."""
+def _later_writers(journal: Journal, record: OperationRecord, former: FormerValues) -> list[int]:
+    """Return the operations in force that wrote the same files after *record*, the latest writer last."""
     places = {image.key for image in former.files}
     return [
         each.id
-        for each in journal.list_operations()
-        if each.id > record.id
-        and each.state != "undone"
-        and each.undoes != record.id
-        and any(entry.image.key in places for entry in journal.files(each.id))
+        for each in _in_force_after(journal, record)
+        if any(entry.image.key in places for entry in journal.files(each.id) if entry.status != "failed")
     ]
 
 
 def _last_writer_after(journal: Journal, record: OperationRecord, former: FormerValues) -> int | None:
-    """Return the last operation in effect that wrote the same files, or the same table or enforcement bits of a port,
-    after *record*; None if there is none. Undos themselves do not count."""
-    for each in reversed(journal.list_operations()):
-        if each.id <= record.id:
-            return None
-        if each.undoes is not None or each.state == "undone":
-            continue
+    """Return the last operation in force that wrote the same files, or the same table or enforcement bits of a port,
+    after *record*; None if there is none."""
+    for each in reversed(_in_force_after(journal, record)):
         if former.is_overwritten_by(journal.entries(each.id), journal.files(each.id)):
             return each.id
     return None
+
+
+def _in_force_after(journal: Journal, record: OperationRecord) -> list[OperationRecord]:
+    """Return the operations that were made after *record* and are in force, in the order in which they were made.
+
+    An undo is none of them: to undo it would make its operation again. An operation whose undo was undone is in force
+    again, since the last undo in its chain.
+    """
+    first, made = dict[int, OperationRecord](), dict[int, int]()
+    for each in journal.list_operations():
+        first[each.id] = first.get(each.undoes, each) if each.undoes is not None else each
+        made[first[each.id].id] = each.id
+    own = first[record.id].id
+    found = [each for ident, each in first.items() if ident == each.id != own and each.state != "undone"]
+    return sorted((each for each in found if made[each.id] > record.id), key=lambda each: made[each.id])
+
+
+def _ways_past(later: list[int]) -> tuple[str, str]:
+    """Return what to do about the operations *later*, which wrote the same files after the one that is to be undone."""
+    wrote = f"operation {later[-1]} of the journal"
+    if later[:-1]:
+        wrote = f"operations {', '.join(map(str, later[:-1]))} and {later[-1]} of the journal"
+    rest = f", then {', '.join(f'`ibkeys undo {each}`' for each in later[-2::-1])}" if later[:-1] else ""
+    return (
+        f"{wrote} wrote it later: `ibkeys undo {later[-1]}` first{rest}",
+        "to take back only this change, make the opposite edit with a partition-* command, such as "
+        "`ibkeys partition-remove` after partition-add",
+    )

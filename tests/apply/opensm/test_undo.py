@@ -77,6 +77,40 @@ def test_an_operation_is_undone_after_those_that_wrote_the_same_file_later(bench
         bench.undo(1)
 
 
+def test_the_advice_to_undo_later_changes_first_leads_to_the_older_one(bench: Bench) -> None:
+    texts = [
+        OLD + "".join(f"P{number}=0x{number:x} : ALL_CAS=full ;\n" for number in range(49, 49 + n))
+        for n in (1, 2, 3, 4)
+    ]
+    for text in texts:
+        bench.apply(text)
+    bench.undo(4)  # operation 5
+    with pytest.raises(
+        Refused, match=r"operations 2 and 3 .* wrote it later: `ibkeys undo 3` first, then `ibkeys undo 2`"
+    ) as refused:
+        bench.undo(1)
+    assert any("opposite edit with a partition-* command" in each for each in refused.value.way_on)
+    bench.undo(5)  # makes operation 4 again
+    with pytest.raises(Refused, match=r"operations 2, 3 and 4 .* wrote it later: `ibkeys undo 4` first, then"):
+        bench.undo(1)
+    for operation in (4, 3, 2, 1):
+        bench.undo(operation)
+    assert bench.opensm.host.file.data == OLD.encode()
+
+
+def test_a_change_that_was_made_again_later_is_undone_before_another_is_made_again(bench: Bench) -> None:
+    bench.apply(MORE)
+    bench.undo()  # operation 2
+    bench.apply(GREEN)  # 3
+    bench.undo()  # 4
+    bench.undo(2)  # operation 1 again
+    with pytest.raises(Refused, match="operation 1 of the journal wrote it later: `ibkeys undo 1` first"):
+        bench.undo(4)
+    bench.undo(1)
+    bench.undo(4)
+    assert bench.opensm.host.file.data == GREEN.encode()
+
+
 def test_an_undo_that_would_not_reach_the_file_that_opensm_reads_now_is_refused(bench: Bench) -> None:
     bench.apply(GREEN)
     bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
