@@ -36,9 +36,9 @@ def shortened(text: str) -> str:
     return repr(cut(text))
 
 
-def cut(text: str) -> str:
-    """Return *text*, or only its beginning if it is long."""
-    return text if len(text) <= _LONGEST else text[: _LONGEST - 3] + "..."
+def cut(text: str, most: int = _LONGEST) -> str:
+    """Return *text*, or only its beginning if it is longer than *most* characters."""
+    return text if len(text) <= most else text[: most - 3] + "..."
 
 
 NAMED: Final = 3

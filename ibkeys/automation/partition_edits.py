@@ -17,6 +17,7 @@ from ibkeys.partitions.editing.groups import add_group, remove_group
 from ibkeys.partitions.editing.heads import delete_partition, lacking_ipoib, rename_partition, set_flags
 from ibkeys.partitions.editing.partition_name import PartitionName, find_partition
 from ibkeys.partitions.model import MemberRule, MemberWord, Policy
+from ibkeys.printable import clean
 from ibkeys.topology.model import Topology
 
 M = TypeVar("M")
@@ -31,7 +32,8 @@ class RequestedEdit:
     ``target``: the partition whose members may be removed; None: those that the edit changes. ``leaves_ipoib_open``:
     whether the user could give ipoib to the partition, and did not say whether it gets it. ``moves_index_0``: whether
     the P_Key at index 0 of members may change. ``find``: looks the words up on a fabric; None: as `look_up`.
-    ``beside``: returns what changes together with the policy, known after ``edit``; None: nothing does.
+    ``beside``: returns what changes together with the policy, known after ``edit``; None: nothing does. ``out_of``: the
+    partition from which the ports are moved; ``new_name``: the name that the partition gets; "" if it keeps its own.
     """
 
     command: str
@@ -42,11 +44,19 @@ class RequestedEdit:
     moves_index_0: bool = False
     find: Callable[[Topology], PortsOfWords] | None = None
     beside: Callable[[Topology], Beside] | None = None
+    out_of: PartitionName | None = None
+    new_name: str = ""
 
     @property
     def subject(self) -> str:
-        """The partition, or else the words, for the journal and for messages."""
-        return str(self.target) if self.target is not None else " ".join(self.words)
+        """The partitions and the words, for the journal: ``hpc db03,db04 out of lab``, ``hpc -> compute``; without a
+        partition the words."""
+        words = [clean(word) for word in self.words]
+        if self.target is None:
+            return " ".join(words)
+        out_of = f"out of {self.out_of}" if self.out_of is not None else ""
+        new_name = f"-> {clean(self.new_name)}" if self.new_name else ""
+        return " ".join(filter(None, (str(self.target), ",".join(words), out_of, new_name)))
 
     def lacking_ipoib(self, policy: Policy) -> str:
         """Return a remark if the partition is new in *policy* and lacks the ipoib of most others; "" otherwise."""
@@ -114,7 +124,8 @@ def added(
             edited = edited.followed_by(edit_group(edited.after, target, mgid))
         return edited
 
-    return RequestedEdit("partition-add", words, edit, target, flags.ipoib is None, "indx0" in wanted_flags)
+    leaves_ipoib_open, moves_index_0 = flags.ipoib is None, "indx0" in wanted_flags
+    return RequestedEdit("partition-add", words, edit, target, leaves_ipoib_open, moves_index_0, out_of=out_of)
 
 
 def removed(source: PartitionName, words: Sequence[str]) -> RequestedEdit:
@@ -138,7 +149,11 @@ def deleted(target: PartitionName) -> RequestedEdit:
 
 def renamed(target: PartitionName, name: str) -> RequestedEdit:
     """Return the edit that gives a partition another name."""
-    return RequestedEdit("partition-rename", (), lambda policy, ports: rename_partition(policy, target, name), target)
+
+    def edit(policy: Policy, ports_of_words: PortsOfWords) -> EditedPolicy:
+        return rename_partition(policy, target, name)
+
+    return RequestedEdit("partition-rename", (), edit, target, new_name=name)
 
 
 def _memberships(full: Sequence[str], limited: Sequence[str], required: bool) -> dict[str, MemberWord]:

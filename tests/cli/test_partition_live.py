@@ -133,6 +133,25 @@ def test_what_is_so_already_is_left(scene: Scene, format: str) -> None:
     assert scene.operations() == []
 
 
+@pytest.mark.parametrize(
+    ("verb", "subject"),
+    [
+        ("partition-add gpu --full node05 --limited node02", "gpu node05,node02"),
+        ("partition-add tank --out-of gpu node04", "tank node04 out of gpu"),
+        ("partition-rename tank compute", "tank -> compute"),
+        ("partition-delete tank", "tank"),
+    ],
+)
+def test_the_journal_says_what_was_edited(scene: Scene, verb: str, subject: str) -> None:
+    scene.must(f"{verb} {LIVE}")
+    [operation] = scene.operations()
+    assert operation["subject"] == subject
+    scene.must("journal")
+    assert f"  {verb.split()[0]} {subject}  done" in scene.out
+    scene.must("journal 1")
+    assert f"; with {subject} --" in scene.out
+
+
 def test_what_json_has_is_that_of_an_apply(scene: Scene) -> None:
     assert scene.type(f"partition-remove gpu node04 {LIVE} -f json") == 0
     document = json.loads(scene.out)

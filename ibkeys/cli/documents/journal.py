@@ -20,6 +20,7 @@ from ibkeys.cli.documents.field import (
     or_null,
 )
 from ibkeys.cli.documents.shared import CHANGE, PORT, TIME
+from ibkeys.printable import cut
 
 
 def _unless_empty(name: str) -> Callable[[JsonRow], Any]:
@@ -43,15 +44,20 @@ _ORIGIN: Final = (
     _list_or_null("overrides", "The interlocks that were overridden.", "Overrides"),
     _list_or_null(
         "options",
-        "The options that were given, without what may be a key; for partition-add and the like first the partition.",
+        "The options that were given, without what may be a key; for partition-add and the like first the subject.",
     ),
 )
 _OPEN_OR_NOTHING: Final = "Null: it is not open, or nothing does."
 _COMMAND: Final = "command"
 
 
+_LONGEST_SUBJECT: Final = 32
+
+
 def _command(row: JsonRow) -> str:
-    command, undoes = row[_COMMAND], row["undoes"]
+    command, undoes, subject = row[_COMMAND], row["undoes"], row["subject"]
+    if subject is not None:
+        return f"{command} {cut(subject, _LONGEST_SUBJECT)}"
     return command if undoes is None else f"{command} of {undoes}"
 
 
@@ -91,6 +97,12 @@ OPERATION: Final = (
         "method",
         or_null(TEXT),
         "How an apply or a run over M_Keys was made, or what is undone: direct, opensm or ufm. Null: of all others.",
+    ),
+    Field(
+        "subject",
+        or_null(TEXT),
+        "Of partition-add and the like: the partitions and the words that name ports; of replace: the adapters. An "
+        "earlier version recorded the partition only. Null: of all others.",
     ),
 )
 

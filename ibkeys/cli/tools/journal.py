@@ -86,8 +86,20 @@ def operation_document(record: OperationRecord) -> dict[str, Any]:
         "close_with": commands and commands.close,
         "rollback": record.rollback,
         **values_of(record, ("step", "waiting", "method")),
+        "subject": _subject(record),
         "starts": starts,
     }
+
+
+def _subject(record: OperationRecord) -> str | None:
+    """Return what a command that edits the policy in force changed, which the journal has before its options; None for
+    other operations, and if it was not recorded."""
+    from ibkeys.store.journal.records import PARTITION_VERBS
+
+    if record.command not in PARTITION_VERBS or not record.starts:
+        return None
+    first = next(iter(record.starts[0].origin.options), "-")
+    return None if first.startswith("-") else first
 
 
 def _values_of_starts(starts: list[dict[str, Any]], name: str) -> list[str] | None:
