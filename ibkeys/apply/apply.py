@@ -30,7 +30,7 @@ from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
-from ibkeys.plan.order import gaining_partitions, removals
+from ibkeys.plan.order import new_members, removals
 from ibkeys.printable import counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.store.journal.rehearsals import last_rehearsal
@@ -84,7 +84,7 @@ def plan_apply(
         apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
     policy = plan.policy.parsed()
     if apply_plan.phases and policy is not None and policy.accepted:
-        joining = gaining_partitions(remaining.tables) | plan.living_groups.partitions
+        joining = {**new_members(remaining.tables), **dict.fromkeys(plan.living_groups.partitions)}
         apply_plan.notes += refused_members(policy, joining, survey.topology)
     if apply_plan.phases:
         found = {table.port.key: table for table in remaining.tables}

@@ -12,7 +12,7 @@ the answer for an MTU between the two is not known. The functions are pure.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -26,6 +26,7 @@ from ibkeys.partitions.words import MTU_BYTES, code_above, mtu_in_words, rate_in
 from ibkeys.printable import counted, named
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Port
+from ibkeys.topology.port_id import PortKey
 
 _MOST_MTU: Final = max(MTU_BYTES)
 
@@ -150,26 +151,34 @@ def find_joins(
     return joins
 
 
-def refused_members(policy: Policy, bases: Collection[int], fabric: Topology, allow_both: bool = False) -> list[str]:
-    """Return, in words, the members of the partitions *bases* that could not join the groups that OpenSM makes of
-    *policy*: one sentence for each partition with such members. *fabric*: swept with PortInfo; a port that was not read
-    is taken to be able to join. *allow_both*: OpenSM's allow_both_pkeys."""
+def refused_members(
+    policy: Policy,
+    joining: Mapping[int, Collection[PortKey] | None],
+    fabric: Topology,
+    allow_both: bool = False,
+) -> list[str]:
+    """Return, in words, the members that could not join the groups that OpenSM makes of *policy*: one sentence for each
+    partition with such members. *joining*: the number of a partition → the ports that are looked at, those that become
+    members; None: all members, because its groups change. *fabric*: swept with PortInfo; a port that was not read is
+    taken to be able to join. *allow_both*: OpenSM's allow_both_pkeys."""
     resolution = resolve(policy, end_ports_of(fabric.end_ports()), None, allow_both)
     members = {each.base: each for each in resolution.memberships}
     hosts = {port.guid: port for port in fabric.end_ports() if port.guid and port.node.type == NodeType.CA}
     sentences = []
     for partition in policy.partitions:
         flags = [flags for each in partition.definitions for _, flags, _ in each.made_groups()]
-        if partition.base not in bases or not flags or partition.base not in members:
+        if partition.base not in joining or not flags or partition.base not in members:
             continue
-        own = members[partition.base]
+        own, new = members[partition.base], joining[partition.base]
         ports = [hosts[guid] for guid in sorted(own.full | own.limited) if guid in hosts]
+        ports = [port for port in ports if new is None or (port.node.guid, port.num) in new]
         wanted = max(each.mtu or DEFAULT_MTU for each in flags), max(flags, key=_rate).rate or DEFAULT_RATE
         refused = [each for port in ports if port.is_linked and (each := _refusal_of(port, *wanted)) is not None]
         if refused:
             reasons = named([f"{each.port}: {each.reason}" for each in refused])
             sure = "cannot" if all(each.is_certain for each in refused) else "cannot, or may not,"
-            who = f"{len(refused)} of {counted(len(ports), 'member')} of {partition.name}"
+            what = "member" if new is None else "new member"
+            who = f"{len(refused)} of {counted(len(ports), what)} of {partition.name}"
             sentences.append(f"{who} {sure} join its multicast group ({reasons})")
     return sentences
 

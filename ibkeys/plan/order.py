@@ -30,7 +30,7 @@ from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.kinds import levels
 from ibkeys.plan.stages import stages_of
 from ibkeys.topology.enforcement import Enforcement
-from ibkeys.topology.port_id import PortId
+from ibkeys.topology.port_id import PortId, PortKey
 
 PhaseName = Literal[
     "enforcement-off",
@@ -300,14 +300,15 @@ def _bits_becoming(wanted: bool, before: Enforcement, after: Enforcement) -> tup
     )
 
 
-def gaining_partitions(tables: Iterable[TableChange]) -> set[int]:
-    """Return the numbers of the partitions of which any port gets a P_Key that it does not have in any form."""
-    return {
-        key.partition
-        for table in tables
-        for key in table.after.values()
-        if key.partition not in {each.partition for each in table.before.values()}
-    }
+def new_members(tables: Iterable[TableChange]) -> dict[int, set[PortKey]]:
+    """Return, by the number of a partition, the ports that get a P_Key of it and do not have one in any form."""
+    found: dict[int, set[PortKey]] = {}
+    for table in tables:
+        had = {key.partition for key in table.before.values()}
+        for key in table.after.values():
+            if key.partition not in had:
+                found.setdefault(key.partition, set()).add(table.port.key)
+    return found
 
 
 def removals(tables: Iterable[TableChange]) -> Iterator[tuple[PortId, PKey]]:

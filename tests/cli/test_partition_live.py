@@ -258,7 +258,7 @@ def test_what_is_not_confirmed_goes_back(scene: Scene) -> None:
 
 def test_members_that_cannot_join_are_noted_by_each_command(scene: Scene) -> None:
     new = "partition-add lustre=0x21 --full node0[3-4] --ipoib --mtu 4096"
-    note = "note: 2 of 2 members of lustre cannot join its multicast group ("
+    note = "note: 2 of 2 new members of lustre cannot join its multicast group ("
     scene.must(f"{new} --dry-run {SM}")
     assert note in scene.err
     scene.must(f"{new} --policy {master(scene).policy} --out {{dir}}/edited.conf")

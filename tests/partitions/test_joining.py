@@ -116,7 +116,7 @@ def test_a_port_that_was_not_read_may_be_a_member(net: Subnet) -> None:
 def refused(net: Subnet, policy: str, *bases: int) -> list[str]:
     """Return the sentences about members of the partitions *bases* of a policy that is not in force yet."""
     with tool(net) as fabric:
-        return refused_members(parse_policy(policy), bases, fabric.sweep())
+        return refused_members(parse_policy(policy), dict.fromkeys(bases), fabric.sweep())
 
 
 RED = "Red=0x13, ipoib{} : 0x0002c903000a1011=full, 0x0002c903000a1021=limited, 0x0002c903000affff=full ;\n"
@@ -129,6 +129,18 @@ def test_a_policy_says_who_could_not_join_the_groups_that_opensm_would_make_of_i
     assert sentence.endswith("MTU 2048 bytes, 4096 bytes wanted)")
     set_link(net, HOSTS[0], mtu_cap=5)
     assert refused(net, RED.format(", mtu=5"), 0x13)[0].startswith("1 of 2 members of Red cannot, or may not, join")
+
+
+def test_members_that_were_there_before_are_not_named_again(net: Subnet) -> None:
+    for host in HOSTS[:2]:
+        set_link(net, host, mtu_cap=4, neighbor_mtu=4)
+    with tool(net) as fabric:
+        found = fabric.sweep()
+        new = next(port for port in found.end_ports() if port.guid == 0x0002C903000A1021)
+        policy = parse_policy(RED.format(", mtu=5"))
+        [sentence] = refused_members(policy, {0x13: {(new.node.guid, new.num)}}, found)
+        assert sentence.startswith(f"1 of 1 new member of Red cannot join its multicast group ({new}: ")
+        assert refused_members(policy, {0x13: set()}, found) == []
 
 
 def test_only_groups_that_are_made_and_partitions_that_grow_are_looked_at(net: Subnet) -> None:

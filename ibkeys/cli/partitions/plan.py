@@ -109,7 +109,7 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     from ibkeys.plan.document import check_place, write_plan
     from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
     from ibkeys.plan.model import PlanOptions
-    from ibkeys.plan.order import gaining_partitions
+    from ibkeys.plan.order import new_members
     from ibkeys.reach.reach import Reach
 
     where, format, each = command_options.where, command_options.format, command_options.folding.each
@@ -154,7 +154,7 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     if partition_plan.method == "opensm" or is_of_ufm or is_by_script or where.snapshot is not None:
         partition_plan = _made_by_manager(partition_plan)
     groups = partition_plan.living_groups
-    joining = gaining_partitions(partition_plan.tables) | groups.partitions
+    joining = {**new_members(partition_plan.tables), **dict.fromkeys(groups.partitions)}
     exits.warn_each(refused_members(policy, joining, topology, plan_options.allow_both_pkeys), "note")
     exits.warn_each(groups.notes(), "note")
     if command_options.out is not None:
