@@ -219,8 +219,8 @@ def _pair_ports(former: FormerNode, ports: Sequence[Port]) -> tuple[tuple[tuple[
     if former.lone is not None:
         choices = named([f"0x{port.guid:016x} (port {port.num})" for port in ports])
         raise UsageError(
-            f"the port number of 0x{former.lone:016x} is not known, and the new node has several ports: name one of "
-            f"them, {choices}, or an earlier snapshot ({given('--baseline')})"
+            f"the key store has no node or port 0x{former.lone:016x}: name a port GUID of the policy, if this is none, "
+            f"and one port of the new node, {choices}; or an earlier snapshot ({given('--baseline')})"
         )
     by_number = {port.num: port for port in ports}
     pairs = tuple((guid, by_number[num]) for num, guid in former.ports.items() if num in by_number)

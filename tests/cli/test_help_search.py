@@ -59,6 +59,13 @@ def test_the_names_come_first() -> None:
     assert "Man pages:" in result.out
 
 
+def test_the_commands_that_have_the_word_in_their_name_come_first() -> None:
+    commands = [name for name, where in found("partition").items() if where == "command"]
+    named = [name for name in COMMANDS if "partition" in name]
+    assert commands[: len(named)] == named
+    assert "partition-spread" in run("help", "partition").out
+
+
 def test_a_word_that_is_nowhere_is_refused() -> None:
     result = run("help", "xyzzy")
     assert (result.code, result.out) == (2, "")

@@ -208,7 +208,7 @@ def test_two_ports_take_over_by_their_numbers_and_one_of_them_alone() -> None:
     assert second.port_guids == {old[1]: new[1]}
     by_number = replace_by(former_in_snapshot(before, hex(old[1])), new_ports(now, hex(two.guid)), now, before)
     assert by_number.port_guids == {old[1]: new[1]}
-    with pytest.raises(UsageError, match=r"the port number of .* is not known, and the new node has several ports"):
+    with pytest.raises(UsageError, match=r"the key store has no node or port .*: name a port GUID of the policy, if"):
         replace_by(former_in_store(old[1], [], {}), new_ports(now, hex(two.guid)), now)
 
 

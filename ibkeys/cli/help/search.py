@@ -46,7 +46,8 @@ _Searched = tuple[Where, str, list[tuple[int, str]]]
 
 
 def search(words: Iterable[str], root: click.Context) -> list[Hit]:
-    """Return the places where all *words* are: the best of each command, symptom and man page, and the best first.
+    """Return the places where all *words* are: the best of each command, symptom and man page, and the best first. Of
+    equal ones those come first that have the words in their own name.
 
     *root*: click's context of ibkeys.
     """
@@ -54,7 +55,11 @@ def search(words: Iterable[str], root: click.Context) -> list[Hit]:
     if not wanted:
         return []
     best: dict[tuple[str, str], Hit] = {}
-    for hit in sorted(_hits(wanted, root), key=lambda hit: hit.rank):
+
+    def order(hit: Hit) -> tuple[int, bool]:
+        return hit.rank, not all(word in _plain(hit.name) for word in wanted)
+
+    for hit in sorted(_hits(wanted, root), key=order):
         best.setdefault((hit.where, hit.name), hit)
     return list(best.values())
 

@@ -42,6 +42,7 @@ from ibkeys.cli.options.policies import policy_argument as policy_argument
 from ibkeys.cli.options.policies import sm_guid as sm_guid
 from ibkeys.cli.options.ports import AddressKinds as AddressKinds
 from ibkeys.cli.options.ports import address as address
+from ibkeys.cli.options.ports import end_kind as end_kind
 from ibkeys.cli.options.ports import every_port as every_port
 from ibkeys.cli.options.ports import kind as kind
 from ibkeys.cli.options.rows import Filters as Filters

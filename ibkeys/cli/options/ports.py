@@ -21,7 +21,19 @@ class AddressKinds:
     name: bool = flag_field("-N", "--Name", "name", help="ADDR is a node's name.")
 
 
+@dataclass(frozen=True, slots=True)
+class EndKinds(AddressKinds):
+    """The options -L, -D, -G and -N of a command about two ports, A and B. Without them each is recognised by its
+    form."""
+
+    lid: bool = flag_field("-L", "--Lid", "lid", help="A and B are LIDs.")
+    direct: bool = flag_field("-D", "--Direct", "direct", help="A and B are directed routes, such as 0,1,4.")
+    guid: bool = flag_field("-G", "--Guid", "guid", help="A and B are port or node GUIDs.")
+    name: bool = flag_field("-N", "--Name", "name", help="A and B are nodes' names.")
+
+
 kind: Final = group("kind", AddressKinds)
+end_kind: Final = group("kind", EndKinds)
 
 
 def address(words: str = "[ADDR] [PORTNUM]", required: bool = False) -> Callable[[F], F]:

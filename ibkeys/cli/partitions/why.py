@@ -41,7 +41,7 @@ _EXIT_CODES: Final = {
 
 
 @command("why")
-@options.kind
+@options.end_kind
 @click.argument("a", required=False, metavar="[A]")
 @click.argument("b", required=False, metavar="[B]")
 @options.option(
