@@ -68,6 +68,7 @@ class ApplyPlan(Plan):
     ``carrier``: the backend that makes the change; ``survey``: the ports as they were read. ``document`` and
     ``options``: for a new apply, its plan and the permissions, for the journal. ``operation_id``: known once the run
     began, or from the start if an operation is continued. ``undoes``: the operation that is undone, None otherwise.
+    ``makes_again``: that is an undo, so that the plan makes a change again, as in `FormerValues`.
     ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier found that
     necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
     plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest. ``late_notes``: notes that
@@ -88,6 +89,7 @@ class ApplyPlan(Plan):
     removed: int = 0
     operation_id: int | None = None
     undoes: int | None = None
+    makes_again: bool = False
     digest: str | None = None
     rehearsal: RehearsalRecord | None = None
     gone_back: bool = False
@@ -273,7 +275,7 @@ def undo_plan_of(
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
     plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, can_be_closed)
-    plan.undoes = operation
+    plan.undoes, plan.makes_again = operation, former.makes_again
     return plan
 
 

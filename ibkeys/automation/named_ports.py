@@ -134,10 +134,12 @@ def _notes_on_selected(ports: dict[str, list[Port]], names: FoldedNames) -> Iter
     """Yield notes on words that stand for several ports of a host, and on selected switches."""
     for word, listed in ports.items():
         hosts = grouped(listed, lambda port: (port.node.description or "").split(" ")[0])
-        several = [port.identity() for own in hosts.values() if len(own) > 1 for port in own]
+        several_each = [own for own in hosts.values() if len(own) > 1]
+        several = [port.identity() for own in several_each for port in own]
         if several and not (word.lower().startswith("0x") or is_spelled_as_guid(word)):
             listed_names = ", ".join(names.words(several))
-            yield Detail(f"{word}: hosts with several ports; all their ports are selected: {listed_names}")
+            what = "a host" if len(several_each) == 1 else "hosts"
+            yield Detail(f"{word}: {what} with several ports; all of them are selected: {listed_names}")
     switches = {port: port.identity() for listed in ports.values() for port in listed if port.node.is_switch}
     if switches:
         listed_names = ", ".join(names.words(switches.values()))

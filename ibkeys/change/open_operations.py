@@ -203,7 +203,8 @@ def already_undone(record: OperationRecord) -> StoreError:
     """Return the error for an operation that was undone, or whose record was ended: the journal has one state for both.
     Undoing the undo makes the change again, unless it was one of M_Keys, SM keys or enforcement."""
     by = record.undone_by
-    repeats = f"; `ibkeys undo {by}` repeats it" if _kind(record) in ("partitions", "values", "other") else ""
+    what = "makes the change again" if record.undoes is None else "repeats the undo"
+    repeats = f"; `ibkeys undo {by}` {what}" if _kind(record) in ("partitions", "values", "other") else ""
     how = f", or `{CLOSE}` ended its record" if by is None else f" by operation {by}{repeats}"
     return StoreError(f"operation {record.id} ({record.command}) has already been undone{how}")
 

@@ -101,10 +101,10 @@ class ShownChange(ABC):
     def say_refusals(self) -> None:
         """Write the refusals and questions that the real run would meet, to standard error."""
         for refusal in self.plan.refusals:
-            exits.warn(str(refusal), "would be refused", refusal.more)
+            exits.warn(str(refusal).removeprefix("refused "), "would be refused", refusal.more)
         say_would_be_refused(self._objections())
         for question in self.plan.questions:
-            exits.warn(f"{question.text}; {question.answer} answers yes", "would be asked")
+            exits.warn(f"{question.text}; {question.answer} confirms that this is intended", "would be asked")
 
     def apply(self) -> None:
         """Make the change."""
@@ -162,7 +162,7 @@ def confirm(
             exits.note(f"{each.text}; {each.answer} confirms that this is intended")
         return
     if not is_a_terminal():
-        more = "".join(f"; {each.text}: {each.answer} answers yes" for each in questions)
+        more = "".join(f"; {each.text}: {each.answer} confirms that this is intended" for each in questions)
         raise Refused(
             "nothing was changed: this command asks for confirmation, and there is no terminal for it; --yes skips "
             f"the question{more}",

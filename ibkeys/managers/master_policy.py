@@ -47,22 +47,25 @@ def policy_of_master(
     entry: HostEntry = NO_ENTRY,
     host: HostFiles = THIS_HOST,
     others: Sequence[SmHost] | None = None,
+    *,
+    can_name_file: bool = True,
 ) -> MasterPolicy:
     """Return the policy of the OpenSM that is master of *fabric*. *entry*: this host's entry in ``sm.toml``; *host*:
     the files of this host; *others*: further hosts, which are examined if the master is not on this one, None if the
-    user could not name any.
+    user could not name any; *can_name_file*: whether the user could name a policy file instead.
 
     Raises UsageError if the master is no OpenSM of these hosts, or cannot be determined; HostNotReached if it may be on
     a host that did not answer; FileFormatError if the policy cannot be read or OpenSM would refuse it.
     """
     if fabric.is_simulated:
-        raise UsageError(f"a simulated subnet has no OpenSM on this host: {_NAME_THE_FILE}")
-    report, left_out = _report_of(host, entry, may_be_empty=bool(others))
+        raise UsageError("a simulated subnet has no OpenSM on this host" + _or_name_file(can_name_file))
+    report, left_out = _report_of(host, entry, may_be_empty=bool(others), can_name_file=can_name_file)
     manager = find_subnet_manager(fabric)
     guid = manager.port_guid
     if manager.presence != "active" or guid is None:
         raise UsageError(
-            f"it is not known whether an OpenSM of this host is master ({manager.evidence}): {_NAME_THE_FILE}"
+            f"it is not known whether an OpenSM of this host is master ({manager.evidence})"
+            + _or_name_file(can_name_file, "try again when `ibkeys sm-show` shows a master")
         )
     examined = [assign_ports(report, {guid: _MASTER}, [fabric.own_guid])]
     found = _at_port(examined, guid)
@@ -70,7 +73,7 @@ def policy_of_master(
         examined += [assign_ports(each, {guid: _MASTER}) for each in report_on_hosts(others, own_socket())]
         found = _at_port(examined, guid)
     if len(found) != 1:
-        raise _not_found(examined, guid, can_name_hosts=others is not None)
+        raise _not_found(examined, guid, can_name_hosts=others is not None, can_name_file=can_name_file)
     return _policy_of(found[0], left_out=left_out)
 
 
@@ -93,7 +96,15 @@ def _at_port(reports: Sequence[HostReport], guid: int) -> list[Instance]:
     return [each for report in reports for each in report.instances if each.port_guid == guid]
 
 
-def _not_found(reports: Sequence[HostReport], guid: int, can_name_hosts: bool) -> UsageError | HostNotReached:
+def _or_name_file(can_name_file: bool, remedy: str = "") -> str:
+    """Return the end of a message: *remedy*, and to name the policy file if the user can."""
+    ways = ", or ".join(filter(None, (_NAME_THE_FILE if can_name_file else "", remedy)))
+    return f": {ways}" if ways else ""
+
+
+def _not_found(
+    reports: Sequence[HostReport], guid: int, can_name_hosts: bool, can_name_file: bool
+) -> UsageError | HostNotReached:
     """Return the error for a master that is not exactly one of the OpenSMs in *reports*."""
     hosts = named(["this host", *(each.name for each in reports if each.name)])
     silent = [each for each in reports if each.error]
@@ -101,14 +112,14 @@ def _not_found(reports: Sequence[HostReport], guid: int, can_name_hosts: bool) -
     by_name = f", or name that host: {given('--sm-host HOST', 'hosts=')}" if can_name_hosts else ""
     processes = ", ".join(_in_words(each) for each in reports if each.instances) or "none"
     text = (
-        f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on {hosts} ({processes}){problems}: "
-        f"{_NAME_THE_FILE}, or run on the master's host as root{by_name}"
+        f"the master (port GUID 0x{guid:016x}) is not one of the OpenSMs found on {hosts} ({processes}){problems}"
+        + _or_name_file(can_name_file, f"run on the master's host as root{by_name}")
     )
     return HostNotReached(text, silent[0].name) if silent else UsageError(text)
 
 
 def _report_of(
-    host: HostFiles, entry: HostEntry, may_be_empty: bool = False
+    host: HostFiles, entry: HostEntry, may_be_empty: bool = False, can_name_file: bool = True
 ) -> tuple[HostReport, tuple[Instance, ...]]:
     """Return the report on a host, and the instances left out of it. If the program of some process is known to be
     OpenSM, the processes of which only the name is opensm are left out. Raises UsageError if there is no OpenSM, unless
@@ -116,7 +127,8 @@ def _report_of(
     report = report_on_host(host, entry, own_socket())
     if not report.instances and not may_be_empty:
         sure = "" if host.own_user() == 0 else " (run as root to be certain)"
-        raise UsageError(f"no OpenSM was found on this host{sure}: {_NAME_THE_FILE}")
+        remedy = "" if can_name_file else "run on the master's host"
+        raise UsageError(f"no OpenSM was found on this host{sure}" + _or_name_file(can_name_file, remedy))
     known = tuple(each for each in report.instances if each.process.program_known)
     if not known:
         return report, ()

@@ -207,7 +207,7 @@ def test_canary_then_resume_then_undo(cli: Cli, tmp_path: Path) -> None:
     assert (result.code, pkeys(cli, 5)[1]) == (0, "0x8001")
     assert "is open" not in result.err
     result = cli("undo", 1, "--yes")
-    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` repeats it\n")
+    assert result.out.endswith("done, verified by a fresh read; `ibkeys undo 2` makes the change again\n")
     assert [pkeys(cli, lid) for lid in (2, 5)] == [{0: "0xffff"}] * 2
 
 

@@ -262,7 +262,7 @@ def test_mkey_set_refuses_an_easy_key_and_asks_about_level_0(cli: Cli, tmp_path:
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}")
     assert result.code == 4
     assert "gets its first M_Key at level 0" in result.err
-    assert "--protect 0 answers yes" in result.err
+    assert "--protect 0 confirms that this is intended" in result.err
     assert cli("mkey-show", 2, "-f", "json").json["ports"][0]["m_key_state"] == "zero"
     result = cli("mkey-set", 2, "--new-m-key", f"@{key_file}", "--yes")
     assert result.code == 0

@@ -55,7 +55,7 @@ def test_json_has_a_line_for_each_port_and_the_summary(cli: Cli) -> None:
 def test_without_yes_and_terminal_the_consequences_are_named_and_nothing_is_changed(cli: Cli, format: str) -> None:
     result = cli("mkey-remove", "-f", format)
     assert result.code == 4
-    assert f"{WARNING}: --leave-open answers yes" in result.err.splitlines()[-1]
+    assert f"{WARNING}: --leave-open confirms that this is intended" in result.err.splitlines()[-1]
     assert shown(cli) == {("set", 2, 60)}
 
 

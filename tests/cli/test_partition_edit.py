@@ -137,8 +137,8 @@ def test_both_ports_of_a_host_join_and_that_is_said_with_v(policy: Path) -> None
     result = edit("partition-add", policy, "lustre", "--full", "db01", "--full", "db02 mlx5_0", "-v", backend=DUAL_HOME)
     assert result.code == 0
     assert result.err.endswith(
-        "ibkeys: note: db01: hosts with several ports; all their ports are selected: db01 mlx5_0 port 1-2\n"
-        "ibkeys: note: db02 mlx5_0: hosts with several ports; all their ports are selected: db02 mlx5_0 port 1-2\n"
+        "ibkeys: note: db01: a host with several ports; all of them are selected: db01 mlx5_0 port 1-2\n"
+        "ibkeys: note: db02 mlx5_0: a host with several ports; all of them are selected: db02 mlx5_0 port 1-2\n"
     )
     assert "    0x248a070300b10202=full ;  # db02 mlx5_0 port 2\n" in policy.read_text()
 

@@ -282,7 +282,7 @@ def test_members_that_cannot_join_a_changed_group_are_noted_and_the_flag_is_not_
     assert "not verified: mtu of gpu, as the note says; `ibkeys undo 1` rolls it back" in scene.out
     scene.must(f"undo 1 {LIVE}")
     assert "note: mtu of gpu: OpenSM keeps a multicast group that exists as it is: one that was made since" in scene.err
-    assert "not verified: mtu of gpu, as the note says; `ibkeys undo 2` repeats it" in scene.out
+    assert "not verified: mtu of gpu, as the note says; `ibkeys undo 2` makes the change again" in scene.out
 
 
 # --- a new partition without ipoib ------------------------------------------------------------------------------------
@@ -293,9 +293,9 @@ REMARK = "2 of 2 other partitions have ipoib and the new one has not"
 
 def test_yes_makes_a_note_of_the_question_about_ipoib(scene: Scene) -> None:
     assert scene.type(f"{ADD} --dry-run") == 1
-    assert f"would be asked: {REMARK}" in scene.err
+    assert f"would be asked: {REMARK}, so its members get no IPoIB interface; --no-ipoib confirms that" in scene.err
     assert scene.type(ADD) == 4
-    assert f"{REMARK}, so its members get no IPoIB interface: --no-ipoib answers yes" in scene.err
+    assert f"{REMARK}, so its members get no IPoIB interface: --no-ipoib confirms that this is intended" in scene.err
     assert scene.type(f"{ADD} --yes") == 0
     assert f"note: {REMARK}, so its members get no IPoIB interface; --no-ipoib confirms" in scene.err
 

@@ -48,7 +48,10 @@ def test_an_undo_is_undone_and_says_so(cli: Cli) -> None:
     document = cli("undo", 1, "--yes", "-f", "json").json
     assert (document["operation"], document["undoes"], document["complete"]) == (2, 1, True)
     again = cli("undo", 1, "--yes")
-    assert (again.code, "has already been undone by operation 2; `ibkeys undo 2` repeats it" in again.error) == (
+    assert (
+        again.code,
+        "has already been undone by operation 2; `ibkeys undo 2` makes the change again" in again.error,
+    ) == (
         3,
         True,
     )

@@ -77,6 +77,16 @@ def test_only_the_master_counts(
     assert "name the policy file" in str(caught.value)
 
 
+def test_a_command_without_an_option_for_a_file_does_not_advise_to_name_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    handover, elsewhere = SubnetManager(1, "unknown", "no SM answers"), SubnetManager(2, "active", "it says so", TWO)
+    for manager, advice in ((handover, "shows a master"), (elsewhere, "run on the master's host as root")):
+        monkeypatch.setattr(master_policy, "find_subnet_manager", lambda fabric, manager=manager: manager)
+        fabric: Any = SimpleNamespace(is_simulated=False, own_guid=ONE)
+        with pytest.raises(UsageError, match=advice) as caught:
+            policy_of_master(fabric, host=sm_host("", ONE), can_name_file=False)
+        assert "policy file" not in str(caught.value)
+
+
 def test_no_opensm_no_policy_and_a_faulty_one(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="no OpenSM was found on this host: name"):
         taken(monkeypatch, MadeUpHost())

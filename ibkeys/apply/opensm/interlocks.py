@@ -145,7 +145,10 @@ def objections_to_standbys(
             f"start it if it is stopped, and reach it with {given('--sm-host')}: it then gets the new policy too"
         )
     if differing:
-        remedies.append("`ibkeys sm-show` compares the policies; put into that of the plan what shall stay")
+        remedies.append(
+            "`ibkeys partition-spread` shows the differences, and gives each standby the master's policy; what only a "
+            "standby's policy has, and is needed, must be added to the new policy first"
+        )
     if remedies:
         yield Objection(
             STANDBY_DIFFERS,

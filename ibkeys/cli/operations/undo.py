@@ -54,7 +54,7 @@ def undo(command_options: ManyPortsOptions, choices: _UndoOptions, operation: in
     part_enforce and policies as they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or
     mkey-remove. The new keys of an open smkey-rotate are given up where no file has them. It goes back as the operation
     went: directly, through OpenSM or through UFM. The undo is itself an operation: undoing the undo of a partition
-    change repeats the change. Counters that were cleared cannot be restored.
+    change makes the change again. Counters that were cleared cannot be restored.
     """
     from ibkeys.change.open_operations import find_to_undo
 

@@ -178,7 +178,7 @@ class ManyPortsChange(ShownChange):
                 f"{f'; {ADVICE_IF_GONE}' if is_gone else ''}"
             )
         elif applied:
-            back = "rolls it back" if plan.undoes is None else "repeats it"
+            back = "rolls it back" if plan.undoes is None or plan.makes_again else "makes the change again"
             how = "done, verified by a fresh read"
             if plan.waiting:
                 how = f"the tables are verified by a fresh read; not verified: {named(plan.waiting)}, as the note says"

@@ -42,7 +42,7 @@ def partition_spread(command_options: FilesChangeOptions) -> int:
     hosts = hosts_of(where, command_options.sm_hosts)
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, PARTITION_SPREAD.name, consent) as writer:
         interrupts, bar = Interrupts(), Bar(where.debug)
-        master = master_policy(fabric, hosts)
+        master = master_policy(fabric, hosts, can_name_file=False)
         via = CarrierChoice(None, CarrierSettings(command_options.sm_wait), hosts)
         plan = plan_spread(writer, master, via, ApplyHooks(interrupts.check, bar))
         files, absent = files_of(plan), absent_sms_of(plan)

@@ -78,12 +78,12 @@ def refuse_with_a_file(policy: str | None, option: str) -> None:
         raise UsageError(f"--from reads a file, not the fabric: omit --{option.replace('_', '-')}")
 
 
-def master_policy(source: Source, hosts: Sequence[SmHost] | None = None) -> MasterPolicy:
+def master_policy(source: Source, hosts: Sequence[SmHost] | None = None, *, can_name_file: bool = True) -> MasterPolicy:
     """Return the policy of the master. A note on standard error names the file.
 
-    *hosts*: the hosts that the user named, this one first; None if the command has no option for them. Raises
-    UsageError for a snapshot, and if the master is on none of these hosts; FileFormatError for its files, and
-    HostNotReached.
+    *hosts*: the hosts that the user named, this one first; None if the command has no option for them.
+    *can_name_file*: whether the command has an option for a policy file. Raises UsageError for a snapshot, and if the
+    master is on none of these hosts; FileFormatError for its files, and HostNotReached.
     """
     from ibkeys.fabric.live import LiveFabric
     from ibkeys.managers.master_policy import policy_of_master
@@ -91,7 +91,9 @@ def master_policy(source: Source, hosts: Sequence[SmHost] | None = None) -> Mast
     if not isinstance(source, LiveFabric):
         raise UsageError("opensm needs the fabric to find the master, and --from reads a file: name the policy file")
     here = hosts[0].entry if hosts else settings_of(None).here
-    master = policy_of_master(source, here, others=hosts[1:] if hosts is not None else None)
+    master = policy_of_master(
+        source, here, others=hosts[1:] if hosts is not None else None, can_name_file=can_name_file
+    )
     exits.warn_each(master.notes, "note")
     return master
 
