@@ -7,7 +7,7 @@ own table, inbound those from its link, outbound those to it; then the end port 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final, Literal
 
@@ -25,6 +25,7 @@ _COUNTERS: Final[dict[CheckedDirection, ViolationCounter]] = {
     "outbound": "PortXmitConstraintErrors",
     "received": "P_KeyViolations",
 }
+_BITS: Final[dict[CheckedDirection, int]] = {"inbound": INBOUND, "outbound": OUTBOUND}
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,37 +88,42 @@ class PacketPath:
 def follow_packet(route: ForwardingRoute, p_key: PKey, inbound_check: InboundCheck) -> PacketPath:
     """Return what becomes of a packet with *p_key* on *route*. *inbound_check*: the assumption about switches."""
     checks: list[HopCheck] = []
+    for number, port, direction in checking_ports(route):
+        if not is_check_read(port, direction):
+            return PacketPath(route, p_key, tuple(checks), number, port)
+        index = matching_entry(p_key, port.p_keys or (), direction, inbound_check)
+        if index is None and direction == "received" and port.hides_p_keys:
+            return PacketPath(route, p_key, tuple(checks), number, port)
+        checks.append(HopCheck(number, port, direction, index))
+        if index is None:
+            return PacketPath(route, p_key, tuple(checks), number)
+    return PacketPath(route, p_key, tuple(checks), len(route.hops) - 1)
+
+
+def checking_ports(route: ForwardingRoute) -> Iterator[tuple[int, Port, CheckedDirection]]:
+    """Yield the number of the hop, the port and the direction of each check on *route*, in the order in which a packet
+    meets them; also those of which it was not read whether they are made (`is_check_read`)."""
     for number, (node, in_port, out_port) in enumerate(route.hops):
-        at_hop: list[tuple[Port | None, Direction]] = []
-        if node.is_switch:
-            at_hop = [(in_port, "inbound"), (out_port, "outbound")]
-        for port, direction in at_hop:
-            bit = INBOUND if direction == "inbound" else OUTBOUND
-            if port is None:
-                continue
-            if is_unread(port, bit):
-                return PacketPath(route, p_key, tuple(checks), number, port)
-            if not enforced(port) & bit:
-                continue
-            table = port.p_keys or ()
-            index = (
-                match_inbound(p_key, table, inbound_check) if direction == "inbound" else match_in_table(p_key, table)
-            )
-            checks.append(HopCheck(number, port, direction, index))
-            if index is None:
-                return PacketPath(route, p_key, tuple(checks), number)
-    number = len(route.hops) - 1
-    if route.end != "arrives":
-        return PacketPath(route, p_key, tuple(checks), number)
-    last = route.hops[number]
-    receiver = last.node.port(0) if last.node.is_switch else last.in_port or route.source
-    if receiver.p_keys is None:
-        return PacketPath(route, p_key, tuple(checks), number, receiver)
-    index = match_in_table(p_key, receiver.p_keys)
-    if index is None and receiver.hides_p_keys:
-        return PacketPath(route, p_key, tuple(checks), number, receiver)
-    checks.append(HopCheck(number, receiver, "received", index))
-    return PacketPath(route, p_key, tuple(checks), number)
+        at_hop: tuple[tuple[Port | None, Direction], ...] = ((in_port, "inbound"), (out_port, "outbound"))
+        for port, direction in at_hop if node.is_switch else ():
+            if port is not None and (is_unread(port, _BITS[direction]) or enforced(port) & _BITS[direction]):
+                yield number, port, direction
+    if route.end == "arrives":
+        last = route.hops[-1]
+        receiver = last.node.port(0) if last.node.is_switch else last.in_port or route.source
+        yield len(route.hops) - 1, receiver, "received"
+
+
+def is_check_read(port: Port, direction: CheckedDirection) -> bool:
+    """Return whether what a port checks in a direction was read."""
+    return port.p_keys is not None if direction == "received" else not is_unread(port, _BITS[direction])
+
+
+def matching_entry(
+    p_key: PKey, table: Iterable[int], direction: CheckedDirection, inbound_check: InboundCheck
+) -> int | None:
+    """Return the index of the entry of a port's *table* that lets a packet pass its check; None if no entry does."""
+    return match_inbound(p_key, table, inbound_check) if direction == "inbound" else match_in_table(p_key, table)
 
 
 def packets_to(

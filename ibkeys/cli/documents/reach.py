@@ -247,8 +247,9 @@ WHY_TRAP: Final = Document(
             list_of(
                 object_of(Field("command", TEXT, "A whole command."), Field("about", TEXT, "What it does or shows."))
             ),
-            "Commands that mend it, or say more.",
+            "Commands that together let it pass, or say more.",
         ),
+        Field("no_remedy", or_null(TEXT), "Why no change of P_Keys lets it pass. Null: the commands do, if it is stopped."),
         INBOUND_CHECK,
     ),
     _PACKET_ROWS,

@@ -15,8 +15,11 @@ from ibkeys.errors import UsageError
 from ibkeys.topology.port_id import PortId
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from ibkeys.keys.pkey import InboundCheck, PKey
     from ibkeys.reach.packet import HopCheck, PacketPath
+    from ibkeys.reach.remedy import Remedy
     from ibkeys.source import Source
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
@@ -47,6 +50,7 @@ def show_trap(
     """
     from ibkeys.keys.pkey import PKey
     from ibkeys.reach.packet import follow_packet
+    from ibkeys.reach.remedy import remedy_of
     from ibkeys.topology.forwarding import follow
 
     ends = [found.find_lid(lid) for lid in (packet.sender, packet.receiver)]
@@ -60,6 +64,7 @@ def show_trap(
         paths = [follow_packet(follow(sender, packet.receiver), PKey(packet.p_key), inbound_check)]
     refused_at = _refused_at(found, packet)
     stop = paths[0].stopped_by if paths else None
+    remedy = remedy_of(paths[0], receiver, inbound_check) if stop is not None and receiver is not None else None
     packets = [path_document("a_to_b", path) for path in paths]
     document = {
         "trap": packet.trap,
@@ -71,7 +76,8 @@ def show_trap(
         "packets": packets,
         "passing_entries": [] if stop is None else _passing_entries(stop, PKey(packet.p_key or 0), inbound_check),
         "since": None if stop is None or folder is None else _since(stop.port, PKey(packet.p_key or 0), folder),
-        "commands": _commands(packet, sender, receiver, paths[0] if paths else None),
+        "commands": _commands(packet, sender, receiver, paths[0] if paths else None, remedy),
+        "no_remedy": None if remedy is None else remedy.missing or None,
         "inbound_check": inbound_check,
     }
     if not write_document(format, WHY_TRAP, lambda: document, packets):
@@ -112,33 +118,31 @@ def _since(port: Port, p_key: PKey, folder: str) -> dict[str, str] | None:
 
 
 def _commands(
-    packet: RefusedPacket, sender: Port | None, receiver: Port | None, path: PacketPath | None
+    packet: RefusedPacket, sender: Port | None, receiver: Port | None, path: PacketPath | None, remedy: Remedy | None
 ) -> list[dict[str, Any]]:
-    """Return the commands that mend it or say more, each with what it does. *path*: None if it is not known."""
+    """Return the commands that mend it or say more, each with what it does. *path*, *remedy*: None if not known."""
     found: list[tuple[str, str]] = []
     if packet.q_key is not None:
         found.append((f"ibkeys qkey-explain 0x{packet.q_key:08x}", "who uses this Q_Key: the two programs differ"))
     elif sender is not None and receiver is not None and path is not None:
         if path.outcome == "delivered":
             found.append(("ibkeys journal", "the change since which the packet passes"))
-        elif path.stopped_by is not None:
-            found.append(_remedy(path.stopped_by, path.p_key, sender, receiver))
+        if remedy is not None:
+            found += _mending(remedy, path.p_key)
         found.append((f"ibkeys why -G 0x{sender.port_guid:016x} 0x{receiver.port_guid:016x}", "all P_Keys of the two"))
     return [{"command": command, "about": about} for command, about in found]
 
 
-def _remedy(stop: HopCheck, p_key: PKey, sender: Port, receiver: Port) -> tuple[str, str]:
-    """Return the command that lets the packet pass a port, and what it does. It gives no more than is needed: the
-    receiver of a full P_Key may be a limited member."""
-    port = stop.port
-    if port.is_external and port.peer is not None and port.peer.is_external:
-        command = f"ibkeys enforce-set -G 0x{port.node.guid:016x} {port.num} --{stop.direction} off"
-        return command, "no check between switches"
-    is_sender = port.peer is sender
-    member = sender if is_sender else receiver
-    how = "full" if p_key.is_full is is_sender else "limited"
-    command = f"ibkeys partition-add 0x{p_key.partition:04x} --{how} 0x{member.port_guid:016x}"
-    return command, f"make {PortId.of_json(member.identity())} a {how} member, through the subnet manager"
+def _mending(remedy: Remedy, p_key: PKey) -> Iterator[tuple[str, str]]:
+    """Yield the commands that together let the packet pass, each with what it does."""
+    if remedy.memberships:
+        members = [(PortId.of_json(port.identity()), port.port_guid, how) for port, how in remedy.memberships]
+        options = " ".join(f"--{how} 0x{guid:016x}" for _, guid, how in members)
+        about = " and ".join(f"{port} a {how} member" for port, _, how in members)
+        yield f"ibkeys partition-add 0x{p_key.partition:04x} {options}", f"make {about}, through the subnet manager"
+    for port, direction in remedy.unchecked:
+        command = f"ibkeys enforce-set -G 0x{port.node.guid:016x} {port.num} --{direction} off"
+        yield command, "no check between switches"
 
 
 def _write(document: JsonRow, folder: str | None) -> None:
@@ -160,3 +164,5 @@ def _write(document: JsonRow, folder: str | None) -> None:
         write("  since: the snapshots have no change of a P_Key of this partition there")
     for each in document["commands"]:
         write(exits.clean(f"  {each['command']}   # {each['about']}"))
+    if document["no_remedy"] is not None:
+        write(exits.clean(f"  no command lets it pass: {document['no_remedy']}"))
