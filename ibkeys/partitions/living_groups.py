@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, Policy
-from ibkeys.printable import clean, named
+from ibkeys.printable import clean, counted, named
 
 _KEPT: Final = "OpenSM keeps a multicast group that exists as it is"
 _Values = Mapping[str, int]
@@ -23,12 +23,18 @@ _Values = Mapping[str, int]
 @dataclass(frozen=True, slots=True)
 class LivingGroups:
     """What two policies say differently of multicast groups. ``flags``: the flags whose values differ for a group that
-    both make, by partition, in words; ``gone``: the MGIDs of the groups that only the first one makes;
-    ``partitions``: the numbers of the partitions of ``flags``."""
+    both make, by partition, in words; ``gone`` and ``new``: the MGIDs of the groups that only the first one makes, and
+    only the second; ``partitions``: the numbers of the partitions of ``flags`` and ``new``."""
 
     flags: tuple[str, ...] = ()
     gone: tuple[int, ...] = ()
     partitions: frozenset[int] = frozenset()
+    new: tuple[int, ...] = ()
+
+    @property
+    def differ(self) -> bool:
+        """Whether the policies differ in any group."""
+        return bool(self.flags or self.gone or self.new)
 
     @classmethod
     def between(cls, present: Policy | None, later: Policy | None) -> LivingGroups:
@@ -44,7 +50,18 @@ class LivingGroups:
                 differing.setdefault(base, {}).update(dict.fromkeys(names))
         called = {each.base: clean(each.name) for each in later.partitions}
         flags = [f"{', '.join(names)} of {called.get(base, f'0x{base:04x}')}" for base, names in differing.items()]
-        return cls(tuple(flags), tuple(mgid for mgid in had if mgid not in gets), frozenset(differing))
+        new = {mgid: base for mgid, (base, _) in gets.items() if mgid not in had}
+        gone = tuple(mgid for mgid in had if mgid not in gets)
+        return cls(tuple(flags), gone, frozenset((*differing, *new.values())), tuple(new))
+
+    def in_words(self) -> str:
+        """Return what differs, for one line."""
+        groups = [
+            f"{counted(len(mgids), 'group')} {what}"
+            for mgids, what in ((self.new, "new"), (self.gone, "gone"))
+            if mgids
+        ]
+        return "; ".join((*self.flags, *groups))
 
     def notes(self, is_undo: bool = False) -> Iterator[str]:
         """Yield a note on the flags, and one on the groups that go. *is_undo*: the later policy is a former one, so the

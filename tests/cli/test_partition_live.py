@@ -285,6 +285,26 @@ def test_members_that_cannot_join_a_changed_group_are_noted_and_the_flag_is_not_
     assert "not verified: mtu of gpu, as the note says; `ibkeys undo 2` makes the change again" in scene.out
 
 
+@pytest.mark.parametrize("flag", ["--mtu 4096", "--rate 100", "--mgid ff12::77 --mtu 4096"])
+def test_members_are_named_in_a_dry_run_in_which_only_flags_change(scene: Scene, flag: str) -> None:
+    assert scene.type(f"partition-add gpu {flag} --dry-run {SM}") == 1
+    assert "note: 2 of 2 members of gpu cannot join its multicast group (" in scene.err
+
+
+def test_a_plan_of_flags_only_says_that_groups_differ(scene: Scene) -> None:
+    scene.must(f"partition-add gpu --mtu 1024 --policy {master(scene).policy} --out {{dir}}/edited.conf")
+    assert scene.type("plan {dir}/edited.conf") == 1
+    assert "nothing to change" not in scene.out
+    assert "no P_Key and no enforcement would change; multicast groups differ from the policy in force: mtu of gpu" in (
+        scene.out
+    )
+    assert (
+        "note: mtu of gpu: OpenSM keeps a multicast group that exists as it is; its new values hold once" in scene.err
+    )
+    assert scene.type(f"plan {master(scene).policy}") == 0
+    assert "nothing to change: the fabric matches the policy\n" in scene.out
+
+
 # --- a new partition without ipoib ------------------------------------------------------------------------------------
 
 ADD = f"partition-add lustre=0x21 --full node05 {SM}"

@@ -44,6 +44,13 @@ def test_a_group_that_only_the_first_one_makes_may_stay() -> None:
     )
 
 
+def test_new_groups_and_their_partitions_are_known_too() -> None:
+    found = between("X=5 : 1 ;\nY=6, ipoib : 1 ;", f"{X} :\n mgid=ff12::7,sl=1\n 1 ;\nY=6, ipoib, mtu=5 : 1 ;")
+    assert (len(found.new), found.partitions, found.differ) == (2, {5, 6}, True)
+    assert found.in_words() == "mtu of Y; 2 groups new"
+    assert not between(f"{X} : 1 ;", f"{X} : 1, 2 ;").differ
+
+
 def test_after_an_undo_a_group_may_still_have_its_values() -> None:
     [note] = between(f"{X}, mtu=5 : 1 ;", f"{X} : 1 ;").notes(is_undo=True)
     assert "one that was made since the change keeps the changed values" in note

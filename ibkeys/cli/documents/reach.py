@@ -249,7 +249,9 @@ WHY_TRAP: Final = Document(
             ),
             "Commands that together let it pass, or say more.",
         ),
-        Field("no_remedy", or_null(TEXT), "Why no change of P_Keys lets it pass. Null: the commands do, if it is stopped."),
+        Field(
+            "no_remedy", or_null(TEXT), "Why no change of P_Keys lets it pass. Null: the commands do, if it is stopped."
+        ),
         INBOUND_CHECK,
     ),
     _PACKET_ROWS,

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from ibkeys.change.method import MethodChoice
     from ibkeys.managers.hosts import SmHost
     from ibkeys.managers.master_policy import MasterPolicy
+    from ibkeys.partitions.living_groups import LivingGroups
     from ibkeys.partitions.model import Policy
     from ibkeys.plan.model import PartitionPlan
     from ibkeys.source import Source
@@ -168,7 +169,9 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
         note_stops_between_switches(reach)
         exits.warn(f"which pairs gain or lose connectivity is not known: {ROUTES_DECIDE}", "error")
         return finish(errors_of(topology), format, each=each) or exits.NOT_COMPLETED
-    return finish(errors_of(topology), format, each=each) or (exits.SAYS_NO if partition_plan.pending else exits.DONE)
+    return finish(errors_of(topology), format, each=each) or (
+        exits.SAYS_NO if partition_plan.pending or groups.differ else exits.DONE
+    )
 
 
 def _method(source: Source, topology: Topology, hosts: Sequence[SmHost]) -> MethodChoice | None:
@@ -332,7 +335,17 @@ def _write_words(partition_plan: PartitionPlan, policy: Policy, topology: Topolo
     write(
         f"{counted(changed, 'P_Key table')} and the enforcement of {switch_ports} would change"
         if partition_plan.pending
-        else "nothing to change: the fabric matches the policy"
+        else _no_table_changes(partition_plan.living_groups)
+    )
+
+
+def _no_table_changes(groups: LivingGroups) -> str:
+    """Return the last line about a plan that changes no table and no enforcement."""
+    if not groups.differ:
+        return "nothing to change: the fabric matches the policy"
+    return clean(
+        "no P_Key and no enforcement would change; multicast groups differ from the policy in force: "
+        f"{groups.in_words()}. OpenSM makes them when the plan is applied through it; it keeps a group that exists"
     )
 
 
