@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.apply.by_sm.beside import Beside
 from ibkeys.arguments import given
+from ibkeys.automation.absent_hosts import look_up_also_absent
 from ibkeys.automation.named_ports import PortsOfWords, look_up, unread_in
 from ibkeys.automation.partition_edits import RequestedEdit
 from ibkeys.change.consent import Objection, Question
@@ -59,12 +60,15 @@ def plan_edit(
 
     *warn*, *note*: called with each warning and note. *find_ports*: looks the words up, unless *requested* does. SMPs:
     a sweep, with all P_Key tables. Raises AddressError and UsageError for words and for an edit that the policy cannot
-    express, and the errors of the sweep and of planning.
+    express, StoreError, and the errors of the sweep and of planning.
     """
     topology, _ = sweep_for_plan(fabric, master.policy, progress)
     for text in unread_in(topology):
         warn(text)
-    found = find_ports(topology, requested.words) if requested.find is None else requested.find(topology)
+    if requested.find is not None:
+        found = requested.find(topology)
+    else:
+        found = look_up_also_absent(fabric, master.policy, topology, requested.words, find_ports)
     edited = requested.edit(master.policy, found)
     for text in edited.notes:
         note(text)

@@ -30,11 +30,16 @@ def _place(port: Port) -> tuple[Any, ...]:
 
 
 class NotFound(AddressError):
-    """No port was found for a word. ``words``: the words or names that were not found."""
+    """No port was found for a word. ``words``: the words or names that were not found; ``hint``: the end of the message,
+    with similar names."""
 
-    def __init__(self, message: str, words: tuple[str, ...]) -> None:
-        super().__init__(message)
-        self.words = words
+    def __init__(self, message: str, words: tuple[str, ...], hint: str = "") -> None:
+        super().__init__(f"{message}{hint}")
+        self.message, self.words, self.hint = message, words, hint
+
+    def advised(self, advice: str) -> NotFound:
+        """Return this error with *advice* before the similar names."""
+        return NotFound(f"{self.message}; {advice}", self.words, self.hint)
 
 
 class Directory:
@@ -163,7 +168,7 @@ class Directory:
         if troubles:
             hint += f" ({counted(troubles, 'port')} could not be read: see discover)"
         kind = "GUID" if word.startswith("0x") else "name"
-        return NotFound(f"{clean(word)!r}: nothing that was read has this {kind}{hint}", tuple(hosts) or (word,))
+        return NotFound(f"{clean(word)!r}: nothing that was read has this {kind}", tuple(hosts) or (word,), hint)
 
 
 def require_distinct(ports: Iterable[Port]) -> None:

@@ -305,6 +305,52 @@ def test_a_plan_of_flags_only_says_that_groups_differ(scene: Scene) -> None:
     assert "nothing to change: the fabric matches the policy\n" in scene.out
 
 
+# --- a host that is down ---------------------------------------------------------------------------------------------
+
+DOWN = "0x0002c903000a1041"
+
+
+def pull_node04(scene: Scene) -> None:
+    scene.world.net.unplug("node04 mlx4_0", 1)
+
+
+def test_the_name_of_a_host_that_is_down_leads_to_its_guids(scene: Scene) -> None:
+    text = POLICY.replace("0x2c903000a1041=full ;\n", f"{DOWN}=full ;  # node04 mlx4_0\n")
+    for each in scene.world.opensms:
+        each.policy.write_text(text)
+    master(scene).begin_again()
+    pull_node04(scene)
+    before = files_of(scene)
+    for words in (f"tank --limited node04 {LIVE}", f"tank --limited node04 --policy {master(scene).policy}"):
+        assert scene.type(f"partition-add {words}") == 2
+        assert (
+            "'node04': nothing that was read has this name; a host that is down is named by its port GUIDs: node04 "
+            f"mlx4_0 had port GUID {DOWN}; did you mean node0" in scene.err
+        )
+    assert files_of(scene) == before
+
+
+def test_a_name_that_nothing_knows_is_said_to_need_guids_if_its_host_is_down(scene: Scene) -> None:
+    pull_node04(scene)
+    assert scene.type(f"partition-add tank --limited node04 {LIVE}") == 2
+    assert "a host that is down is named by its port GUIDs, which `ibstat -p` shows on the host" in scene.err
+    assert scene.type(f"partition-add tank --limited 77 {LIVE}") == 2
+    assert "is down" not in scene.err
+
+
+def test_a_port_that_is_down_is_not_called_verified_and_gets_its_name(scene: Scene) -> None:
+    scene.must("pkey-set -G 0x2c903000a1041 5=0x8055 --yes --override active-sm")  # the journal learns the name
+    pull_node04(scene)
+    assert scene.type(f"partition-add tank --limited {DOWN} {LIVE}") == 0, scene.err
+    assert f"    {DOWN}=limited ;  # node04 mlx4_0\n" in master(scene).policy.read_text()
+    assert (
+        f"note: {DOWN}: not on the fabric, or not read: OpenSM gives a port the P_Keys of the policy once" in scene.err
+    )
+    assert f"the tables are verified by a fresh read; not verified: {DOWN}, as the note says; `ibkeys undo" in scene.out
+    assert scene.type(f"partition-add tank --limited node02 {LIVE}") == 0, scene.err
+    assert "done, verified by a fresh read" in scene.out  # a member that was absent before is no part of this change
+
+
 # --- a new partition without ipoib ------------------------------------------------------------------------------------
 
 ADD = f"partition-add lustre=0x21 --full node05 {SM}"

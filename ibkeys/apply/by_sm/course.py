@@ -52,8 +52,9 @@ class TablesStep(Generic[Contents]):
 class TablesCourse(Generic[Contents]):
     """All steps of a change. ``start``: the tables before the first step; ``enforcement``: the enforcement bits that
     the last step changes; ``breaks``: the pairs that are disconnected; ``objections``: the interlocks that are
-    triggered; ``remaining``: the ports that are not as the plan found them; ``waiting``: flags of multicast groups that
-    exist, with their partitions in words: the subnet manager may not take them over at once."""
+    triggered; ``remaining``: the ports that are not as the plan found them; ``waiting``: what no fresh read
+    can verify, in words: flags of multicast groups that exist, which the subnet manager may not take over at once, and
+    the GUIDs of members that are not on the fabric."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     steps: list[TablesStep[Contents]] = field(default_factory=list)

@@ -149,7 +149,7 @@ class OpensmPlanning:
             site.notes += notes_on_older_policy(site, self.files[-1])
         course.objections += objections_to_standbys(site, self.files, known_texts)
         present = parsed(contents[0]) if contents is not None and is_ours else site.policy
-        self._note_living_groups(course, present, new)
+        self._note_unverifiable(course, present, new)
         course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners([*local_files, *self.files])
         if former is None:
@@ -301,7 +301,7 @@ class OpensmPlanning:
         names = ["between"] * (len(contents) - 1) + ["former"]
         later = parsed(step_contents[master][0])
         self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, later))
-        self._note_living_groups(course, self.site.policy, later, is_undo=True)
+        self._note_unverifiable(course, self.site.policy, later, is_undo=True)
         not_restored = list(self._not_restored(former, tables[-1]))
         if not_restored and master not in written:
             self._refuse_unwritten_file(not_restored)
@@ -409,13 +409,22 @@ class OpensmPlanning:
                 "`ibkeys partition-spread` gives it the master's"
             )
 
-    def _note_living_groups(
+    def _note_unverifiable(
         self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False
     ) -> None:
-        """Add notes on multicast groups that OpenSM keeps as they are, and the flags that no port shows."""
+        """Add notes on what no fresh read can verify: multicast groups that OpenSM keeps as they are, with the flags that
+        no port shows, and members that changed and are not on the fabric."""
         groups = LivingGroups.between(present, later)
         course.waiting = groups.flags
         self.site.notes += groups.notes(is_undo)
+        on_fabric = {port.guid for port in self.prediction.survey.end_ports}
+        changed = _named_members(present) ^ _named_members(later)
+        absent = [f"0x{guid:016x}" for guid in sorted({guid for _, guid, _ in changed} - on_fabric)]
+        if absent:
+            course.waiting += tuple(absent)
+            self.site.notes.append(
+                f"{named(absent)}: not on the fabric, or not read: OpenSM gives a port the P_Keys of the policy once it is"
+            )
 
     def _note(self, found: SmPolicies) -> None:
         notes = self.site.notes
@@ -440,6 +449,17 @@ def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
             "first partition is removed, OpenSM 3.3.23 may crash now or at a later change; give the group to a "
             "partition that stays"
         )
+
+
+def _named_members(policy: Policy | None) -> set[tuple[int, int, str]]:
+    """Return the partition, the port GUID and the membership of each member that a policy names by a GUID."""
+    return {
+        (each.base, rule.guid, rule.membership)
+        for each in (policy.partitions if policy is not None else ())
+        for definition in each.definitions
+        for rule in definition.rules
+        if rule.who == "GUID"
+    }
 
 
 def parsed(text: bytes | None) -> Policy | None:

@@ -177,7 +177,11 @@ _MADE: Final = (
     Field("left_for_later", NUMBER, "Steps that are left for ibkeys-resume(1)."),
     Field("removals", NUMBER, "P_Keys that are removed, full to limited included."),
     Field("breaks", list_of(TEXT), "Temporary losses of connectivity, in words."),
-    Field("waiting", list_of(TEXT), "Flags of partitions that the SM may take over later, in words."),
+    Field(
+        "waiting",
+        list_of(TEXT),
+        "Flags that the SM may take over later, in words, and absent members by GUID: not verified.",
+    ),
     Field("other_indexes", list_of(_OTHER_INDEX), "P_Keys of end ports at other indexes than planned, or than before."),
     NOTES,
     INTERLOCKS,

@@ -141,6 +141,7 @@ def carry_out(requested: RequestedEdit, document: Document, command_options: Edi
 def _edit_file(requested: RequestedEdit, document: Document, command_options: EditOptions, file: str) -> int:
     """Read a policy file, look the words up on the fabric, edit the policy, write and report; return the exit code.
     Raises as `carry_out`."""
+    from ibkeys.automation.absent_hosts import look_up_also_absent
     from ibkeys.automation.named_ports import PortsOfWords, unread_in
     from ibkeys.change.consent import Consent
     from ibkeys.cli.opening import open_source
@@ -159,8 +160,12 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
     if requested.words or requested.find is not None:
         with open_source(command_options.where) as source:
             topology = sweep(source, command_options.where, wanted=Wanted(p_keys=requested.find is not None))
-        exits.warn_each(unread_in(topology))
-        ports_of_words = requested.find(topology) if requested.find is not None else look_up(topology, requested.words)
+            exits.warn_each(unread_in(topology))
+            if requested.find is not None:
+                ports_of_words = requested.find(topology)
+            else:
+                words, policy = requested.words, policy_file.policy
+                ports_of_words = look_up_also_absent(source, policy, topology, words, look_up)
     edited = requested.edit(policy_file.policy, ports_of_words)
     requested.refuse_index_0(edited, Consent(overrides=frozenset(consent.override)))
     beside: Sequence[LocalFile] = ()
