@@ -106,8 +106,8 @@ class Carrier(Protocol):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """What no fresh read can verify, in words: flags of the policy that the subnet manager may not take over at once,
-        and members that are not on the fabric. Known after `find_remaining`."""
+        """What no fresh read can verify, in words: flags of the policy that the subnet manager may not take over at
+        once, and members that are not on the fabric. Known after `find_remaining`."""
         return ()
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:

@@ -142,8 +142,13 @@ def sweep_for(
     """Return the topology of a sweep, and prepare *filters* to choose among its ports.
 
     *wanted*: the data to read. *several*: ADDR, if it stands for several nodes. Raises AddressError for a name that no
-    node has, and the errors of `load` and of a sweep.
+    node has, UsageError for a partition's name that is not known, and the errors of `load` and of a sweep.
     """
+    from ibkeys.cli.listing.partition_names import names_in
+    from ibkeys.cli.sm.policy import policy_if_known
+
+    if filters.partition_names:
+        filters.take_partitions(names_in(policy_if_known(source, bool(where.verbose))))
     if filters.since is None:
         topology = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or filters.needs_tables))
     else:

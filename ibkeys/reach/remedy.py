@@ -37,6 +37,8 @@ def remedy_of(path: PacketPath, receiver: Port, inbound_check: InboundCheck) -> 
     sender, p_key = path.route.source, path.p_key
     if not p_key.is_valid:
         return Remedy(missing=f"{p_key} is an empty entry, which matches nothing")
+    if sender is receiver:
+        return Remedy(missing="sender and receiver are one port")
     if path.route.arrives is False:
         return Remedy(missing="its route does not lead to the receiver, so no P_Key lets it arrive")
     checks = _checks(path, receiver)

@@ -30,8 +30,8 @@ def _place(port: Port) -> tuple[Any, ...]:
 
 
 class NotFound(AddressError):
-    """No port was found for a word. ``words``: the words or names that were not found; ``hint``: the end of the message,
-    with similar names."""
+    """No port was found for a word. ``words``: the words or names that were not found; ``hint``: the end of the
+    message, with similar names."""
 
     def __init__(self, message: str, words: tuple[str, ...], hint: str = "") -> None:
         super().__init__(f"{message}{hint}")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.sim.subnet import Subnet
-from tests.cli.conftest import TWO_SWITCH, Cli, run
+from tests.cli.conftest import DUAL_HOME, TWO_SWITCH, Cli, run
 from tests.corpus import DATA
 from tests.fabricsim import change_each_subnet
 
@@ -150,6 +150,15 @@ def test_why_lists_the_pairs_of_hosts_that_cannot_talk(rails: str, monkeypatch: 
     assert result.out.endswith("  (-v shows the proof for each pair)\n")
 
 
+def test_why_of_a_host_with_two_ports_is_about_both_and_names_them() -> None:
+    both = run("why", "--backend", DUAL_HOME, "db01").out
+    assert both.startswith("2 ports: db01 mlx5_0 port 1-2 can talk to, by partition:\n")
+    assert run("why", "--backend", DUAL_HOME, "db01/2").out.startswith(
+        "db01 mlx5_0 port 2 can talk to, by partition:\n"
+    )
+    assert run("why", "--backend", DUAL_HOME, "0x248a070300b10101").out.startswith("db01 mlx5_0 port 1 can talk to, ")
+
+
 def test_why_of_one_host_lists_its_partners_by_partition(rails: str, monkeypatch: pytest.MonkeyPatch) -> None:
     def join(net: Subnet) -> None:
         for name, keys in (("node01 mlx4_1", [0xFFFF, 0x8001]), ("node03 mlx4_0", [0x7FFF, 0x0001])):
@@ -158,7 +167,10 @@ def test_why_of_one_host_lists_its_partners_by_partition(rails: str, monkeypatch
     change_each_subnet(monkeypatch, join)
     result = run("why", "--backend", rails, "node01")
     assert result.code == 0
-    assert result.out.startswith("0x0001 (full): 1 port: node03 mlx4_0")
-    assert "\n0x7fff (full): " in result.out
-    assert run("why", "--backend", rails, "node03").out.startswith("0x0001 (limited): 1 port: node01 mlx4_1")
+    assert result.out.startswith(
+        "2 ports: node01 mlx4_0, node01 mlx4_1 can talk to, by partition:\n"
+        "  0x0001 (full, only node01 mlx4_1): 1 port: node03 mlx4_0\n"
+    )
+    assert "\n  0x7fff (full): " in result.out
+    assert "\n  0x0001 (limited): 1 port: node01 mlx4_1" in run("why", "--backend", rails, "node03 mlx4_0").out
     assert run("why", "--backend", rails, "node03", "-f", "json").code == 2

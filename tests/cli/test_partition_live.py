@@ -418,3 +418,26 @@ def test_any_commands_and_their_undos_leave_the_policy_and_the_tables(typed: lis
             assert scene.type(f"undo {number} --allow-break --override index-move {LIVE}") == 0, scene.err
             assert (tables(scene), files_of(scene)) == present
         assert (tables(scene), files_of(scene)) == before
+
+
+# --- names of partitions where they are shown -------------------------------------------------------------------------
+
+
+def test_partitions_are_shown_and_chosen_by_their_names(scene: Scene) -> None:
+    for command in ("matrix", "pkey-show --all", "port-show --all"):
+        scene.must(f"{command} --partition gpu -f json")
+        by_name = json.loads(scene.out)
+        scene.must(f"{command} --partition 0x30 -f json")
+        assert by_name == json.loads(scene.out)
+        assert scene.type(f"{command} --partition gpv") == 2
+        assert "'gpv': no partition has this name; did you mean gpu?" in scene.err
+    scene.must("why node03")
+    assert scene.out.startswith("node03 mlx4_0 can talk to, by partition:\n")
+    assert "\n  0x0030 gpu (full): 1 port: node04 mlx4_0\n" in scene.out
+
+
+def test_a_name_that_no_policy_explains_is_refused(scene: Scene) -> None:
+    scene.must("snapshot {dir}/a.db")
+    for command in ("matrix", "pkey-show --all"):
+        assert scene.type(f"{command} --partition gpu --from {{dir}}/a.db") == 2
+        assert "'gpu': no partition has this name, as far as is known here: give its P_Key" in scene.err

@@ -412,8 +412,8 @@ class OpensmPlanning:
     def _note_unverifiable(
         self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False
     ) -> None:
-        """Add notes on what no fresh read can verify: multicast groups that OpenSM keeps as they are, with the flags that
-        no port shows, and members that changed and are not on the fabric."""
+        """Add notes on what no fresh read can verify: multicast groups that OpenSM keeps as they are, with the flags
+        that no port shows, and members that changed and are not on the fabric."""
         groups = LivingGroups.between(present, later)
         course.waiting = groups.flags
         self.site.notes += groups.notes(is_undo)
@@ -423,7 +423,8 @@ class OpensmPlanning:
         if absent:
             course.waiting += tuple(absent)
             self.site.notes.append(
-                f"{named(absent)}: not on the fabric, or not read: OpenSM gives a port the P_Keys of the policy once it is"
+                f"{named(absent)}: not on the fabric, or not read: OpenSM gives a port the P_Keys of the policy once "
+                "it has found it"
             )
 
     def _note(self, found: SmPolicies) -> None:

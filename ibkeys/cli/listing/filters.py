@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.addresses import NodeSet
+from ibkeys.cli.listing.partition_names import is_number, partition_number
 from ibkeys.cli.options import Filters
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError
@@ -33,7 +34,8 @@ class PortFilter:
         self._filters = filters
         self._also = also
         self._p_keys = {parse_p_key(text) for text in filters.p_key}
-        self._partitions = {parse_p_key(text).partition for text in filters.partition}
+        self._partitions = {parse_p_key(text).partition for text in filters.partition if is_number(text)}
+        self.partition_names = [text for text in filters.partition if not is_number(text)]
         self._nodes: Collection[Node] | None = None
         self._numbers: Collection[int] | None = None
         self._names_each = False
@@ -49,22 +51,30 @@ class PortFilter:
     @property
     def needs_tables(self) -> bool:
         """Return whether P_Key tables must be read for the filters."""
-        return bool(self._p_keys or self._partitions)
+        return bool(self._p_keys or self._partitions or self.partition_names)
 
     @property
     def since(self) -> Path | None:
         """Return the snapshot of --changed-since; None without it."""
         return Path(self._filters.changed_since) if self._filters.changed_since is not None else None
 
+    def take_partitions(self, names: Mapping[int, str]) -> None:
+        """Look up the partitions that are given by name. *names*: those that are known, by their 15 bits. Raises
+        UsageError, EncodeError."""
+        self._partitions |= {partition_number(text, names) for text in self.partition_names}
+        self.partition_names = []
+
     def look_up(self, *fabrics: Topology, several: NodeSet | None = None) -> None:
         """Look up the nodes of ``--node``, and the nodes of ADDR if it stands for *several* (else None).
 
         Each word must match a node in at least one of *fabrics*. Raises AddressError for a word that matches none, and
-        for a node that lacks one of the port numbers.
+        for a node that lacks one of the port numbers; UsageError for a partition whose name was not looked up.
         """
         from ibkeys.topology.directory import Directory
         from ibkeys.topology.names.patterns import is_wild
 
+        if self.partition_names:
+            self.take_partitions({})
         words = [*((several.word,) if several is not None else ()), *self._filters.node]
         if words:
             self._names_each = not any(map(is_wild, words))

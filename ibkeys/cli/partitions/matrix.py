@@ -14,6 +14,7 @@ from ibkeys.cli.exits import write, write_each, write_exact
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented
+from ibkeys.cli.listing.partition_names import is_number, names_in, partition_number
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.partitions.matrix_pairs import ChosenPorts, counts_document, missing_data, write_pairs
@@ -30,7 +31,6 @@ from ibkeys.topology.port_id import LookedAt
 if TYPE_CHECKING:
     from ibkeys.audit.pictures.fabric_map import Colouring
     from ibkeys.keys.pkey import InboundCheck
-    from ibkeys.partitions.model import Policy
     from ibkeys.reach.reach import PartitionPorts, Reach
     from ibkeys.topology.model import Topology
 
@@ -56,7 +56,9 @@ class _MatrixData:
 
 
 @command("matrix")
-@click.option("--partition", "partitions", metavar="P_KEY", multiple=True, help="Only this partition; repeatable.")
+@click.option(
+    "--partition", "partitions", metavar="PARTITION", multiple=True, help="Only this one, by P_Key or name; repeatable."
+)
 @options.flag("--pairs", help="List every pair of ports that can talk, also in one direction only, with the P_Keys.")
 @options.partition_names
 @options.inbound_check
@@ -94,21 +96,23 @@ def matrix(
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.reach.reach import Reach
 
-    filter = PortFilter(filters)
+    port_filter = PortFilter(filters)
     if pairs and format in _PICTURES:
         raise UsageError(f"--pairs is a list; -f {format} is a picture")
-    if filter.is_given and format in _PICTURES:
+    if port_filter.is_given and format in _PICTURES:
         raise UsageError(f"-f {format} is a picture of all ports: filters work only with table, json and csv")
     names = _names_of(policy, ufm)
-    chosen = {parse_p_key(text).partition for text in partitions}
+    for text in filter(is_number, partitions):
+        parse_p_key(text)  # an invalid one is refused before the fabric is opened
     with open_source(where) as source:
         if is_opensm(policy):
-            names = _names_in(master_policy(source).policy)
+            names = names_in(master_policy(source).policy)
         elif policy is None and (known := policy_if_known(source, bool(where.verbose))) is not None:
-            names = _names_in(known)
-        topology = sweep_for(source, where, filter, Wanted(p_keys=True))
+            names = names_in(known)
+        chosen = {partition_number(text, names) for text in partitions}
+        topology = sweep_for(source, where, port_filter, Wanted(p_keys=True))
     reach = Reach(topology, inbound_check=inbound_check)
-    part = _part(topology, filter)
+    part = _part(topology, port_filter)
     memberships = [each for each in reach.memberships() if _is_shown(each, chosen, part)]
     data = _MatrixData(topology, reach, memberships, names, chosen, part, color_by)
     if format in _PICTURES:
@@ -157,11 +161,7 @@ def _names_of(policy: str | None, ufm: UfmOptions) -> Mapping[int, str]:
     if policy is not None and is_ufm(policy):
         return ufm_names(policy, ufm)
     read = read_accepted(policy) if policy is not None else None
-    return _names_in(read) if read is not None else {}
-
-
-def _names_in(policy: Policy) -> Mapping[int, str]:
-    return {partition.base: partition.name for partition in policy.partitions if partition.name}
+    return names_in(read)
 
 
 # --- members ---------------------------------------------------------------------------------------------------------

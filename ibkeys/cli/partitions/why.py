@@ -12,6 +12,7 @@ from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.documents.reach import WHY, WHY_PACKET
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.partition_names import names_in
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import AddressKinds, Where
 from ibkeys.cli.partitions.paths import path_document
@@ -20,6 +21,7 @@ from ibkeys.cli.partitions.trap import read_trap, show_trap
 from ibkeys.cli.partitions.why_hosts import show_pairs, show_partners
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import not_active_document, stop_document, sweep
+from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.cli.types import PKEY
 from ibkeys.errors import UsageError
 
@@ -72,8 +74,8 @@ def why(
     Shows the P_Keys by which they can talk, or the port that stops them, and the route of the packets hop by hop. A
     and B are each a LID, a directed route, a GUID or a node's name; -L, -D, -G or -N sets the kind of both. For a node
     with several ports, add the port after a slash, as in 'node07 mlx5_0/2'. A host's name means all nodes of that host;
-    then one line says how many pairs can talk, and -v shows each. Without B: who A can talk to, by partition. Exit
-    status 1 when a pair cannot talk, or when packets get through in one direction only.
+    then one line says how many pairs can talk, and -v shows each. Without B: who all ports of A can talk to, by
+    partition. Exit status 1 when a pair cannot talk, or when packets get through in one direction only.
     """
     from ibkeys.reach.reach import Reach
 
@@ -119,9 +121,10 @@ def _partners(
     if format != "table" or packet is not None:
         raise UsageError("of one host `why` shows its partners in words: -f and --packet need A and B")
     with open_source(where) as source:
+        names = names_in(policy_if_known(source, bool(where.verbose)))
         found = sweep(source, where, p_keys=True)
     reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
-    return show_partners(found, reach, _ports(found, *end, only_one=False))
+    return show_partners(found, reach, _all_ports(found, *end), names)
 
 
 def _refuse_beside_trap(a: str | None, packet: PKey | None, adaptive_routing: bool) -> None:
@@ -148,6 +151,15 @@ def _ports(found: Topology, address: Address, portnum: int | None, only_one: boo
         if port.is_external:
             raise UsageError(f"{port} is an external port of a switch: it sends and receives nothing; name an end port")
     return ports
+
+
+def _all_ports(found: Topology, address: Address, portnum: int | None) -> list[Port]:
+    """Return all end ports of the host or node with this address, or the one port that a LID, a port GUID or *portnum*
+    names. Raises as `_ports`."""
+    from ibkeys.topology.find import find_ports
+
+    ports = _ports(found, address, portnum, only_one=False)
+    return find_ports(found, address) if len(ports) == 1 and portnum is None and not ports[0].node.is_switch else ports
 
 
 def _pairs(ones: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Port]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.cli import exits
@@ -60,16 +60,25 @@ def _in_words(verdict: PairVerdict) -> str:
     return f"cannot talk, {stops[0]}" if stops else "cannot talk"
 
 
-def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port]) -> int:
-    """Write for each partition of *ports* which ports they can talk to there, and return the exit code."""
+def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port], partition_names: Mapping[int, str]) -> int:
+    """Write the names of *ports*, and for each partition of theirs which ports they can talk to there; return the exit
+    code. *partition_names*: those that are known, by the 15 bits of a partition."""
     names = FoldedNames((port.identity() for port in fabric.ports()), fabric)
+    numbered = FoldedNames(port.identity() for port in fabric.ports())
     own = set(ports)
     unknown = [port for port in ports if reach.profile(port) is None]
-    held: dict[int, set[bool]] = {}
+    held: dict[int, dict[Port, bool]] = {}
     for port in ports:
         for partition, standing in reach.profile(port) or ():
-            held.setdefault(partition, set()).add(bool(standing.holds & FULL))
+            held.setdefault(partition, {})[port] = bool(standing.holds & FULL)
+    several = f"{counted(len(ports), 'port')}: " if len(ports) > 1 else ""
+    write(
+        exits.clean(
+            f"{several}{', '.join(numbered.words(port.identity() for port in ports))} can talk to, by partition:"
+        )
+    )
     for partition in sorted(held):
+        holders = held[partition]
         partners: set[Port] = set()
         doubtful = False
         for port in ports:
@@ -79,12 +88,16 @@ def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port]) -> int:
                 partners |= {reach.ports[number] for number in numbers_in(found.both)}
                 doubtful = doubtful or bool(found.unknown)
         listed = names.words(port.identity() for port in partners - own)
-        member = " and ".join(word for is_full, word in _MEMBERS.items() if is_full in held[partition])
+        member = " and ".join(word for is_full, word in _MEMBERS.items() if is_full in holders.values())
+        some = len(holders) < len(ports)
+        only = f", only {', '.join(numbered.words(port.identity() for port in holders))}" if some else ""
+        name = f" {partition_names[partition]}" if partition in partition_names else ""
         who = ", ".join(listed) or "no other port"
         more = "; of some ports it is not known" if doubtful else ""
-        write(exits.clean(f"0x{partition:04x} ({member}): {counted(len(partners - own), 'port')}: {who}{more}"))
+        count = counted(len(partners - own), "port")
+        write(exits.clean(f"  0x{partition:04x}{name} ({member}{only}): {count}: {who}{more}"))
     if not held and not unknown:
-        write("no partition: these ports can talk to no port")
+        write("  no partition: no port")
     for port in unknown:
         exits.warn(f"{port}: its P_Key table or the check of its switch port was not read", "not read")
     return exits.NOT_COMPLETED if unknown else exits.DONE
