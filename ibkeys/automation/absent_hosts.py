@@ -10,12 +10,12 @@ from typing import Final
 
 from ibkeys.automation.named_ports import PortsOfWords
 from ibkeys.fabric.live import LiveFabric
+from ibkeys.fabric.recorded import RecordedFabric
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.partitions.editing.changes import KnownPorts
 from ibkeys.partitions.model import Policy
 from ibkeys.printable import clean, named
 from ibkeys.similar_names import split_description
-from ibkeys.source import Source
 from ibkeys.store.journal.journal import Journal
 from ibkeys.topology.directory import NotFound
 from ibkeys.topology.model import Topology
@@ -33,7 +33,7 @@ class RecordedNames:
     nodes: Mapping[int, str] = field(default_factory=dict)
 
     @classmethod
-    def known_to(cls, source: Source, policy: Policy) -> RecordedNames:
+    def known_to(cls, source: LiveFabric | RecordedFabric, policy: Policy) -> RecordedNames:
         """Return the names in the comments of *policy* and, for a live fabric, in its journal and its node name map.
         Raises StoreError."""
         of_comments = names_in_comments(policy.data or b"")
@@ -79,7 +79,7 @@ def _by_name(names: Mapping[int, str]) -> dict[str, list[int]]:
 
 
 def look_up_also_absent(
-    source: Source,
+    source: LiveFabric | RecordedFabric,
     policy: Policy,
     topology: Topology,
     words: Sequence[str],

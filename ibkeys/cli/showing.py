@@ -16,6 +16,7 @@ from ibkeys.cli.exits import write
 from ibkeys.cli.listing.causes import say_by_cause
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import is_folded, write_folded
+from ibkeys.cli.listing.partition_names import names_in
 from ibkeys.cli.opening import load, open_source
 from ibkeys.cli.options import ShowPortsOptions, Where
 from ibkeys.cli.render import heading_of, write_csv, write_details, write_json, write_table
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound, Wanted
     from ibkeys.fabric.readable_port import ReadablePort
     from ibkeys.fabric.snapshot import Snapshot
+    from ibkeys.partitions.model import Policy
     from ibkeys.reach.reach import Reach
     from ibkeys.reach.why import PacketCheck
     from ibkeys.scripting import Fabric
@@ -70,12 +72,13 @@ def read_port_listing(
     p_keys: bool = False,
     read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
     keeps: Callable[[Port], bool] | None = None,
+    policy_of: Callable[[Source, bool], Policy | None] | None = None,
 ) -> PortListing:
     """Read one port, or all ports by a sweep, and return the ports with their values.
 
     *read*: reads one port. *values*: returns the values of a port for the document. *p_keys*: whether a sweep reads
     P_Key tables. *read_more*: reads more of the listed ports than a sweep does. *keeps*: a filter that only this
-    command has.
+    command has. *policy_of*: returns the policy whose names --partition takes; None: it takes only P_Keys.
 
     Filters, and a set of names or GUIDs (`node_set`), choose among the ports of a sweep. A host's name stands for all
     of its nodes, and each of their ports is read. Raises UsageError for filters without a sweep, and for a single port
@@ -98,6 +101,8 @@ def read_port_listing(
         else:
             from ibkeys.discovery.wanted import Wanted
 
+            if filters.partition_names and policy_of is not None:
+                filters.take_partitions(names_in(policy_of(source, bool(command_options.where.verbose))))
             topology = sweep_for(source, command_options.where, filters, Wanted(p_keys=p_keys), several)
             ports = filters.chosen_ports(topology)
             port_listing = PortListing([], errors_of(topology, filters.concerns), topology.unreached, True, topology)
@@ -142,13 +147,8 @@ def sweep_for(
     """Return the topology of a sweep, and prepare *filters* to choose among its ports.
 
     *wanted*: the data to read. *several*: ADDR, if it stands for several nodes. Raises AddressError for a name that no
-    node has, UsageError for a partition's name that is not known, and the errors of `load` and of a sweep.
+    node has, UsageError for a partition's name that was not looked up, and the errors of `load` and of a sweep.
     """
-    from ibkeys.cli.listing.partition_names import names_in
-    from ibkeys.cli.sm.policy import policy_if_known
-
-    if filters.partition_names:
-        filters.take_partitions(names_in(policy_if_known(source, bool(where.verbose))))
     if filters.since is None:
         topology = sweep(source, where, wanted=replace(wanted, p_keys=wanted.p_keys or filters.needs_tables))
     else:

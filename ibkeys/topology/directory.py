@@ -35,11 +35,11 @@ class NotFound(AddressError):
 
     def __init__(self, message: str, words: tuple[str, ...], hint: str = "") -> None:
         super().__init__(f"{message}{hint}")
-        self.message, self.words, self.hint = message, words, hint
+        self.without_hint, self.words, self.hint = message, words, hint
 
     def advised(self, advice: str) -> NotFound:
         """Return this error with *advice* before the similar names."""
-        return NotFound(f"{self.message}; {advice}", self.words, self.hint)
+        return NotFound(f"{self.without_hint}; {advice}", self.words, self.hint)
 
 
 class Directory:

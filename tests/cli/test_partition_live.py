@@ -424,7 +424,7 @@ def test_any_commands_and_their_undos_leave_the_policy_and_the_tables(typed: lis
 
 
 def test_partitions_are_shown_and_chosen_by_their_names(scene: Scene) -> None:
-    for command in ("matrix", "pkey-show --all", "port-show --all"):
+    for command in ("matrix", "pkey-show --all"):
         scene.must(f"{command} --partition gpu -f json")
         by_name = json.loads(scene.out)
         scene.must(f"{command} --partition 0x30 -f json")

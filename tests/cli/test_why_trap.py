@@ -28,10 +28,12 @@ def test_the_receiver_is_not_a_member() -> None:
     )
     assert "stopped at node04 mlx4_0 port 1 (received), which counts it in P_KeyViolations\n" in found.out
     assert "  an entry that would let it pass: 0x8021 or 0x0021\n" in found.out
-    assert "  ibkeys partition-add 0x0021 --limited 0x0002c903000a1041   # make " in found.out
+    assert "  ibkeys partition-add 0x0021 --full 0x0002c903000a1011 --limited 0x0002c903000a1041   # make " in found.out
     document = run("why", "--trap", "1 4 0x0021", *LIVE, "-f", "json").json
     assert document["passing_entries"] == ["0x8021"]  # the packet is limited, so the entry has to be full
-    assert document["commands"][0]["command"] == "ibkeys partition-add 0x0021 --full 0x0002c903000a1041"
+    assert document["commands"][0]["command"] == (
+        "ibkeys partition-add 0x0021 --limited 0x0002c903000a1011 --full 0x0002c903000a1041"
+    )
     assert (document["trap"], document["refused_at"], document["since"]) == (None, None, None)
 
 

@@ -19,6 +19,7 @@ from ibkeys.cli.options import AddressKinds, ChangeOptions, ShowPortsOptions
 from ibkeys.cli.render import UNREADABLE, heading_of, write_columns, write_document, write_table
 from ibkeys.cli.screen.lines import fold_text
 from ibkeys.cli.showing import NAME_TITLES, PortListing, finish, name_cells, read_port_listing, write_unreached
+from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import EncodeError, TransportError, UsageError
 from ibkeys.keys.number import parse_number, quoted
@@ -48,7 +49,7 @@ def pkey_show(command_options: ShowPortsOptions) -> int:
     format, folded = command_options.format, is_folded(command_options.listing, command_options.format)
     source = {}
     try:
-        port_listing = read_port_listing(command_options, _read, _values, p_keys=True)
+        port_listing = read_port_listing(command_options, _read, _values, p_keys=True, policy_of=policy_if_known)
     except TransportError as error:
         if command_options.every_port:
             raise
