@@ -104,7 +104,10 @@ def test_a_sender_that_its_switch_port_stops_becomes_the_member_that_it_says_it_
     change_each_subnet(monkeypatch, check)
     document = run("why", "--trap", f"1 4 {p_key}", *LIVE, "-f", "json").json
     assert document["packets"][0]["counter"] == "PortRcvConstraintErrors"
-    assert document["commands"][0]["command"] == f"ibkeys partition-add 0x0021 --{how} 0x0002c903000a1011"
+    other = "full" if how == "limited" else "limited"
+    assert document["commands"][0]["command"] == (
+        f"ibkeys partition-add 0x0021 --{how} 0x0002c903000a1011 --{other} 0x0002c903000a1041"
+    )
 
 
 def test_a_lost_packet_has_no_command_of_partitions(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -160,12 +160,12 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
     if requested.words or requested.find is not None:
         with open_source(command_options.where) as source:
             topology = sweep(source, command_options.where, wanted=Wanted(p_keys=requested.find is not None))
-            exits.warn_each(unread_in(topology))
-            if requested.find is not None:
-                ports_of_words = requested.find(topology)
-            else:
-                words, policy = requested.words, policy_file.policy
-                ports_of_words = look_up_also_absent(source, policy, topology, words, look_up)
+        exits.warn_each(unread_in(topology))
+        if requested.find is not None:
+            ports_of_words = requested.find(topology)
+        else:
+            words, policy = requested.words, policy_file.policy
+            ports_of_words = look_up_also_absent(source, policy, topology, words, look_up)
     edited = requested.edit(policy_file.policy, ports_of_words)
     requested.refuse_index_0(edited, Consent(overrides=frozenset(consent.override)))
     beside: Sequence[LocalFile] = ()
