@@ -186,7 +186,7 @@ def test_no_key_is_no_question_about_one_port(cli: Cli) -> None:
         ((2, "--hosts"), "a filter selects among the ports of --all"),
         (("--all", "--node", "nobody"), "'nobody': nothing that was read has this name"),
         (("-N", "node0[7-8]"), "nothing that was read has this name"),
-        (("--all", "--partition", "lustre"), "P_Key 'lustre'"),
+        (("--all", "--partition", "lustre"), "'lustre': no partition has this name"),
         (("--all", "--changed-since", "/nowhere/s.db"), "/nowhere/s.db"),
     ],
 )
