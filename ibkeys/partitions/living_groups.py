@@ -24,7 +24,7 @@ _Values = Mapping[str, int]
 class LivingGroups:
     """What two policies say differently of multicast groups. ``flags``: the flags whose values differ for a group that
     both make, by partition, in words; ``gone`` and ``new``: the MGIDs of the groups that only the first one makes, and
-    only the second; ``partitions``: the numbers of the partitions of ``flags`` and ``new``."""
+    only the second; ``partitions``: the numbers of the partitions of ``flags`` and ``new`` that exist."""
 
     flags: tuple[str, ...] = ()
     gone: tuple[int, ...] = ()
@@ -52,7 +52,8 @@ class LivingGroups:
         flags = [f"{', '.join(names)} of {called.get(base, f'0x{base:04x}')}" for base, names in differing.items()]
         new = {mgid: base for mgid, (base, _) in gets.items() if mgid not in had}
         gone = tuple(mgid for mgid in had if mgid not in gets)
-        return cls(tuple(flags), gone, frozenset((*differing, *new.values())), tuple(new))
+        existing = {each.base for each in present.partitions}
+        return cls(tuple(flags), gone, frozenset((*differing, *(existing & {*new.values()}))), tuple(new))
 
     def in_words(self) -> str:
         """Return what differs, for one line."""
