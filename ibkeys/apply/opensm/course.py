@@ -413,13 +413,15 @@ class OpensmPlanning:
         self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False
     ) -> None:
         """Add notes on what no fresh read can verify: multicast groups that OpenSM keeps as they are, with the flags
-        that no port shows, and members that changed and are not on the fabric."""
+        that no port shows, and members that changed and are not on the fabric. A port that is in no partition any more,
+        such as that of a replaced adapter, is left out."""
         groups = LivingGroups.between(present, later)
         course.waiting = groups.flags
         self.site.notes += groups.notes(is_undo)
         on_fabric = {port.guid for port in self.prediction.survey.end_ports}
-        changed = _named_members(present) ^ _named_members(later)
-        absent = [f"0x{guid:016x}" for guid in sorted({guid for _, guid, _ in changed} - on_fabric)]
+        members = _named_members(later)
+        changed = {guid for _, guid, _ in _named_members(present) ^ members} & {guid for _, guid, _ in members}
+        absent = [f"0x{guid:016x}" for guid in sorted(changed - on_fabric)]
         if absent:
             course.waiting += tuple(absent)
             self.site.notes.append(

@@ -25,7 +25,7 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
     assert list(objections_to_standbys(site, files, {b"before", b"after"})) == []
     (objection,) = objections_to_standbys(site, [file(b"theirs"), *files], {b"before", b"after"})
     assert objection.interlock == "standby-differs"
-    assert "`ibkeys sm-show`" in objection.message
+    assert "`ibkeys partition-spread`" in objection.message
     assert "start it" not in objection.message, "it was reached, so it runs"
     site.out_of_reach = ("the SM at node05",)
     (objection,) = objections_to_standbys(site, files, {b"before", b"after"})
