@@ -86,6 +86,11 @@ class PolicySource:
     digest: str
     text: bytes | None = None
 
+    @property
+    def is_of_ufm(self) -> bool:
+        """Whether it is what UFM has: its path is a URL of UFM."""
+        return self.file.startswith("ufm:")
+
     def require_text(self) -> bytes:
         """Return the bytes of the policy. Raises FileFormatError if the plan does not have them."""
         if self.text is None:
@@ -214,8 +219,8 @@ class PartitionPlan:
     @property
     def living_groups(self) -> LivingGroups:
         """What the policy says differently of multicast groups than that of the master's OpenSM did when the plan was
-        made; nothing if that was not read."""
-        live = self.live_policy.parsed() if self.live_policy is not None else None
+        made; nothing if that was not read, or if the policy is UFM's, which says nothing of groups."""
+        live = self.live_policy.parsed() if self.live_policy is not None and not self.policy.is_of_ufm else None
         return LivingGroups.between(live, self.policy.parsed())
 
     def _check_policy(self) -> None:

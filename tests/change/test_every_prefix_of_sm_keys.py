@@ -62,7 +62,7 @@ def test_sm_keys_of_two_subnets(moments: tuple[int, int], swapped: bool, way_on:
         for site in reversed(sites) if swapped else sites:
             ports = [f"{host.node.ports[1].guid:#018x}" for host in site.hosts]
             with site.journal() as journal:
-                begun = Changes.on_subnet(journal, ports).open
+                begun = Changes.on_subnet(journal, ports).unfinished
             if begun is not None and way_on == "undo":
                 with suppress(Refused):
                     take_back(site, patch, begun.id)
@@ -94,7 +94,7 @@ def finish_sm_keys(three: MadeUpSite, patch: pytest.MonkeyPatch, goes_back: bool
     """Take the change back where that is not refused, or finish it."""
     if goes_back:
         with Journal.read(three.folder / "journal.db") as journal:
-            begun = Changes.on_subnet(journal).open
+            begun = Changes.on_subnet(journal).unfinished
         with suppress(Refused):
             take_back(three, patch, begun.id if begun is not None else None)
             assert_back(three)

@@ -9,7 +9,7 @@ import pytest
 from tests.crashpoints.shim import compiled, drive, folder_in_memory
 
 DRIVER = Path(__file__).with_name("loopback_crash_driver.py")
-SAMPLE = 3
+SAMPLE = 5
 """Points under `make test`; under `make soak` all of them."""
 
 

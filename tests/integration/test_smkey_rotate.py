@@ -180,7 +180,7 @@ def driven(served: Subnet, preloaded: str, mode: str, point: int | str) -> int:
     """Run the command, or finish what it began, so that it counts its points, or dies at one; return how many it
     passed."""
     with Journal.read(served.folder / "stores" / "journal.db") as journal:
-        command = "smkey-rotate" if Changes.on_subnet(journal).open is None else "resume"
+        command = "smkey-rotate" if Changes.on_subnet(journal).unfinished is None else "resume"
     words = [command, "--yes", "-t", 200, "--retries", 0]
     done, points = run_to_a_point(served, preloaded, served.folder / "stores", words, mode, point)
     assert done.returncode in (0, -signal.SIGKILL), done.stderr
@@ -197,7 +197,7 @@ def strays(stores: Path) -> set[int]:
 def is_taken_back(served: Subnet) -> bool:
     """Take the change back that was begun; return whether it was, and not refused, for a file has the keys."""
     with Journal.read(served.folder / "stores" / "journal.db") as journal:
-        begun = Changes.on_subnet(journal).open
+        begun = Changes.on_subnet(journal).unfinished
     if begun is None:  # it died before that was there, or after it was closed: the next change goes on with its keys
         return False
     done = served.ibkeys("undo", str(begun.id), "--yes")
