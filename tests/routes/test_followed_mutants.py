@@ -13,15 +13,14 @@ from tests.routes.followed import Followed
 from tests.routes.mutants import applied, mutants_of
 from tests.sample import sampled
 
-_SIDES = 'at_hop = [(in_port, "inbound"), (out_port, "outbound")]'
-_BIT = 'bit = INBOUND if direction == "inbound" else OUTBOUND'
-_ENFORCED = "if not enforced(port) & bit:"
-_TABLE = "table = port.p_keys or ()"
+_SIDES = '= ((in_port, "inbound"), (out_port, "outbound"))'
+_ENFORCED = "or enforced(port) & _BITS[direction]):"
+_INDEX = "index = matching_entry(p_key, port.p_keys or (), direction, inbound_check)"
+_TABLE = "port.p_keys or ()"
 _BY = 'match_inbound(p_key, table, inbound_check) if direction == "inbound" else match_in_table(p_key, table)'
-_STOPS = "if index is None:\n                return PacketPath(route, p_key, tuple(checks), number)"
-_ARRIVES = 'if route.end != "arrives":\n        return PacketPath(route, p_key, tuple(checks), number)'
+_STOPS = "if index is None:\n            return PacketPath(route, p_key, tuple(checks), number)"
+_ARRIVES = 'if route.end == "arrives":\n        last'
 _RECEIVER = "receiver = last.node.port(0) if last.node.is_switch else last.in_port or route.source"
-_RECEIVED = "index = match_in_table(p_key, receiver.p_keys)"
 _START = "exit_or_end = exit_to(node, lid) if node.is_switch else source if entered is None else None"
 _ITSELF = "if entered is None and lid in lids_of(source):"
 _OWN = "is_own = here is not None and lid in lids_of(here)"
@@ -35,32 +34,43 @@ _ARMED = "if PortInfo.port_state.decode(peer.info) not in (PortState.ARMED, Port
 _CAPABLE = "return bits & (INBOUND * switch.inbound_enforcement_cap | OUTBOUND * switch.outbound_enforcement_cap)"
 _CAPACITY = "if not switch.partition_enforcement_cap:"
 
+
+def _at_switch(table: str) -> str:
+    """Return the text of a table that is *table* at a switch port and the right one at the end port."""
+    return f'port.p_keys or () if direction == "received" else {table}'
+
+
+def _at_end(table: str) -> str:
+    """Return the text of a table that is *table* at the end port and the right one at a switch port."""
+    return f'{table} if direction == "received" else port.p_keys or ()'
+
+
 MUTANTS: Final = {
     **mutants_of(
         packet,
-        ("nothing is checked inbound", _SIDES, '(in_port, "inbound"), ', ""),
-        ("nothing is checked outbound", _SIDES, ', (out_port, "outbound")', ""),
-        ("the ports are exchanged", _SIDES, _SIDES, 'at_hop = [(out_port, "inbound"), (in_port, "outbound")]'),
+        ("nothing is checked inbound", _SIDES, '(in_port, "inbound"), ', "*(), "),
+        ("nothing is checked outbound", _SIDES, ', (out_port, "outbound")', ","),
+        ("the ports are exchanged", _SIDES, _SIDES, '= ((out_port, "inbound"), (in_port, "outbound"))'),
         ("the inbound port is asked twice", _SIDES, "(out_port", "(in_port"),
-        ("the outbound check comes first", _SIDES, _SIDES, 'at_hop = [(out_port, "outbound"), (in_port, "inbound")]'),
-        ("the bits are exchanged", _BIT, "INBOUND if", "OUTBOUND if"),
-        ("the inbound bit for both", _BIT, "else OUTBOUND", "else INBOUND"),
-        ("any bit counts", _ENFORCED, " & bit", ""),
-        ("what is off is checked", _ENFORCED, "not enforced", "enforced"),
-        ("the table of port 0 decides", _TABLE, "port.p_keys", "port.node.port(0).p_keys"),
-        ("only index 0 is compared", _TABLE, "port.p_keys or ()", "(port.p_keys or ())[:1]"),
-        ("only block 0 is compared", _TABLE, "port.p_keys or ()", "(port.p_keys or ())[:32]"),
+        ("the outbound check comes first", _SIDES, _SIDES, '= ((out_port, "outbound"), (in_port, "inbound"))'),
+        ("the bits are exchanged", _ENFORCED, "_BITS[direction]", "(INBOUND + OUTBOUND - _BITS[direction])"),
+        ("the inbound bit for both", _ENFORCED, "[direction]", '["inbound"]'),
+        ("any bit counts", _ENFORCED, " & _BITS[direction]", ""),
+        ("what is off is checked", _ENFORCED, "enforced", "not enforced"),
+        ("the table of port 0 decides", _INDEX, _TABLE, _at_switch("port.node.port(0).p_keys or ()")),
+        ("only index 0 is compared", _INDEX, _TABLE, _at_switch("(port.p_keys or ())[:1]")),
+        ("only block 0 is compared", _INDEX, _TABLE, _at_switch("(port.p_keys or ())[:32]")),
         ("inbound as outbound", _BY, "match_inbound(p_key, table, inbound_check)", "match_in_table(p_key, table)"),
         ("outbound as inbound", _BY, "else match_in_table(p_key, table)", "else match_inbound(p_key, table)"),
         ("one reading only", _BY, ", inbound_check)", ")"),
         ("a packet that fails goes on", _STOPS, "if index is None", "if False"),
         ("a packet that passes is stopped", _STOPS, "is None", "is not None"),
-        ("a lost packet is received", _ARRIVES, 'route.end != "arrives"', "False"),
+        ("a lost packet is received", _ARRIVES, 'route.end == "arrives"', "True"),
         ("port 0 has the table of the way in", _RECEIVER, "last.node.port(0) if last.node.is_switch else ", ""),
         ("the sender's table decides", _RECEIVER, "last.in_port or ", ""),
-        ("the end port looks at index 0 only", _RECEIVED, "receiver.p_keys", "receiver.p_keys[:1]"),
-        ("the end port looks at block 0 only", _RECEIVED, "receiver.p_keys", "receiver.p_keys[:32]"),
-        ("the end port takes everything", _RECEIVED, "match_in_table(p_key, receiver.p_keys)", "0"),
+        ("the end port looks at index 0 only", _INDEX, _TABLE, _at_end("(port.p_keys or ())[:1]")),
+        ("the end port looks at block 0 only", _INDEX, _TABLE, _at_end("(port.p_keys or ())[:32]")),
+        ("the end port takes everything", _INDEX, _TABLE, _at_end("(p_key | 0x8000,)")),
     ),
     **mutants_of(
         forwarding,

@@ -131,7 +131,7 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
             _warn_of_policy(policy)
         moves = _movable_partitions(policy, command_options.allow_index_moves)
         topology, live = sweep_for_plan(source, policy, progress)
-        choice = _method(source, topology, hosts_of(where, sm_hosts))
+        choice = _method(source, topology, hosts_of(where, sm_hosts)) if policy.says is None else None
     is_of_ufm = policy.says is not None or script_options.script == "ufm"  # UFM does not report enforcement
     plan_options = PlanOptions(
         command_options.enforce,  # type: ignore[arg-type]
@@ -223,6 +223,7 @@ def _write(
     folded: bool,
     choice: MethodChoice | None,
 ) -> None:
+    from ibkeys.managers.ufm.access import via_option
     from ibkeys.plan.document import dumps
 
     if format == "json":
@@ -231,7 +232,9 @@ def _write(
         write_rows(PLAN.rows, _rows(partition_plan))
     else:
         _write_words(partition_plan, policy, topology, not folded)
-        if choice is not None:
+        if partition_plan.policy.is_of_ufm:
+            write(clean(f"apply it with `ibkeys apply PLAN {via_option(partition_plan.policy.file)}`"))
+        elif choice is not None:
             write(clean(f"method of an apply now: {choice}"))
 
 
