@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -14,33 +13,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.mad.const import SMState
-from tests.cli.scenes import Scene, Way
+from tests.cli.live_cluster import LIVE, POLICY, SM, cluster
+from tests.cli.scenes import Scene
 from tests.cli.sites import LOCAL_PORT, toml
 from tests.recordings.opensm import Opensm
 from tests.recordings.world import STANDBY_HOST
 from tests.sample import SOAK
-
-SM = f"--sm-host {STANDBY_HOST} --wait 5"
-LIVE = f"--yes {SM}"
-POLICY = (
-    "# of the cluster\n"
-    "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
-    "tank, ipoib : 0x2c903000a1021=full, 0x2c903000a1031 ;  # by OpenSM\n"
-    "gpu=0x30, ipoib, mtu=4 :\n"
-    "    0x2c903000a1031=full,  # node03\n"
-    "    0x2c903000a1041=full ;\n"
-)
-
-
-@contextmanager
-def cluster(folder: Path, policy: str = POLICY) -> Iterator[Scene]:
-    """Start a cluster whose OpenSMs, on this host and on another one, have swept with *policy*."""
-    with ExitStack() as stack:
-        scene = Scene(Way("plan", opensm=""), folder, stack)
-        for each in scene.world.opensms:
-            each.policy.write_text(policy)
-        scene.world.opensms[0].begin_again()
-        yield scene
 
 
 @pytest.fixture
@@ -418,77 +396,3 @@ def test_any_commands_and_their_undos_leave_the_policy_and_the_tables(typed: lis
             assert scene.type(f"undo {number} --allow-break --override index-move {LIVE}") == 0, scene.err
             assert (tables(scene), files_of(scene)) == present
         assert (tables(scene), files_of(scene)) == before
-
-
-# --- names of partitions where they are shown -------------------------------------------------------------------------
-
-
-def test_partitions_are_shown_and_chosen_by_their_names(scene: Scene) -> None:
-    for command in ("matrix", "pkey-show --all"):
-        scene.must(f"{command} --partition gpu -f json")
-        by_name = json.loads(scene.out)
-        scene.must(f"{command} --partition 0x30 -f json")
-        assert by_name == json.loads(scene.out)
-        assert scene.type(f"{command} --partition gpv") == 2
-        assert "'gpv': no partition has this name; did you mean gpu?" in scene.err
-    scene.must("why node03")
-    assert scene.out.startswith("node03 mlx4_0 can talk to, by partition:\n")
-    assert "\n  0x0030 gpu (full): 1 port: node04 mlx4_0\n" in scene.out
-
-
-def test_a_name_that_no_policy_explains_is_refused(scene: Scene) -> None:
-    scene.must("snapshot {dir}/a.db")
-    for command in ("matrix", "pkey-show --all"):
-        assert scene.type(f"{command} --partition gpu --from {{dir}}/a.db") == 2
-        assert "'gpu': no partition has this name, as far as is known here: give its P_Key" in scene.err
-
-
-# --- the commands of why --trap let the packet pass -------------------------------------------------------------------
-
-SENDER, RECEIVER = "0x2c903000a1021", "0x2c903000a1041"
-STANDINGS = [
-    (p_key, of_sender, of_receiver)
-    for p_key in ("0x0010", "0x8010")
-    for of_sender in ("", "limited", "full")
-    for of_receiver in ("", "limited", "full")
-]
-IN_SHORT = {("0x0010", "", ""), ("0x8010", "limited", ""), ("0x0010", "limited", "limited"), ("0x0010", "full", "")}
-
-
-@pytest.mark.parametrize("standing", [each for each in STANDINGS if SOAK or each in IN_SHORT], ids="-".join)
-def test_after_the_printed_commands_the_packet_is_delivered(standing: tuple[str, str, str], tmp_path: Path) -> None:
-    """Between any two members and ports that are none, through an OpenSM that writes the leaf switch ports too."""
-    p_key, *memberships = standing
-    rules = [f"{who}={how}" for who, how in zip((SENDER, RECEIVER), memberships, strict=True) if how]
-    gpu = f"gpu=0x10 : {', '.join(rules)} ;\n" if rules else ""
-    policy = f"Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n{gpu}"
-    trap = f"why --trap '2 4 {p_key}' -f json"
-    with cluster(tmp_path, policy) as scene:
-        scene.type(trap)
-        found = json.loads(scene.out)
-        mending = [each["command"] for each in found["commands"] if not each["command"].startswith("ibkeys why ")]
-        if found["no_remedy"] is not None:
-            assert (p_key, memberships[0]) == ("0x0010", "full")  # never made a limited member
-            assert mending == []
-            assert "is a full member now and has no 0x0010" in found["no_remedy"]
-            return
-        assert (scene.code == 0) == any(each == "ibkeys journal" for each in mending)
-        for command in mending if scene.code else ():
-            scene.must(f"{command.removeprefix('ibkeys ')} {LIVE}")
-        assert scene.type(trap) == 0, scene.out
-        assert json.loads(scene.out)["packets"][0]["outcome"] == "delivered"
-
-
-def test_one_command_makes_both_ports_members(tmp_path: Path) -> None:
-    with cluster(tmp_path, "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n") as scene:
-        assert scene.type("why --trap '2 4 0x0010'") == 1
-    command = "  ibkeys partition-add 0x0010 --limited 0x0002c903000a1021 --full 0x0002c903000a1041   # make "
-    assert command in scene.out
-
-
-def test_no_command_for_a_rule_that_lets_no_limited_member_send(tmp_path: Path) -> None:
-    with cluster(tmp_path, "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n") as scene:
-        assert scene.type("why --trap '2 4 0x0010' --inbound-check membership") == 1
-    assert "partition-add" not in scene.out
-    assert "  no command lets it pass: " in scene.out
-    assert "(inbound) would still stop a packet with 0x0010 if both ports were members\n" in scene.out

@@ -14,6 +14,8 @@ from tests.integration.ibsim import ibkeys, ibkeys_environment
 from tests.integration.tenants import TENANTS
 
 FABRIC: Final = DATA / "fabrics" / "two-switch.net"
+KEYED: Final = "sweep_interval 3\nm_key 0x1122334455667788\nm_key_protection_level 2\nm_key_lease_period 60\n"
+"""Options of an OpenSM that gives every port one M_Key at level 2."""
 MOST: Final = 300.0
 """Seconds within which a rehearsal has ended, also where other tests run."""
 

@@ -32,6 +32,7 @@ from ibkeys.apply.opensm.policy_files import (
     step_contents_in,
     without_shared_files,
 )
+from ibkeys.apply.opensm.rollback import RollbackPlanning
 from ibkeys.apply.opensm.site import OpensmSite, find_site
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, read_again
@@ -118,11 +119,11 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
                 raise stale_file(error) from error
         self._refuse_hindered([*files, *(file for file, _ in local_files)])
         self._prediction = Prediction(survey, site.options, site.manager.guid)
-        planning = OpensmPlanning(site, files, local_files, self._prediction, self._settings)
+        facts = (site, files, local_files, self._prediction, self._settings)
         self._course = (
-            planning.rollback_course(wanted)
+            RollbackPlanning(*facts).rollback_course(wanted)
             if isinstance(wanted, FormerValues)
-            else planning.plan_course(wanted, former)
+            else OpensmPlanning(*facts).plan_course(wanted, former)
         )
         survey.notes += site.notes
         return self._remaining()

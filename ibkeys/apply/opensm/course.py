@@ -3,26 +3,19 @@ and the tables after each policy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
-from pathlib import Path
-from typing import Final
 
 from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
-from ibkeys.apply.by_sm.run import stale_file
 from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
-    foreign_ports,
-    former_enforcement,
     goal_of,
-    leaves_of_others,
 )
 from ibkeys.apply.former import FormerValues
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
-    end_of,
     notes_on_older_policy,
     objections_to_edits,
     objections_to_later_policy,
@@ -30,29 +23,24 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
-    objections_to_standbys_after_undo,
     refuse_unread_policy,
     set_drift_aside,
 )
-from ibkeys.apply.opensm.policy_files import StepContents, digest_of, rollback_contents, step_contents_in
+from ibkeys.apply.opensm.policy_files import digest_of, step_contents_in
 from ibkeys.apply.opensm.site import OpensmSite, policy_for
-from ibkeys.arguments import given
-from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.container_layer import objections_to_layers
 from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.opensm_files import NewFiles
-from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries
-from ibkeys.errors import FileChanged, UsageError
-from ibkeys.keys.pkey import PARTITION_MASK, PKey
-from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
+from ibkeys.errors import UsageError
+from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.living_groups import LivingGroups
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.plan.digest import plan_digest
-from ibkeys.plan.model import Break, PartitionPlan
-from ibkeys.plan.sm_policies import SmPolicies, groups_that_move, policies_between
+from ibkeys.plan.model import PartitionPlan
+from ibkeys.plan.sm_policies import SmPolicies, policies_between
 from ibkeys.printable import counted, named
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.topology.enforcement import Enforcement
@@ -68,9 +56,6 @@ class PolicyCourse(TablesCourse[NewFiles]):
     files: list[OpensmFile] = field(default_factory=list)
     local_files: list[OpensmFile] = field(default_factory=list)
     set_places: Callable[[Callable[[], KeyStore]], None] = lambda open_store: None
-
-
-_AGAIN: Final = "the operation briefly disconnected pairs, and rolling back through the same policies may do so again"
 
 
 @dataclass(slots=True)
@@ -149,7 +134,7 @@ class OpensmPlanning:
             site.notes += notes_on_older_policy(site, self.files[-1])
         course.objections += objections_to_standbys(site, self.files, known_texts)
         present = parsed(contents[0]) if contents is not None and is_ours else site.policy
-        self._note_unverifiable(course, present, new)
+        self.note_unverifiable(course, present, new)
         course.objections += objections_to_self(site, new, present)
         course.objections += objections_to_owners([*local_files, *self.files])
         if former is None:
@@ -265,151 +250,7 @@ class OpensmPlanning:
             return
         course.steps = steps
 
-    def rollback_course(self, former: FormerValues) -> PolicyCourse:
-        """Return the rollback: the same policies in reverse, and at the end each file's own former bytes; with
-        ``at_once`` only these. The file of a standby that the operation did not write, and that has its policy now,
-        gets the master's former bytes.
-
-        Raises Refused (``stale``) if a file has bytes that the operation did not write, UsageError if a file is on a
-        host that is not reached, FileError.
-        """
-        written = step_contents_in(former.files)
-        *standbys, _ = self.files
-        step_contents = self._choose_files(former)
-        try:
-            contents = rollback_contents(self.files, step_contents, self.settings.at_once)
-        except FileChanged as error:
-            raise stale_file(error) from error
-        course = PolicyCourse(dict(self.prediction.present), files=self.files)
-        places = self.settings.beside.places
-        course.set_places = places.record if former.makes_again else places.restore
-        course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
-        master = self.files[-1].key
-        # A port that the operation touched has not drifted, wherever the operation stopped.
-        drift = set_drift_aside(self.prediction, self.site.policy, parsed(step_contents[master][0]), former.ports)
-        self.site.notes += drift.notes()
-        first = {file.key: step_contents[file.key][0] for file in self.files}
-        tables = self.prediction.tables_after(parsed(each[master]) for each in contents or [first])
-        if not contents and former.files and tables[-1] != course.start:
-            contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
-        if master in written:
-            kept = [each for each in standbys if each.key not in step_contents]
-            course.objections += objections_to_standbys_after_undo(self.site, kept, first[master])
-            self._note_own_policies([each for each in standbys if each.key in written], step_contents)
-        if contents:  # OpenSM is signalled, so unread edits would come into force
-            course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
-        names = ["between"] * (len(contents) - 1) + ["former"]
-        later = parsed(step_contents[master][0])
-        self.site.notes += _of_moved_groups(groups_that_move(self.site.policy, later))
-        self._note_unverifiable(course, self.site.policy, later, is_undo=True)
-        not_restored = list(self._not_restored(former, tables[-1]))
-        if not_restored and master not in written:
-            self._refuse_unwritten_file(not_restored)
-        elif not_restored:
-            course.objections.append(
-                Objection(
-                    "drift",
-                    f"{counted(len(not_restored), 'port')} would not return to the former state: {named(not_restored)}",
-                    "The former policy gives such a port other P_Keys: the port had drifted from that "
-                    "policy. Its P_Keys would change, even if the operation did not change them.",
-                )
-            )
-        if contents and self.settings.had_gaps and not self.settings.at_once:
-            course.breaks = (Break(0, (), (), _AGAIN, "circle"),)
-        course.steps = [
-            TablesStep(name, [(file, each[file.key]) for file in self.files], after)  # type: ignore[arg-type]
-            for name, each, after in zip(names, contents, tables, strict=False)
-        ]
-        course.enforcement = list(former_enforcement(former, self.prediction.survey))
-        return course
-
-    def _not_restored(self, former: FormerValues, end: Mapping[PortKey, Entries]) -> Iterator[str]:
-        """Yield, in words, each port whose P_Keys in *end*, the tables after the rollback, differ from those before the
-        operation (for a port that it did not touch: from the present ones). Left out: ports connected later that have
-        only the P_Keys of the present policy."""
-        moved_to = leaves_of_others(former, self.prediction.survey)
-        for key, target in self.prediction.survey.targets.items():
-            had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"
-            table = former.tables.get(key)
-            if table is not None and table.blocks_before and key not in moved_to:
-                had = {PKey(value) for value in table.values_before.values() if value & PARTITION_MASK}
-                when = "before the operation it had"
-            elif self._is_by_policy(target, former):
-                continue
-            if had != gets:
-                texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
-                yield f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
-
-    def _is_by_policy(self, target: PortTarget, former: FormerValues) -> bool:
-        """Return whether a port got its P_Keys by the present policy, and not by hand before the operation."""
-        end = end_of(target, self.prediction)
-        if end is None or former.drifted is None:
-            return False
-        return end.port.guid not in {*former.drifted, *self.prediction.drifted}
-
-    def _refuse_unwritten_file(self, not_restored: Sequence[str]) -> None:
-        """Raise Refused (``stale``, ``can_be_closed``): OpenSM reads a file that the operation did not write, and ports
-        have P_Keys of the operation. It is not ``is_overtaken``: the former master may return, and a rollback that
-        no user waits for then goes on."""
-        error = stale_for_good(
-            f"{self.site.master.instance.name} reads {self.files[-1].name}, which the operation did not write"
-        )
-        error.can_be_closed = True
-        raise error.unchanged(
-            "make it read the former file first, or make a new plan for that policy (`ibkeys plan`)",
-            "The file or the master has changed since.",
-            f"These ports would not get their former P_Keys: {named(not_restored)}.",
-        )
-
-    def _choose_files(self, former: FormerValues) -> dict[FileKey, StepContents]:
-        """Set ``files`` to the files that are rolled back, and return the contents of each, step by step. For the
-        master's file, if the operation stopped before it, these are only its present bytes. A file that no SM reads any
-        more is rolled back too, and the file of a standby that got the operation's policy later: its contents are those
-        of the master's. Raises UsageError if a host was not reached."""
-        step_contents = step_contents_in(former.files)
-        self._add_later_copies(step_contents)
-        read = {file.key for file in self.files}
-        machine = {each.machine.name: each.machine for each in self.site.reached}
-        left = []
-        for host, path in sorted(step_contents.keys() - read):
-            if host not in machine:
-                raise UsageError(
-                    f"{path} on {host} was replaced too, and that host was not reached: add "
-                    + given(f"--sm-host {host}", "it to hosts=")
-                )
-            left.append(OpensmFile.at(machine[host], Path(path)))
-        *standbys, master = self.files
-        self.files = [*left, *(file for file in standbys if file.key in step_contents), master]
-        step_contents.setdefault(master.key, (master.seen.data,))
-        return step_contents
-
-    def _add_later_copies(self, step_contents: dict[FileKey, StepContents]) -> None:
-        """Add to *step_contents* the files of standbys that the operation did not write, and that have a policy of it
-        now: the standby was off, and partition-spread or an administrator gave it the master's policy since."""
-        *standbys, master = self.files
-        contents = step_contents.get(master.key)
-        if contents is None or self.settings.spreads:  # what was spread is the policy that is in force
-            return
-        copies = [each for each in standbys if each.key not in step_contents and each.seen.data in contents]
-        step_contents |= {each.key: contents for each in copies}
-        stale = [each.name for each in copies if each.seen.data != contents[0]]
-        if stale:
-            self.site.notes.append(
-                f"the operation did not write {named(stale)}, on a standby, which has its policy now: the former "
-                "policy is written there too"
-            )
-
-    def _note_own_policies(self, standbys: Sequence[OpensmFile], step_contents: Mapping[FileKey, StepContents]) -> None:
-        """Add a note on standbys whose own former policy, from before the operation, differs from the master's."""
-        former = step_contents[self.files[-1].key][0]
-        differing = [each.name for each in standbys if step_contents[each.key][0] != former]
-        if differing:
-            self.site.notes.append(
-                f"{named(differing)}, on a standby, gets its own former policy back, which differs from the master's: "
-                "`ibkeys partition-spread` gives it the master's"
-            )
-
-    def _note_unverifiable(
+    def note_unverifiable(
         self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False
     ) -> None:
         """Add notes on what no fresh read can verify: multicast groups that OpenSM keeps as they are, with the flags
@@ -442,10 +283,11 @@ class OpensmPlanning:
         if found.torn:
             listed = named([f"{name(guid)} in partition 0x{base:04x}" for _, guid, base in found.torn])
             notes.append(f"OpenSM moves a P_Key to another block of its table, so it is briefly absent: {listed}")
-        notes += _of_moved_groups(found.moved_groups)
+        notes += notes_on_moved_groups(found.moved_groups)
 
 
-def _of_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
+def notes_on_moved_groups(moved: Iterable[tuple[int, int, int]]) -> Iterator[str]:
+    """Yield notes on at most three multicast groups that a policy moves, each with its former and its new partition."""
     for mgid, source, target in islice(moved, 3):
         yield (
             f"the policy moves multicast group {mgid:032x} from partition 0x{source:04x} to 0x{target:04x}: when the "

@@ -1,0 +1,32 @@
+"""A cluster whose OpenSMs, on this host and on another one, have a policy in force."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from tests.cli.scenes import Scene, Way
+from tests.recordings.world import STANDBY_HOST
+
+SM = f"--sm-host {STANDBY_HOST} --wait 5"
+LIVE = f"--yes {SM}"
+POLICY = (
+    "# of the cluster\n"
+    "Default=0x7fff, ipoib : ALL=limited, SELF=full ;\n"
+    "tank, ipoib : 0x2c903000a1021=full, 0x2c903000a1031 ;  # by OpenSM\n"
+    "gpu=0x30, ipoib, mtu=4 :\n"
+    "    0x2c903000a1031=full,  # node03\n"
+    "    0x2c903000a1041=full ;\n"
+)
+
+
+@contextmanager
+def cluster(folder: Path, policy: str = POLICY) -> Iterator[Scene]:
+    """Start a cluster whose OpenSMs, on this host and on another one, have swept with *policy*."""
+    with ExitStack() as stack:
+        scene = Scene(Way("plan", opensm=""), folder, stack)
+        for each in scene.world.opensms:
+            each.policy.write_text(policy)
+        scene.world.opensms[0].begin_again()
+        yield scene
