@@ -94,7 +94,7 @@ class _Reader:
             return
         rows = len(self.entries)
         if self.range is not None or rows < self.rows_of_last:
-            raise line.error("the forwarding table before this line is cut off")
+            raise line.error("the forwarding table before this line is cut off: make the file again")
         self.rows_of_last = rows
         self._add(line, self.entries)
 

@@ -15,7 +15,6 @@ from ibkeys.mad.decode import attribute_name
 from ibkeys.mad.hex_text import mads_in, notice_of
 from ibkeys.mad.notice import BadMKeyDetails, Notice
 from ibkeys.mad.smp import parse
-from ibkeys.symptoms.causes import M_KEY_WRONG_SET
 from ibkeys.symptoms.numbers import NumberKind
 from ibkeys.symptoms.row import Cause, Symptom
 
@@ -110,13 +109,6 @@ MAD: Final = Symptom(
     ),
     source="IBA 13.4",
     words="hex dump SMP packet",
-)
-_KEY_OF_TRAP: Final = Cause(
-    "m-key-tried",
-    M_KEY_WRONG_SET.text,
-    M_KEY_WRONG_SET.commands,
-    M_KEY_WRONG_SET.shows,
-    M_KEY_WRONG_SET.remedy,
 )
 
 ROWS: Final = (P_KEY, Q_KEY, GUID, LONG_NUMBER, LID, MAD)

@@ -150,9 +150,8 @@ def rehearse(
         with files.told_as(UsageError, str(command_options.html)):
             files.check_output(command_options.html)  # before the rehearsal, not after it
     opensm, snapshot = _opensm_and_snapshot(where, command_options)
-    permitted = {"--allow-removals": command_options.allow_removals, "--allow-break": command_options.allow_break}
-    only_apply = [word for word, given in permitted.items() if given and word == "--allow-removals"]
-    both = [word for word, given in permitted.items() if given and word != "--allow-removals"]
+    only_apply = ["--allow-removals"] if command_options.allow_removals else []
+    both = ["--allow-break"] if command_options.allow_break else []
     both += [word for name in command_options.override for word in ("--override", name)]
     request = request_of(
         snapshot,
