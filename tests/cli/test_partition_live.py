@@ -12,6 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.mad.const import SMState
 from tests.cli.live_cluster import LIVE, POLICY, SM, cluster
 from tests.cli.scenes import Scene
@@ -92,6 +93,17 @@ def test_a_dry_run_shows_the_change_and_writes_nothing(name: str, scene: Scene) 
     assert "nothing was changed: this command asks for confirmation" in scene.err
     assert (tables(scene), files_of(scene)) == before
     assert scene.operations() == []
+
+
+def test_a_change_follows_another_one_whose_sweep_has_not_ended(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a new name OpenSM's sweep shows nothing on the ports, so the first command ends before it."""
+    scene.must(f"partition-rename gpu ml {LIVE}")
+    monkeypatch.setattr(OpensmSite, "unread_edit", lambda site, role: "not read" if role == "policy" else "")
+    scene.must(f"partition-add ml --full node05 {LIVE}")
+    for each in scene.world.opensms:
+        each.policy.write_bytes(each.policy.read_bytes() + b"# by hand\n")
+    assert scene.type(f"partition-add ml --full node02 {LIVE}") == 4
+    assert "refused by interlock stale" in scene.err
 
 
 @pytest.mark.parametrize("format", ["table", "json", "csv"])

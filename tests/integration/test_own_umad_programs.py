@@ -113,7 +113,9 @@ def test_a_program_does_what_the_table_says(program: str, request: pytest.Fixtur
     folder = served.folder / f"row-{program}"
     folder.mkdir()
     command = ["/bin/sh", "-c", f"PATH=$PATH:/usr/sbin; {row.command}"]
-    done = served.run(command, env={"IBKEYS_SIM_HOST": "node03", "HOME": str(folder)}, cwd=folder)
+    done = served.run(
+        command, env={"IBKEYS_SIM_HOST": "node03", "HOME": str(folder), "OSM_CACHE_DIR": str(folder)}, cwd=folder
+    )
     printed = done.stdout + done.stderr
     assert (done.returncode == 0) == row.works, printed
     assert re.search(SHOWN[program], printed), printed

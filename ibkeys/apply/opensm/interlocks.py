@@ -50,9 +50,10 @@ def refuse_unread_policy(site: OpensmSite, prediction: Prediction) -> None:
 
 
 def _unread_policy(site: OpensmSite, prediction: Prediction) -> str:
-    """Return, in words, that the master's policy was edited and OpenSM has not read the edit; "" if nothing shows that.
-    If only the mode or owner of the file is new, that is noted."""
-    edit = site.unread_edit("policy")
+    """Return, in words, that the master's policy was edited and OpenSM has not read the edit; "" if nothing shows that,
+    or if the last change of the journal wrote it, and OpenSM was told. If only the mode or owner of the file is new,
+    that is noted."""
+    edit = "" if site.is_of_last_change else site.unread_edit("policy")
     if edit and not site.policy_was_written and prediction.tables_after([site.policy])[0] == prediction.present:
         site.notes.append(f"{edit}; only the mode or owner of the file changed: the P_Keys in it are already in force")
         return ""

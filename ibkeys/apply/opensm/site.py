@@ -12,7 +12,7 @@ from typing import Final, cast
 
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.last_policy import LastChange, last_change
-from ibkeys.apply.opensm.policy_files import PolicyFiles
+from ibkeys.apply.opensm.policy_files import PolicyFiles, digest_of
 from ibkeys.arguments import given
 from ibkeys.change.former_managers import managers_away
 from ibkeys.change.through_sm import find_and_lock_sms
@@ -69,6 +69,18 @@ class OpensmSite:
         nothing shows that. The next signal puts such an edit into force."""
         file = self.master.instance.files[role]
         return f"{file.path}: {WORDS['not-read']}" if file.reading == "not-read" else ""
+
+    @property
+    def is_of_last_change(self) -> bool:
+        """Whether the master's policy is the one that the last change of the journal wrote, and that change is finished:
+        it told OpenSM to read the policy. If no P_Key changed, the sweep that reads it may still be under way."""
+        last, policy = self.last_change, self.policy
+        return (
+            last is not None
+            and policy is not None
+            and not last.operation.is_unfinished
+            and digest_of(policy.data) == last.digest
+        )
 
     @property
     def policy_was_written(self) -> bool:
