@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import pytest
 from ibkeys.cli.site import most_unrehearsed
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.rehearsals import note_rehearsal
+from ibkeys.store.sqlite import UtcClock, utc_now
 from tests.cli.conftest import Cli, run
 from tests.cli.sites import Written, parsed
 
@@ -23,8 +25,12 @@ def digest(plan: Path) -> str:
     return found
 
 
-def note(folder: Path, plan: str, verdict: str) -> None:
-    with Journal(folder / "fabric.journal") as journal:
+def later() -> datetime:
+    return datetime.now(UTC) + timedelta(hours=1)
+
+
+def note(folder: Path, plan: str, verdict: str, clock: UtcClock = utc_now) -> None:
+    with Journal(folder / "fabric.journal", clock=clock) as journal:
         note_rehearsal(journal, plan, verdict, SNAPSHOT, "running", "/usr/sbin/opensm")  # type: ignore[arg-type]
 
 
@@ -60,6 +66,25 @@ def test_a_plan_that_was_not_rehearsed_well_is_refused_where_the_site_demands_it
     monkeypatch.setattr(DEMAND, lambda: 3)
     note(tmp_path, digest(plan), "identical")
     assert cli(*words).code == 0
+
+
+def test_the_journal_says_which_rehearsal_the_plan_of_an_apply_had(cli: Cli, plan: Path, tmp_path: Path) -> None:
+    assert cli("pkey-set", 2, "3=0x8010", "--yes").code == 0
+    assert cli("undo", 1, "--yes").code == 0
+    assert cli("apply", plan, "--allow-removals", "--yes").code == 0
+    note(tmp_path, digest(plan), "refused", later)  # made after the first apply
+    assert cli("undo", 3, "--yes").code == 0
+    for operation in (1, 3, 4):
+        assert cli("journal", operation, "-f", "json").json["rehearsal"] is None
+        assert "rehearsed" not in cli("journal", operation).out
+    note(tmp_path, digest(plan), "differs")
+    assert cli("apply", plan, "--allow-removals", "--yes").code == 0
+    note(tmp_path, digest(plan), "identical", later)
+    found = cli("journal", 5, "-f", "json").json["rehearsal"]
+    assert (found["plan"], found["verdict"], found["snapshot"]) == (digest(plan), "differs", SNAPSHOT)
+    [line] = [line for line in cli("journal", 5).out.splitlines() if line.startswith("rehearsed ")]
+    assert line == f"rehearsed {found['made']} on the snapshot of {SNAPSHOT}, by the site's own OpenSM: differs"
+    assert "rehearsal" not in cli("journal", "-f", "json").json
 
 
 def test_the_interlock_can_be_overridden(cli: Cli, plan: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -19,6 +19,7 @@ from ibkeys.cli.documents.field import (
     one_of,
     or_null,
 )
+from ibkeys.cli.documents.plans import REHEARSAL
 from ibkeys.cli.documents.shared import CHANGE, PORT, TIME
 from ibkeys.printable import cut
 
@@ -150,6 +151,9 @@ JOURNAL: Final = Document(
         ),
         _with_id(Field("steps", list_of(_STEP), "The steps in the order in which they were begun.")),
         _with_id(Field("changes", list_of(object_of(*_CHANGE)), "What each Set overwrote.")),
+        _with_id(
+            Field("rehearsal", REHEARSAL, "The last rehearsal of the plan of an apply before it started. Null: none.")
+        ),
         _with_id(Field("files", list_of(object_of(*FILE)), "The files that were replaced, or closed to other users.")),
     ),
     CsvRows("operation", OPERATION),

@@ -146,7 +146,7 @@ PLAN: Final = Document(
 
 # --- apply, undo ------------------------------------------------------------------------------------------------------
 
-_REHEARSAL: Final = or_null(
+REHEARSAL: Final = or_null(
     object_of(
         Field("plan", TEXT, "The digest of the plan."),
         Field("verdict", one_of("identical", "differs", "refused"), "Its result, as in ibkeys-rehearse(1)."),
@@ -171,7 +171,7 @@ _MADE: Final = (
     Field("gone_back", FLAG, "Whether the change was rolled back because it was not confirmed."),
     OPERATION,
     Field("digest", or_null(TEXT), "The digest of the plan. Null: it follows none."),
-    Field("rehearsal", _REHEARSAL, "The last rehearsal of this very plan. Null: none is in the journal."),
+    Field("rehearsal", REHEARSAL, "The last rehearsal of this very plan. Null: none is in the journal."),
     Field("carrier", TEXT, "The method: direct, opensm or ufm."),
     Field("phases", list_of(PHASE), "What is done, in this order."),
     Field("left_for_later", NUMBER, "Steps that are left for ibkeys-resume(1)."),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.changing import ShownChange, show_method
@@ -24,14 +24,6 @@ from ibkeys.printable import counted, named
 if TYPE_CHECKING:
     from ibkeys.apply.apply_plan import ApplyPlan
     from ibkeys.change.interrupts import Interrupts
-
-
-_WHOSE_OPENSM: Final = {
-    "running": "the site's own OpenSM",
-    "named": "a named OpenSM",
-    "installed": "an OpenSM without the site's options",
-    "packed": "an OpenSM with packed options",
-}
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,8 +95,7 @@ class ManyPortsChange(ShownChange):
         """Write whether this very plan was rehearsed. Without a rehearsal, only for a new apply through OpenSM."""
         made = self.plan.rehearsal
         if made is not None:
-            whose = _WHOSE_OPENSM[made.opensm]
-            put(f"rehearsed {made.made} on the snapshot of {made.snapshot}, by {whose}: {made.verdict}")
+            put(made.in_words)
         elif self.writer.command == "apply" and self.plan.carrier.name == "opensm" and self.plan.operation_id is None:
             put("not rehearsed")
 

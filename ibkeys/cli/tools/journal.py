@@ -19,6 +19,7 @@ from ibkeys.printable import counted
 
 if TYPE_CHECKING:
     from ibkeys.store.journal import FileEntry, JournalEntry, OperationRecord
+    from ibkeys.store.journal.records import RehearsalRecord
 
 
 @command("journal")
@@ -33,6 +34,7 @@ def journal(where: Where, format: str, operation: int | None) -> int:
     commands that finish it and that roll it back are named.
     """
     from ibkeys.store.journal import Journal
+    from ibkeys.store.journal.rehearsals import rehearsal_before
     from ibkeys.store.private_files import is_there
 
     path = journal_of(where)
@@ -43,16 +45,24 @@ def journal(where: Where, format: str, operation: int | None) -> int:
         entries = [] if operation is None else opened.entries(operation)
         files = [] if operation is None else [_file(entry) for entry in opened.files(operation)]
         steps = [] if operation is None else [asdict(step) for step in opened.steps(operation)]
+        rehearsal = None if operation is None else rehearsal_before(opened, records[0])
     operations = [operation_document(record) for record in records]
     rows = [row for entry in entries for row in changed_rows(entry)]
-    details = {} if operation is None else {"steps": steps, "changes": rows, "files": files}
+    details: dict[str, Any] = {}
+    if operation is not None:
+        details = {
+            "steps": steps,
+            "changes": rows,
+            "rehearsal": asdict(rehearsal) if rehearsal is not None else None,
+            "files": files,
+        }
     listed = [{**each, **_joined(each)} for each in operations] if operation is None else rows
     document = JOURNAL if operation is None else JOURNAL._replace(rows=JOURNAL.other_rows)
     if not write_document(format, document, lambda: {"operations": operations, **details}, listed):
         if not operations:
             write(f"the journal is empty: {path}" if is_there(path, "journal") else f"there is no journal yet: {path}")
             return exits.DONE
-        _write(operations, steps, rows, files, with_starts=operation is not None)
+        _write(operations, steps, rows, files, rehearsal, with_starts=operation is not None)
     return exits.DONE
 
 
@@ -139,6 +149,7 @@ def _write(
     steps: list[dict[str, Any]],
     rows: list[dict[str, Any]],
     files: list[dict[str, Any]],
+    rehearsal: RehearsalRecord | None,
     with_starts: bool,
 ) -> None:
     from ibkeys.change.next_commands import ROLLBACKS, NextCommands
@@ -154,6 +165,8 @@ def _write(
             write(f"operation {each['id']} {state}: {commands}")
     if with_starts and operations[0]["method"] is not None:
         write(f"method: {operations[0]['method']}")
+    if rehearsal is not None:
+        write(clean(rehearsal.in_words))
     for start in operations[0]["starts"] if with_starts else ():
         write(_start_line(start))
     for step in steps:

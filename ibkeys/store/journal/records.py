@@ -27,6 +27,12 @@ RehearsalVerdict = Literal["identical", "differs", "refused"]
 OpensmOrigin = Literal["running", "named", "installed", "packed"]
 """Whose OpenSM rehearsed: the one that ran on this host; one that the user named; the one that is installed here,
 without options of the site; or one with the options and files of a bundle."""
+_WHOSE_OPENSM: Final[Mapping[OpensmOrigin, str]] = {
+    "running": "the site's own OpenSM",
+    "named": "a named OpenSM",
+    "installed": "an OpenSM without the site's options",
+    "packed": "an OpenSM with packed options",
+}
 
 
 ATTRIBUTE_SIZE: Final = 64
@@ -157,6 +163,12 @@ class RehearsalRecord:
     program: str
     user: str
     host: str
+
+    @property
+    def in_words(self) -> str:
+        """When it was made, on which snapshot, by whose OpenSM, and its result."""
+        whose = _WHOSE_OPENSM[self.opensm]
+        return f"rehearsed {self.made} on the snapshot of {self.snapshot}, by {whose}: {self.verdict}"
 
 
 WANTED_VALUES: Final = "values"
