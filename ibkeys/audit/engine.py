@@ -93,6 +93,7 @@ def _result(
         subjects,
         verdict.passed if part is None else 0,
         verdict.note,
+        verdict.lacks,
     )
 
 

@@ -69,7 +69,8 @@ class Subject:
 @dataclass(frozen=True, slots=True)
 class RuleResult:
     """The result of one rule for the whole fabric, or for the part of it that the report is about. ``note``: why the
-    rule is unknown or does not apply; "" otherwise.
+    rule is unknown or does not apply; "" otherwise. ``lacks``: the option of `ibkeys audit` that would give the input
+    that the rule needs; "" if it has all inputs.
 
     ``severity``: the worst severity of the subjects that fail; if none fails, the rule's severity. ``subjects``: the
     subjects that fail, are unknown or are waived. ``passed``: the number of subjects that pass; it is 0 in a report
@@ -85,6 +86,7 @@ class RuleResult:
     subjects: Sequence[Subject] = ()
     passed: int = 0
     note: str = ""
+    lacks: str = ""
 
     def fails_at(self, severity: Severity | None) -> bool:
         """Return whether the rule fails with *severity* or worse; None: never."""

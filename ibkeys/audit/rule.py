@@ -78,7 +78,8 @@ class RuleVerdict:
     """The findings of one rule: the subjects that fail or are unknown, the number of those that pass, and a ``note``.
 
     The ``note`` is given if no finding is about a single subject. ``unknown_as_a_whole``: whether an input that the
-    rule needs was not given. If no subject fails, is unknown or passes, the rule does not apply.
+    rule needs was not given; ``lacks``: the option that gives it. If no subject fails, is unknown or passes, the rule
+    does not apply.
     """
 
     data: AuditInput
@@ -86,6 +87,7 @@ class RuleVerdict:
     passed: int = 0
     note: str = ""
     unknown_as_a_whole: bool = False
+    lacks: str = ""
 
     @classmethod
     def over_fabric(cls, data: AuditInput) -> RuleVerdict:
@@ -96,9 +98,12 @@ class RuleVerdict:
         return verdict
 
     @classmethod
-    def without(cls, data: AuditInput, note: str) -> RuleVerdict:
-        """Return the verdict of a rule for which the file or data to compare with was not given."""
-        return cls(data, note=note, unknown_as_a_whole=True)
+    def without(cls, data: AuditInput, note: str, option: str = "") -> RuleVerdict:
+        """Return the verdict of a rule for which the file or data to compare with was not given.
+
+        *option*: the option of `ibkeys audit` that gives it.
+        """
+        return cls(data, note=note, unknown_as_a_whole=True, lacks=option)
 
     def fail(
         self,
@@ -186,11 +191,12 @@ _LACKING: Final[Mapping[Need, tuple[str, str]]] = {
 """Input → its name, and the option that gives it."""
 
 
-def _lacks(need: Need) -> str:
+def _without(need: Need, data: AuditInput) -> RuleVerdict:
     if need == "host":
-        return "this host was not examined: the fabric is simulated, or the snapshot is from another host"
+        note = "this host was not examined: the fabric is simulated, or the snapshot is from another host"
+        return RuleVerdict(data, note=note)
     name, option = _LACKING[need]
-    return f"no {name} to compare with ({given(option)})"
+    return RuleVerdict.without(data, f"no {name} to compare with ({given(option)})", option)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -270,7 +276,7 @@ class rule(RuleFacts):
 
         def check(data: AuditInput) -> RuleVerdict:
             if self.needs is not None and getattr(data, self.needs) is None:
-                return RuleVerdict(data, note=_lacks(self.needs), unknown_as_a_whole=self.needs != "host")
+                return _without(self.needs, data)
             begun = RuleVerdict.over_fabric(data) if self.over_fabric else RuleVerdict(data)
             verdict = judge(data, begun)
             if verdict is not None:

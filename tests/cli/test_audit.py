@@ -81,6 +81,26 @@ def test_the_table_says_first_what_is_wrong(cli: Cli) -> None:
     assert "Remedy" not in cli("audit", "--check", "MK001", "--no-remedy").out
 
 
+def test_rules_that_lack_an_option_are_counted_and_listed_by_v(cli: Cli) -> None:
+    short = cli("audit", "--group", "PK,HY")
+    assert "NOT EVALUATED" not in short.out
+    counted = "9 of 19 rules were not evaluated without these options: --policy 4, --baseline 2, "
+    assert counted + "--policy or --registry 2, --inventory 1; -v lists them" in " ".join(short.out.split())
+    full = cli("audit", "--group", "PK,HY", "-v")
+    assert "  PK010 HY004\n         no baseline to compare with (--baseline)\n" in full.out
+    assert "not evaluated" not in full.out
+
+
+def test_a_rule_whose_data_was_not_read_is_named_without_v(cli: Cli, key_file: Path) -> None:
+    locked = ("--new-m-key", f"@{key_file}", "--protect", 2, "--lease", 60, "--yes")
+    assert cli("mkey-set", 6, *locked, "--keystore", key_file.with_name("aside.db")).code == 0
+    lines = cli("audit", "--keystore", key_file.with_name("empty.db")).out.splitlines()
+    listed = lines[lines.index("NOT EVALUATED") :]
+    rules = listed[listed.index("         needs data that was not read: see NOT READ") - 1].split()
+    assert "HY005" in rules
+    assert "PK002" not in " ".join(listed)
+
+
 def test_csv_has_a_row_for_each_subject_and_each_rule_without_one(cli: Cli) -> None:
     rows = list(csv.DictReader(io.StringIO(cli("audit", "-f", "csv", "--check", "MK001,PK002,PK007").out)))
     assert [(row["rule"], row["result"], row["port_guid"]) for row in rows[-3:]] == [
@@ -282,7 +302,7 @@ def test_sm_keys_are_probed_only_when_asked_for(tmp_path: Path) -> None:
     assert "the SA gave no clear answer" in silent.out
     assert (
         "the SA was not queried (`ibkeys audit --probe-sa` queries it)"
-        in run("audit", "--backend", backend, "--group", "SM").out
+        in run("audit", "--backend", backend, "--group", "SM", "-v").out
     )
 
 

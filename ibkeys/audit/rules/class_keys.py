@@ -24,7 +24,7 @@ def _judged(verdict: RuleVerdict, fault_of: Callable[[ClassKeyReading, KeySettin
     """
     readings = verdict.data.snapshot.class_keys
     if readings is None:
-        return RuleVerdict.without(verdict.data, NOT_QUERIED)
+        return RuleVerdict.without(verdict.data, NOT_QUERIED, "--class-keys")
     for reading in readings:
         name, settings = KEY_CLASSES[reading.of].key_name, reading.settings
         if reading.state in ANSWERED and settings is not None:

@@ -65,9 +65,8 @@ def guids(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
         else:
             verdict.passed += 1
     if known is None and not verdict.findings:
-        return RuleVerdict.without(
-            data, f"no GUID is used twice; an inventory ({given('--inventory')}) would show whether all belong here"
-        )
+        note = f"no GUID is used twice; an inventory ({given('--inventory')}) would show whether all belong here"
+        return RuleVerdict.without(data, note, "--inventory")
     return verdict
 
 

@@ -275,7 +275,8 @@ def _members(each: PartitionPorts) -> Evidence:
 def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """Fail P_Keys that neither the policy nor the registry knows (PK012)."""
     if data.policy is None and data.registry is None:
-        return RuleVerdict.without(data, f"no policy or registry to compare with ({given('--policy or --registry')})")
+        note = f"no policy or registry to compare with ({given('--policy or --registry')})"
+        return RuleVerdict.without(data, note, "--policy or --registry")
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
     owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
     for port in data.end_ports:

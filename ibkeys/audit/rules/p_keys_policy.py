@@ -302,7 +302,8 @@ def _what_stops_answers(data: AuditInput, sender: Port, receiver: Port, bases: C
 def tenant_on_default(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """Fail a default partition that belongs to a tenant, or that has every CA port as a full member (PK014)."""
     if data.policy is None and data.registry is None:
-        return RuleVerdict.without(data, f"no policy or registry was given ({given('--policy or --registry')})")
+        note = f"no policy or registry was given ({given('--policy or --registry')})"
+        return RuleVerdict.without(data, note, "--policy or --registry")
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
     if owner != NO_TENANT:
         message = f"the registry gives the default partition 0x7fff to {owner!r}"

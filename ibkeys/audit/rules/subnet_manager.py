@@ -46,6 +46,7 @@ def masters(data: AuditInput, verdict: RuleVerdict) -> None:
         elif count > 1 and info.sm_state == SMState.MASTER:
             verdict.fail(port, f"one of {count} subnet managers that say they are master", evidence)
         elif data.sm_guids is None:
+            verdict.lacks = "--sm-guids"
             verdict.unknown(
                 port,
                 f"a subnet manager ({state}); {given('--sm-guids')} would show whether it should be there",
@@ -84,7 +85,7 @@ def default_keys(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     _judge_ufm(verdict)
     asked = data.snapshot.sa_probes.get(WITH_DEFAULT_KEY)
     if asked is None:
-        return verdict if verdict.findings or verdict.passed else RuleVerdict.without(data, _NOT_ASKED)
+        return verdict if verdict.findings or verdict.passed else RuleVerdict.without(data, _NOT_ASKED, "--probe-sa")
     plain = data.snapshot.sa_probes.get(WITHOUT_KEY)
     unkeyed = plain.answer if plain is not None else None
     answers: Evidence = {"SA": {WITH_DEFAULT_KEY: asked.answer, WITHOUT_KEY: unkeyed}}
@@ -177,7 +178,7 @@ def _stranger_gets(verdict: RuleVerdict, question: str, what: str) -> RuleVerdic
     data = verdict.data
     asked = data.snapshot.sa_probes.get(question)
     if asked is None:
-        return RuleVerdict.without(data, _NOT_ASKED)
+        return RuleVerdict.without(data, _NOT_ASKED, "--probe-sa")
     evidence = {"SA": {question: asked.answer}}
     if asked.answer == "answered":
         verdict.fail(data.master, f"{what} ({asked.detail})", evidence)

@@ -116,7 +116,7 @@ def audit(where: Where, compared: Compare, choice: RuleChoice, listing: Listing,
         text = text_for_others(report, rules, format, choice.fail_on, not choice.no_remedy, code)
         write_exact(text.rstrip("\n"))
     else:
-        _write(report, data, format, not choice.no_remedy, folded)
+        _write(report, data, format, choice, folded)
         if format == "table" and not choice.no_remedy:
             _write_next(report, data, compared.policy, where.snapshot)
     finish(errors_of(data.fabric, part.concerns) if part is not None else errors_of(data.fabric), format)
@@ -161,11 +161,12 @@ def _say_unmatched(data: AuditInput) -> None:
         exits.note(f"the policy names {len(unmatched)} {what} not on this fabric: {listed}")
 
 
-def _write(report: Report, data: AuditInput, format: str, with_remedy: bool, folded: bool) -> None:
+def _write(report: Report, data: AuditInput, format: str, choice: RuleChoice, folded: bool) -> None:
     from ibkeys.cli.audit.text import csv_rows, write_table_report
 
+    with_remedy = not choice.no_remedy
     document = AUDIT if with_remedy else AUDIT._replace(rows=WITHOUT_REMEDY)
     rows = (row for result in report.results for row in csv_rows(result))
     if not write_document(format, document, lambda: report.to_json(with_remedy), rows):
         names = FoldedNames(map(data.identity, data.fabric.ports()), data.fabric)
-        write_table_report(report, with_remedy, folded, names)
+        write_table_report(report, with_remedy, folded, names, lists_all=bool(choice.check))

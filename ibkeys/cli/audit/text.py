@@ -52,11 +52,13 @@ def csv_rows(result: RuleResult) -> Iterator[dict[str, Any]]:
         }
 
 
-def write_table_report(report: Report, with_remedy: bool, folded: bool, names: FoldedNames | None = None) -> None:
+def write_table_report(
+    report: Report, with_remedy: bool, folded: bool, names: FoldedNames | None = None, lists_all: bool = False
+) -> None:
     """Write the report for people.
 
     *folded*: ports with the same message share an entry, and *names* folds their names (None: the names in the report
-    are used). Otherwise each port has a line.
+    are used). Otherwise each port has a line. *lists_all*: all rules that were not evaluated are listed, as with -v.
     """
     policy = f", policy {report.policy}" if report.policy else ""
     write(clean(f"Audit of {report.source}, read {report.taken}; profile {report.profile}{policy}"))
@@ -71,7 +73,7 @@ def write_table_report(report: Report, with_remedy: bool, folded: bool, names: F
         for result in failed:
             _write_failure(result, with_remedy, fold)
     _write_not_read(report, fold)
-    _write_not_evaluated(report, folded)
+    _write_not_evaluated(report, folded, lists_all or exits.explains_all())
     _write_section("WAIVED", _waived(report), folded=False)
     _write_section("MOVED SINCE THE BASELINE", [move_in_words(each.to_json()) for each in report.moved or ()], folded)
     coverage = report.coverage
@@ -155,14 +157,30 @@ def _write_list(lines: Sequence[str], folded: bool, indent: str) -> None:
         write(indent + line)
 
 
-def _write_not_evaluated(report: Report, folded: bool) -> None:
-    """Write the rules that could not be evaluated; rules with the same reasons share an entry."""
+def _write_not_evaluated(report: Report, folded: bool, lists_all: bool) -> None:
+    """Write the rules that could not be evaluated; rules with the same reasons share an entry. Without
+    *lists_all*, those that lack an option are only counted.
+    """
     unknown = [result for result in report.results if result.result == "unknown"]
-    if unknown:
+    counted_only = [] if lists_all else [each for each in unknown if _lacks_only_an_option(each)]
+    listed = [each for each in unknown if each not in counted_only]
+    if listed:
         write("\nNOT EVALUATED")
-    for lines, same in by_key(unknown, lambda result: words.unknown_reasons(result, _SEE, heading_of)).items():
+    for lines, same in by_key(listed, lambda result: words.unknown_reasons(result, _SEE, heading_of)).items():
         _write_wrapped("  ", " ".join(result.rule for result in same))
         _write_list(lines, folded, _INDENT)
+    if counted_only:
+        options = Counter(result.lacks for result in counted_only)
+        lacking = ", ".join(f"{option} {count}" for option, count in options.most_common())
+        were = "was" if len(counted_only) == 1 else "were"
+        of_all = f"{len(counted_only)} of {counted(len(report.results), 'rule')} {were} not evaluated"
+        write("")
+        _write_wrapped("", f"{of_all} without these options: {lacking}; -v lists them")
+
+
+def _lacks_only_an_option(result: RuleResult) -> bool:
+    """Return whether a rule is unknown because an option was not given, and nothing of it was unread."""
+    return result.lacks != "" and not any(map(words.is_unread, words.subjects(result, "unknown")))
 
 
 def _waived(report: Report) -> list[str]:
