@@ -86,6 +86,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
+def _own_stores(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Commands without stores of their own do not use those of root on this machine."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("ibkeys.store.paths.SYSTEM_DIRECTORY", tmp_path_factory.mktemp("state") / "ibkeys")
+        yield
+
+
+@pytest.fixture(autouse=True, scope="session")
 def _no_site_file() -> Iterator[None]:
     """Commands on a real stack, also those of other processes, do not read the site file of this machine."""
     with pytest.MonkeyPatch.context() as patch:

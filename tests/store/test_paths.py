@@ -11,7 +11,7 @@ from ibkeys.store.paths import StorePaths, cache_directory, default_directory, s
 
 
 def test_root_has_a_place_of_the_system() -> None:
-    assert default_directory({"XDG_STATE_HOME": "/ignored", "HOME": "/root"}, root=True) == Path("/var/lib/ibkeys")
+    assert default_directory({"XDG_STATE_HOME": "/ignored", "HOME": "/root"}, root=True) == paths.SYSTEM_DIRECTORY
 
 
 @pytest.mark.parametrize(
