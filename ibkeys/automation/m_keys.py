@@ -16,14 +16,14 @@ from ibkeys.errors import UsageError
 from ibkeys.mkeys.confirming import AwaitedRun, rollback_arguments, start_guardian
 from ibkeys.mkeys.opensm import planned
 from ibkeys.mkeys.opensm.lowering import Lowering
-from ibkeys.mkeys.opensm.through import RunListener, ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import RunListener, ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
-from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
 from ibkeys.mkeys.rollout.rest import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 from ibkeys.topology.port_id import PortId
 

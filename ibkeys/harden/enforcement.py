@@ -13,7 +13,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-from ibkeys.apply.by_sm.steps import Prediction
+from ibkeys.apply.by_sm.prediction import Prediction
 from ibkeys.apply.opensm.interlocks import drift_of
 from ibkeys.apply.opensm.site import OpensmSite, site_of
 from ibkeys.apply.survey import Survey, survey_all_ports

@@ -13,11 +13,11 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.mkeys.opensm.course import describe_step
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
-from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import present_setting
-from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.printable import counted
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunOptions, Runs

@@ -22,7 +22,7 @@ from ibkeys.errors import IbkeysError, Incomplete, Refused, StoreError
 from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised
-from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import last_run
 from ibkeys.store.journal import Journal

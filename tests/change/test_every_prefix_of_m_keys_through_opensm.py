@@ -23,9 +23,9 @@ from ibkeys.mad.const import Method
 from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, plan_steps
 from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, setting_of
+from ibkeys.mkeys.opensm.key_proof import key_for_gets
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import is_raised, lower_level, plan_rollback, refuse_mixed_keys
-from ibkeys.mkeys.opensm.wire import key_for_gets
 from ibkeys.sim.nodes import SimNode
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.opensm import parse_m_keys
@@ -44,7 +44,7 @@ Moments = Generator[tuple[World, RunRecord], None, World]
 
 
 def step_of_keys(record: RunRecord, world: World) -> Moments:
-    """Yield each moment of the step that *record* is at, as `ibkeys.mkeys.opensm.key_run` and OpenSM make it.
+    """Yield each moment of the step that *record* is at, as `ibkeys.mkeys.opensm.key_steps` and OpenSM make it.
 
     Where a key goes back, the end of the sweep that set it is waited for. Standbys are stopped; the files are written,
     that of the master last, and OpenSM is signalled in the same order; it sets the ports in any order; at the end of

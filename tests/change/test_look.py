@@ -11,8 +11,8 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
 from ibkeys.keys.pkey import PKey
 from ibkeys.mkeys.rollout.new_keys import plan_run
-from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.store.journal.runs import RunOptions
 from tests.keyedsite import Site
 

@@ -30,7 +30,7 @@ OPEN = "sweep_interval 3\npart_enforce off\n"
 """Options of a site that was never hardened."""
 
 _BROKEN = """
-from ibkeys.mkeys.opensm.wire import KeyProof
+from ibkeys.mkeys.opensm.key_proof import KeyProof
 def look(self):
     raise ZeroDivisionError("in the middle")
 KeyProof.look = look

@@ -13,8 +13,8 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mkeys.rollout.new_keys import plan_run
-from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keystore.class_keys import ClassKeyStore

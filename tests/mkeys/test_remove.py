@@ -11,8 +11,8 @@ from ibkeys.errors import Refused
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.const import Method, SMState
 from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.removal import plan_removal
+from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.faults import LossDirection
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from typing import Any, Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse
+from ibkeys.apply.by_sm.prediction import Prediction, phases_of
 from ibkeys.apply.by_sm.run import TablesSteps
-from ibkeys.apply.by_sm.steps import Prediction, phases_of
 from ibkeys.apply.carrier import Assignment, Carrier
 from ibkeys.apply.former import FormerValues
 from ibkeys.apply.remaining import RemainingChanges

@@ -11,8 +11,8 @@ from typing import Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.images import images_of, images_of_other_indexes
-from ibkeys.apply.by_sm.steps import Prediction, expectations
-from ibkeys.apply.by_sm.watch import PortsProof, TablesLook
+from ibkeys.apply.by_sm.ports_proof import PortsProof, TablesLook
+from ibkeys.apply.by_sm.prediction import Prediction, expectations
 from ibkeys.apply.carrier import Assignment, CarrierResult, WrittenPort
 from ibkeys.change.course import Course
 from ibkeys.change.runner import Runner, Step, StepKind, Verdict

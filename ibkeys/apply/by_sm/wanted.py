@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
-from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.by_sm.watch import has_only_default
+from ibkeys.apply.by_sm.ports_proof import has_only_default
+from ibkeys.apply.by_sm.prediction import Prediction
 from ibkeys.apply.former import FormerTable, FormerValues, keys_in
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey

@@ -14,10 +14,10 @@ from typing import Any, Final
 from ibkeys.apply.by_sm.beside import KEPT_BESIDE, open_local_files
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import CarrierSettings
+from ibkeys.apply.by_sm.ports_proof import PortsProof, TablesLook
+from ibkeys.apply.by_sm.prediction import Prediction, expectations
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
-from ibkeys.apply.by_sm.steps import Prediction, expectations
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwrite_refusal
-from ibkeys.apply.by_sm.watch import PortsProof, TablesLook
 from ibkeys.apply.carrier import Assignment, CarrierResult, Failed, RollbackResult
 from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
 from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed

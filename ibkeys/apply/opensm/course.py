@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
-from ibkeys.apply.by_sm.steps import Prediction, breaks_of, partitions_in, unused_partition
+from ibkeys.apply.by_sm.prediction import Prediction, breaks_of, partitions_in, unused_partition
 from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
     goal_of,

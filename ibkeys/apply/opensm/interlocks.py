@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 
-from ibkeys.apply.by_sm.steps import Prediction
+from ibkeys.apply.by_sm.prediction import Prediction
 from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.arguments import given

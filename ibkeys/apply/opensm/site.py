@@ -72,8 +72,8 @@ class OpensmSite:
 
     @property
     def is_of_last_change(self) -> bool:
-        """Whether the master's policy is the one that the last change of the journal wrote, and that change is finished:
-        it told OpenSM to read the policy. If no P_Key changed, the sweep that reads it may still be under way."""
+        """Whether the last change of the journal wrote the present policy of the master, and is finished: it
+        told OpenSM to read the policy. If no P_Key changed, the sweep that reads it may still be under way."""
         last, policy = self.last_change, self.policy
         return (
             last is not None

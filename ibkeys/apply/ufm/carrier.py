@@ -14,9 +14,9 @@ from typing import Any, Final
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import CarrierSettings
+from ibkeys.apply.by_sm.ports_proof import TablesLook
+from ibkeys.apply.by_sm.prediction import Prediction
 from ibkeys.apply.by_sm.run import stopped_by
-from ibkeys.apply.by_sm.steps import Prediction
-from ibkeys.apply.by_sm.watch import TablesLook
 from ibkeys.apply.carrier import Assignment, CarrierResult, RollbackResult
 from ibkeys.apply.former import FormerValues
 from ibkeys.apply.going_back import go_back_by_plan

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 
 from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
-from ibkeys.apply.by_sm.steps import Prediction, breaks_of
+from ibkeys.apply.by_sm.prediction import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
 from ibkeys.apply.former import FormerValues
 from ibkeys.apply.ufm.stored import (

@@ -16,7 +16,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.mkeys.confirming import AwaitedRun
     from ibkeys.mkeys.opensm.lowering import Lowering
-    from ibkeys.mkeys.opensm.through import ViaOpensm
+    from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 
 
 @contextmanager

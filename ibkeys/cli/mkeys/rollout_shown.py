@@ -146,7 +146,7 @@ class ShownRun(ShownChange):
             self._write_summary()
 
     def _make(self) -> None:
-        from ibkeys.mkeys.rollout.planned_run import carry_out
+        from ibkeys.mkeys.rollout.run_plan import carry_out
 
         run, done = self.run, 0
         total = len(run.jobs) + len(run.already_set) + len(run.skipped)

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.managers.hosts import SmHost
     from ibkeys.mkeys.confirming import AwaitedRun
-    from ibkeys.mkeys.opensm.through import ViaOpensm
+    from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
     from ibkeys.mkeys.rollout.beginning import PlannedRun
 
     PlanDirect = Callable[[ChangeWriter, OnFound | None], PlannedRun]
@@ -60,7 +60,7 @@ class RunRequest:
 
         *awaits*: the wait for the confirmation, which is notified when the run begins; None if there is none.
         """
-        from ibkeys.mkeys.opensm.through import ViaOpensm
+        from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 
         listener = run_listener()
         if awaits is not None:

@@ -18,7 +18,7 @@ from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import READING, method_of_earlier_run, reach_hosts_of_last_run
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised, lower_level
-from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.earlier_run import last_run, refuse_strange_ports
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
 from ibkeys.mkeys.rollout.going_back import return_of_last_run
@@ -73,9 +73,9 @@ class Lowering:
             note(record)
             for each in self._ports.begun:
                 runs.mark(last.id, each.sequence, "sent", _REASON)
-        key_run = self.method.key_run(writer, operation, self._ports.found, note)
-        key_run.make(number + 1)
-        self.unproven |= {guid: str(error) for guid, error in key_run.last.silent.items()}
+        key_steps = self.method.key_steps(writer, operation, self._ports.found, note)
+        key_steps.make(number + 1)
+        self.unproven |= {guid: str(error) for guid, error in key_steps.last.silent.items()}
 
 
 def plan_lowering(writer: ChangeWriter, through: ViaOpensm) -> Lowering | None:

@@ -16,10 +16,10 @@ from ibkeys.fabric.handle import PortHandle
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.site import KEPT_HOSTS, ReachedHost
-from ibkeys.mkeys.opensm.key_run import KeySteps
+from ibkeys.mkeys.opensm.key_proof import PortReadings
+from ibkeys.mkeys.opensm.key_steps import KeySteps
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
-from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.wire import PortReadings
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, ReportPort
@@ -89,7 +89,7 @@ class OpensmMethod:
         operation.journal.await_confirmation(number, json.dumps({KEPT_HOSTS: self.record.hosts}))
         return number
 
-    def key_run(
+    def key_steps(
         self,
         writer: ChangeWriter,
         operation: RunningOperation,
@@ -149,14 +149,14 @@ class _RunInProgress:
             self._report_ports(PortReadings())
             return
         ports = {guid: job.target.handle for guid, job in self._jobs.items()}
-        key_run = self._method.key_run(
+        key_steps = self._method.key_steps(
             self._writer, self._operation, ports, self._note, self._note_proven, self._stop.check
         )
         if self._method.record.at < len(self._method.record.steps):
-            key_run.make()
-            self._report_ports(key_run.last)
+            key_steps.make()
+            self._report_ports(key_steps.last)
         elif self._jobs:
-            self._report_late_ports(key_run.make_late())
+            self._report_late_ports(key_steps.make_late())
 
     def _note(self, record: RunRecord) -> None:
         with self._store.in_one_transaction():

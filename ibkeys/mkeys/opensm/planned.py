@@ -56,7 +56,7 @@ from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, require_raised_level
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
-from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
 from ibkeys.mkeys.rollout.going_back import ask_of_ended, return_of_last_run

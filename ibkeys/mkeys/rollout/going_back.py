@@ -22,7 +22,7 @@ from ibkeys.mkeys.rollout.earlier_run import (
     sort_ports,
     with_bounds,
 )
-from ibkeys.mkeys.rollout.planned_run import describe
+from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.printable import counted
 from ibkeys.store.journal.runs import RunPort
 from ibkeys.store.keystore.keystore import KeyStore

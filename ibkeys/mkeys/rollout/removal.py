@@ -18,8 +18,8 @@ from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_wanted_setting
 from ibkeys.mkeys.rollout.new_run import Order, plan_new_run
-from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.port_job import PortJob
+from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
 
 NO_KEY_SETTING = KeySetting(NO_MKEY, 0, 0)

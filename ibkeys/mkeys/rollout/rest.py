@@ -26,8 +26,8 @@ from ibkeys.mkeys.rollout.earlier_run import (
     with_bounds,
 )
 from ibkeys.mkeys.rollout.found_ports import reachable_ports
-from ibkeys.mkeys.rollout.planned_run import describe
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_plan import describe
 from ibkeys.store.journal.runs import REMOVAL, MKeyRun, RunPort, shared_key_name
 from ibkeys.store.keystore.keystore import KeyStore
 

@@ -35,14 +35,14 @@ from ibkeys.managers.site import ReachedHost, Running
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.mkeys import places as rooms
 from ibkeys.mkeys.confirming import lower_unconfirmed
-from ibkeys.mkeys.opensm import key_run, planned
+from ibkeys.mkeys.opensm import key_steps, planned
 from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, KEY_OPTIONS
 from ibkeys.mkeys.opensm.lowering import Lowering
 from ibkeys.mkeys.opensm.method import OpensmMethod
-from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.planned_run import carry_out
 from ibkeys.mkeys.rollout.result import PortResult
+from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.nodes import SimPort
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions, Runs
@@ -267,7 +267,7 @@ class Bench:
 
                 self.monkeypatch.setattr(planned, "OpensmMethod", way)
                 self.monkeypatch.setattr(planned, "find_key_managers", found)
-                self.monkeypatch.setattr(key_run, "find_key_managers", found)
+                self.monkeypatch.setattr(key_steps, "find_key_managers", found)
                 self.monkeypatch.setattr(planned, "options_files", lambda *given: [opensm.options_file()])
                 self.monkeypatch.setattr(planned, "take_keys_that_opensm_gave", lambda writer, reached: None)
                 self.monkeypatch.setattr(

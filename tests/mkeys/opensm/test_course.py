@@ -13,7 +13,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mkeys.opensm.course import KeyStep, RunKeys, describe_step, plan_steps
-from ibkeys.mkeys.opensm.wire import key_for_gets
+from ibkeys.mkeys.opensm.key_proof import key_for_gets
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 settings = st.builds(KeySetting, st.sampled_from((NO_MKEY, A, B)), st.integers(0, 3), st.sampled_from((0, 15, 60)))

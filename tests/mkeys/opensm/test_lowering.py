@@ -26,7 +26,7 @@ from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
 from ibkeys.mkeys.opensm.planned import plan_rest
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised, lower_level, raising_step
-from ibkeys.mkeys.opensm.through import ViaOpensm
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.store.journal import Journal, Stage
 from ibkeys.store.journal.runs import NewRunPort, RunOptions, Runs
 from tests.mkeys.opensm.madeup import Bench

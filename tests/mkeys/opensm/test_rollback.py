@@ -14,9 +14,9 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey, check_m_key
 from ibkeys.mad.const import AttributeID, Method
 from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
+from ibkeys.mkeys.opensm.key_proof import key_for_gets
 from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys
-from ibkeys.mkeys.opensm.wire import key_for_gets
 
 A, B = MKey(0xA94F13D02E7C5B68), MKey(0x17C4E5906F2BD38A)
 NONE, CLOSED, OTHER = KeySetting(NO_MKEY, 0, 0), KeySetting(A, 2, 60), KeySetting(B, 2, 60)

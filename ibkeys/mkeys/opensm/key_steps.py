@@ -37,6 +37,7 @@ from ibkeys.mkeys.opensm.fit_managers import (
     setting_in_options,
 )
 from ibkeys.mkeys.opensm.key_files import copy_key_files, guids_without_key
+from ibkeys.mkeys.opensm.key_proof import KeyProof, PortReadings, key_for_gets
 from ibkeys.mkeys.opensm.record import Part, RunRecord
 from ibkeys.mkeys.opensm.secrecy import close
 from ibkeys.mkeys.opensm.standbys import (
@@ -48,8 +49,7 @@ from ibkeys.mkeys.opensm.standbys import (
     refuse_other_settings,
     steady_seconds,
 )
-from ibkeys.mkeys.opensm.through import ViaOpensm
-from ibkeys.mkeys.opensm.wire import KeyProof, PortReadings, key_for_gets
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.printable import counted, named
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ibkeys.apply.by_sm.course import TablesCourse
-from ibkeys.apply.by_sm.watch import ExpectedPort, KnownIndexes
+from ibkeys.apply.by_sm.ports_proof import ExpectedPort, KnownIndexes
 from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
