@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from ibkeys.mad.const import SMState
+from ibkeys.managers.reading import FileReading
 from tests.cli.scenes import Scene, Way
 from tests.recordings.recorder import Killed
 from tests.recordings.scenarios.beginning import STANDBY_NODE
@@ -186,6 +187,20 @@ def test_a_policy_edited_since_the_last_change_is_spread(scene: Scene) -> None:
     scene.world.opensms[0].sweep()
     assert scene.type(f"{SPREAD} --yes") == 0, scene.err
     assert files_of(scene) == [edited, edited]
+
+
+@pytest.mark.parametrize(("reading", "overridden"), [("may-have-been-read", 0), ("not-read", 4)])
+def test_an_edit_that_may_not_be_in_force_is_not_spread(
+    reading: FileReading, overridden: int, scene: Scene, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An edit during a sweep: the sweep ends after it, and has read the policy before it."""
+    monkeypatch.setattr("ibkeys.managers.instance.judge", lambda *facts: reading)
+    scene.world.opensms[0].policy.write_text(files_of(scene)[0] + "more=0x44 : 0x2c903000a1031=full ;\n")
+    before = files_of(scene)
+    assert scene.type(f"{SPREAD} --yes") == 4
+    assert "refused by interlock stale" in scene.err
+    assert files_of(scene) == before
+    assert scene.type(f"{SPREAD} --yes --override stale") == overridden, scene.err
 
 
 def test_an_sm_that_is_off_is_named_and_once_left_out_on_purpose_only_noted(scene: Scene) -> None:

@@ -23,6 +23,7 @@ from ibkeys.apply.opensm.interlocks import (
     objections_to_others_work,
     objections_to_self,
     objections_to_standbys,
+    objections_to_uncertain_policy,
     refuse_unread_policy,
     set_drift_aside,
 )
@@ -116,6 +117,7 @@ class OpensmPlanning:
         # These come first: a port that differs from a policy that OpenSM has not read yet has not drifted.
         if self.settings.spreads:
             refuse_unread_policy(site, prediction)
+            course.objections += objections_to_uncertain_policy(site, prediction)
         else:
             course.objections[:0] = objections_to_edits(site, prediction, is_ours)
         if former is None:

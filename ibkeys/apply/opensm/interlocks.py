@@ -19,6 +19,7 @@ from ibkeys.change.target import PortTarget
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
 from ibkeys.managers.files.opensm_file import OpensmFile
+from ibkeys.managers.reading import CHANGED, WORDS
 from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.opensm_tables import packed
@@ -46,6 +47,21 @@ def refuse_unread_policy(site: OpensmSite, prediction: Prediction) -> None:
     if edit := _unread_policy(site, prediction):
         raise stale_for_good(f"{edit}; only a policy that is in force is spread").unchanged(
             "let OpenSM read it first, by a change such as partition-add, or put the former one back"
+        )
+
+
+def objections_to_uncertain_policy(site: OpensmSite, prediction: Prediction) -> Iterator[Objection]:
+    """Yield ``stale`` if the master's policy, which is to be spread, may not be in force: it is not known whether
+    OpenSM has read it since it changed, and ports have other P_Keys than it gives them."""
+    file = site.master.instance.files["policy"]
+    differing = [str(port) for port in prediction.end_ports if port.guid in prediction.drifted]
+    if differing and file.reading in CHANGED and not site.is_of_last_change:
+        yield Objection(
+            "stale",
+            f"{file.path}: {WORDS[file.reading]}; {counted(len(differing), 'port')} "
+            f"{'has' if len(differing) == 1 else 'have'} other P_Keys than it gives: {named(differing)}; "
+            "`ibkeys compare --policy opensm` shows the difference, and SIGHUP lets OpenSM read it",
+            "Only a policy that is in force should be spread.",
         )
 
 
