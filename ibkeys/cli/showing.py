@@ -69,16 +69,16 @@ def read_port_listing(
     command_options: ShowPortsOptions,
     read: Callable[[ReadablePort], object],
     values: Callable[[Port], dict[str, Any]],
+    policy_of: Callable[[Source, bool], Policy | None],
     p_keys: bool = False,
     read_more: Callable[[Source, Sequence[Port]], None] = lambda source, ports: None,
     keeps: Callable[[Port], bool] | None = None,
-    policy_of: Callable[[Source, bool], Policy | None] | None = None,
 ) -> PortListing:
     """Read one port, or all ports by a sweep, and return the ports with their values.
 
-    *read*: reads one port. *values*: returns the values of a port for the document. *p_keys*: whether a sweep reads
-    P_Key tables. *read_more*: reads more of the listed ports than a sweep does. *keeps*: a filter that only this
-    command has. *policy_of*: returns the policy whose names --partition takes; None: it takes only P_Keys.
+    *read*: reads one port. *values*: returns the values of a port for the document. *policy_of*: returns the policy
+    whose names --partition takes. *p_keys*: whether a sweep reads P_Key tables. *read_more*: reads more of the listed
+    ports than a sweep does. *keeps*: a filter that only this command has.
 
     Filters, and a set of names or GUIDs (`node_set`), choose among the ports of a sweep. A host's name stands for all
     of its nodes, and each of their ports is read. Raises UsageError for filters without a sweep, and for a single port
@@ -101,7 +101,7 @@ def read_port_listing(
         else:
             from ibkeys.discovery.wanted import Wanted
 
-            if filters.partition_names and policy_of is not None:
+            if filters.partition_names:
                 filters.take_partitions(names_in(policy_of(source, bool(command_options.where.verbose))))
             topology = sweep_for(source, command_options.where, filters, Wanted(p_keys=p_keys), several)
             ports = filters.chosen_ports(topology)

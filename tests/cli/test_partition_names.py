@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.live_cluster import cluster
+from tests.cli.live_cluster import LIVE, cluster
 from tests.cli.scenes import Scene
+
+SWEEPS = ("pkey-show --all", "mkey-show --all", "port-show --all", "discover", "discover --names")
 
 
 @pytest.fixture
@@ -19,7 +21,7 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
 
 
 def test_partitions_are_shown_and_chosen_by_their_names(scene: Scene) -> None:
-    for command in ("matrix", "pkey-show --all"):
+    for command in (*SWEEPS, "matrix", "compare", "compare --policy opensm", "audit --check PK009"):
         scene.must(f"{command} --partition gpu -f json")
         by_name = json.loads(scene.out)
         scene.must(f"{command} --partition 0x30 -f json")
@@ -31,8 +33,43 @@ def test_partitions_are_shown_and_chosen_by_their_names(scene: Scene) -> None:
     assert "\n  0x0030 gpu (full): 1 port: node04 mlx4_0\n" in scene.out
 
 
+def test_the_policy_of_the_command_line_names_partitions(scene: Scene) -> None:
+    scene.must("snapshot {dir}/a.db")
+    policy = scene.world.opensms[0].policy
+    for command in ("audit --check PK009", "compare"):
+        given = f"{command} --policy {policy} --from {{dir}}/a.db -f json"
+        scene.type(f"{given} --partition gpu")
+        by_name = json.loads(scene.out)
+        scene.type(f"{given} --partition 0x30")
+        assert by_name == json.loads(scene.out)
+        assert by_name["looked_at"]["ports"] < by_name["looked_at"]["of"]
+
+
+def test_a_partition_of_a_difference_has_its_name_from_the_opensm_of_this_host(scene: Scene) -> None:
+    scene.must("snapshot {dir}/a.db")
+    scene.must(f"partition-add gpu --full node05 {LIVE}")
+    scene.must("snapshot {dir}/b.db")
+    assert scene.type("diff {dir}/a.db {dir}/b.db --partition gpu -f json") == 1, scene.err
+    by_name = json.loads(scene.out)
+    scene.type("diff {dir}/a.db {dir}/b.db --partition 0x30 -f json")
+    assert by_name == json.loads(scene.out)
+    assert scene.type("diff {dir}/a.db {dir}/b.db --partition gpv") == 2
+    assert "'gpv': no partition has this name; did you mean gpu?" in scene.err
+
+
+def test_a_packet_follows_a_partition_by_its_name(scene: Scene) -> None:
+    scene.must("why node03 node04 --packet gpu -f json")
+    by_name = json.loads(scene.out)
+    scene.must("why node03 node04 --packet 0x8030 -f json")
+    assert by_name == json.loads(scene.out)
+    assert scene.type("why node03 node04 --packet gpv") == 2
+    assert "'gpv': no partition has this name; did you mean gpu?" in scene.err
+    assert scene.type("why node03 node04 --packet 8030") == 2
+    assert "begins with 0x" in scene.err
+
+
 def test_a_name_that_no_policy_explains_is_refused(scene: Scene) -> None:
     scene.must("snapshot {dir}/a.db")
-    for command in ("matrix", "pkey-show --all"):
+    for command in (*SWEEPS, "matrix", "audit", "compare"):
         assert scene.type(f"{command} --partition gpu --from {{dir}}/a.db") == 2
         assert "'gpu': no partition has this name, as far as is known here: give its P_Key" in scene.err

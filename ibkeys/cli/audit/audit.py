@@ -102,7 +102,7 @@ def audit(where: Where, compared: Compare, choice: RuleChoice, listing: Listing,
     refuse_unkeyed_alone(choice.class_keys, choice.ask_unkeyed)
     tenancies = for_checks_of(choice.for_checks, format, chosen.is_given)
     ask_class_keys = partial(ask_all_ports, ask_unkeyed=choice.ask_unkeyed, pkey_index=compared.pkey_idx)
-    data, source = read_input(where, compared, ask_class_keys if choice.class_keys else None)
+    data, source = read_input(where, compared, ask_class_keys if choice.class_keys else None, chosen)
     if format in FOR_CHECKS:
         return write_for_checks(data, format, choice.for_checks, tenancies)
     part = _part_of(data, chosen)

@@ -14,7 +14,7 @@ from ibkeys.cli.audit.shared_options import SM_GUIDS
 from ibkeys.cli.opening import load, open_fabric, open_recorded, passphrase_of
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import say_notes, take_snapshot
-from ibkeys.cli.sm.policy import is_opensm, master_policy, read_accepted, refuse_with_a_file
+from ibkeys.cli.sm.policy import is_opensm, master_policy, name_partitions, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, open_ufm, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
@@ -22,6 +22,7 @@ from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 if TYPE_CHECKING:
     from ibkeys.audit.inputs import AuditedHost, AuditInput
     from ibkeys.audit.waivers import Waivers
+    from ibkeys.cli.listing.filters import PortFilter
     from ibkeys.fabric.snapshot import Snapshot
     from ibkeys.keys.pkey import InboundCheck
     from ibkeys.managers.ufm.sm_settings import UfmSmSettings
@@ -129,21 +130,26 @@ def _sm_guids(values: tuple[str, ...]) -> frozenset[int] | None:
 
 
 def read_input(
-    where: Where, compare: Compare, ask_class_keys: Callable[[Fabric, Snapshot], None] | None = None
+    where: Where,
+    compare: Compare,
+    ask_class_keys: Callable[[Fabric, Snapshot], None] | None = None,
+    chosen: PortFilter | None = None,
 ) -> tuple[AuditInput, str]:
     """Return the input of an audit, from the fabric or from the snapshot of ``--from``, and the name of its source.
 
     Files are read before anything is sent. *ask_class_keys* adds the keys of other management classes to the snapshot
-    of the sweep; with ``--from`` it must be None. Raises UsageError, and the errors of `read_comparisons`, of a sweep
-    and of `load`.
+    of the sweep; with ``--from`` it must be None. *chosen*: the filters, whose partitions are looked up by name.
+    Raises UsageError, and the errors of `read_comparisons`, of a sweep and of `load`.
     """
     given = read_comparisons(compare)
     if where.snapshot is not None:
         refuse_with_a_file(compare.policy, "probe_sa")
         if ask_class_keys is not None:
             raise UsageError("--from reads a file, not the fabric: omit --class-keys")
-        return recorded_input(where, given), where.snapshot
+        return recorded_input(where, given, chosen), where.snapshot
     with open_fabric(where) as fabric:
+        if chosen is not None:
+            name_partitions(chosen, fabric, bool(where.verbose), given["policy"])
         data, source = input_of(fabric, where, given, compare)
         if ask_class_keys is not None:
             ask_class_keys(fabric, data.snapshot)
@@ -183,7 +189,7 @@ def host_of(keystore: Path | None, where: Where) -> AuditedHost:
     return report_on_host(keystore, [Path(where.security_keys)] if where.security_keys else [])
 
 
-def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
+def recorded_input(where: Where, given: dict[str, Any], chosen: PortFilter | None = None) -> AuditInput:
     """Return the input of an audit made from the snapshot of ``--from``. *given*: the result of `read_comparisons`.
 
     The key files and devices of this host are examined only if the snapshot was taken on this host, of a real fabric.
@@ -194,7 +200,10 @@ def recorded_input(where: Where, given: dict[str, Any]) -> AuditInput:
     from ibkeys.store.keystore.sealing import Passphrase
     from ibkeys.store.paths import StorePaths, store_paths
 
-    snapshot = open_recorded(where).snapshot
+    recorded = open_recorded(where)
+    if chosen is not None:
+        name_partitions(chosen, recorded, bool(where.verbose), given["policy"])
+    snapshot = recorded.snapshot
     say_notes(snapshot.fabric)
     own = StorePaths(None, None) if snapshot.about.simulated else store_paths()
     keystore = Path(where.keystore) if where.keystore else own.keystore

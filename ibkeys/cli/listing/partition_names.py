@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
+from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.printable import clean
 from ibkeys.similar_names import did_you_mean
 
 if TYPE_CHECKING:
     from ibkeys.partitions.model import Policy
+    from ibkeys.topology.nodes import Port
 
 
 def is_number(text: str) -> bool:
@@ -22,6 +24,22 @@ def is_number(text: str) -> bool:
 def names_in(policy: Policy | None) -> Mapping[int, str]:
     """Return the names of the partitions of *policy* by their 15 bits; None: no policy is known."""
     return {each.base: each.name for each in policy.partitions if each.name} if policy is not None else {}
+
+
+def packet_key(text: str, names: Mapping[int, str], sender: Port) -> PKey:
+    """Return the P_Key of a packet that a user names by its P_Key or by the name of a partition.
+
+    ``NAME:full`` and ``NAME:limited`` have their membership. A name alone is the P_Key that *sender* has in this
+    partition, the full one if it has both or none. Raises as `partition_number`.
+    """
+    if is_number(text):
+        return parse_p_key(text)
+    name, colon, membership = text.partition(":")
+    number = partition_number(name, names)
+    if colon:
+        return PKey.parse(f"{number:#x}:{membership}")
+    held = [key for _, key in sender.occupied or () if key.partition == number]
+    return max(held, default=PKey(number | FULL_BIT))
 
 
 def partition_number(text: str, names: Mapping[int, str]) -> int:

@@ -12,6 +12,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys.asking_class_keys import ASK_UNKEYED, say_cost, say_not_asked
 from ibkeys.cli.options import ShowPortsOptions
 from ibkeys.cli.showing import read_port_listing, show, values_of
+from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.cli.types import NearChoice
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.grouping import grouped
@@ -62,7 +63,12 @@ def classkey_show(
         readings_of.update(grouped(source.ask_class_keys(questions, pkey_idx), lambda reading: reading.port))
 
     port_listing = read_port_listing(
-        command_options, _read, lambda port: {_ROWS: readings_of.get(port, [])}, p_keys=True, read_more=ask
+        command_options,
+        _read,
+        lambda port: {_ROWS: readings_of.get(port, [])},
+        policy_if_known,
+        p_keys=True,
+        read_more=ask,
     )
     readings = [(row, reading) for row in port_listing.ports for reading in row.pop(_ROWS)]
     port_listing.ports = [{**row, **_values_of(reading, shows_keys)} for row, reading in readings]

@@ -13,6 +13,7 @@ from ibkeys.cli.help.command import command
 from ibkeys.cli.mkeys import key_options
 from ibkeys.cli.options import AddressKinds, ChangeOptions, ShowPortsOptions
 from ibkeys.cli.showing import read_port_listing, show, values_of
+from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +38,9 @@ def mkey_show(command_options: ShowPortsOptions, zero: bool) -> int:
     if zero and not command_options.words:
         command_options = replace(command_options, every_port=True)
     keeps = _has_no_key if zero else None
-    port_listing = read_port_listing(command_options, lambda handle: handle.read_port_info(), values, keeps=keeps)
+    port_listing = read_port_listing(
+        command_options, lambda handle: handle.read_port_info(), values, policy_if_known, keeps=keeps
+    )
     if port_listing.is_sweep and not (command_options.listing.each and command_options.format != "table"):
         port_listing.ports = [row for row in port_listing.ports if row["node_type"] != "switch" or row["port"] == 0]
     return show(MKEY_SHOW, port_listing, M_KEY_VALUES, command_options)

@@ -30,7 +30,9 @@ class Filters:
     node: tuple[str, ...] = repeated_field("--node", "GLOB", "Only nodes with this name, such as 'gpu*'; repeatable.")
     hosts: bool = flag_field("--hosts", help="Only channel adapters.")
     switch: bool = flag_field("--switch", help="Only switches.")
-    partition: tuple[str, ...] = repeated_field("--partition", "P_KEY", "Only members of this partition; repeatable.")
+    partition: tuple[str, ...] = repeated_field(
+        "--partition", "PARTITION", "Only its members, P_Key or name; repeatable."
+    )
     p_key: tuple[str, ...] = repeated_field("--p-key", "P_KEY", "Only ports with this P_Key; repeatable.")
     level: tuple[int, ...] = repeated_field(
         "--level", "0..3", "Only ports at this protection level; repeatable.", type=NumberType(0, 3)

@@ -20,7 +20,7 @@ from ibkeys.cli.render import write_document
 from ibkeys.cli.screen.colour import Painted, paint
 from ibkeys.cli.showing import errors_of, finish, progress_bar, say_notes, write_ports
 from ibkeys.cli.sm.hosts import hosts_of
-from ibkeys.cli.sm.policy import is_opensm, read_accepted, refuse_with_a_file
+from ibkeys.cli.sm.policy import is_opensm, name_partitions, read_accepted, refuse_with_a_file
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_options
 from ibkeys.errors import UsageError
 from ibkeys.printable import Detail, counted
@@ -90,10 +90,11 @@ def compare(
     policy = read_accepted(command_options.policy, ufm) if command_options.policy is not None else None
     if where.snapshot is not None:
         hosts_of(where, sm_hosts)  # raises UsageError for --sm-host, which does not go with a snapshot
-        agreement = _of_chosen_ports(_recorded(where, command_options, policy), chosen)
+        agreement = _of_chosen_ports(_recorded(where, command_options, policy, chosen), chosen)
     else:
         hosts = hosts_of(where, sm_hosts)
         with open_fabric(where) as fabric, progress_bar(where) as progress:
+            name_partitions(chosen, fabric, bool(where.verbose), policy)
             client, needs_sm_file = open_sa(fabric, where, sa), is_opensm(command_options.policy)
             sources = SourcesToRead(
                 fabric, client, hosts, policy, command_options.allow_both_pkeys, needs_sm_file=needs_sm_file
@@ -133,12 +134,13 @@ def _of_chosen_ports(agreement: Agreement, chosen: PortFilter) -> Agreement:
     return replace(agreement, values=tuple(value for value in agreement.values if chosen.keeps(value.port)))
 
 
-def _recorded(where: Where, command_options: _CompareOptions, policy: Policy | None) -> Agreement:
+def _recorded(where: Where, command_options: _CompareOptions, policy: Policy | None, chosen: PortFilter) -> Agreement:
     from ibkeys.agreement.agreement import Inputs, agreement_of
     from ibkeys.discovery.wanted import Wanted
 
     refuse_with_a_file(command_options.policy, "wait")
     recorded = open_recorded(where)
+    name_partitions(chosen, recorded, bool(where.verbose), policy)
     topology = recorded.sweep(wanted=Wanted(p_keys=True, sm_info=True))
     recorded.read_alias_guids(topology, policy.named_guids if policy is not None else ())
     view = recorded.snapshot.sa_view

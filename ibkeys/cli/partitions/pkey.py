@@ -49,7 +49,7 @@ def pkey_show(command_options: ShowPortsOptions) -> int:
     format, folded = command_options.format, is_folded(command_options.listing, command_options.format)
     source = {}
     try:
-        port_listing = read_port_listing(command_options, _read, _values, p_keys=True, policy_of=policy_if_known)
+        port_listing = read_port_listing(command_options, _read, _values, policy_if_known, p_keys=True)
     except TransportError as error:
         if command_options.every_port:
             raise

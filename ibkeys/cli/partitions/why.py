@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import click
@@ -12,7 +12,7 @@ from ibkeys.cli.addresses import parse_address, parse_portnum
 from ibkeys.cli.documents.field import JsonRow
 from ibkeys.cli.documents.reach import WHY, WHY_PACKET
 from ibkeys.cli.help.command import command
-from ibkeys.cli.listing.partition_names import names_in
+from ibkeys.cli.listing.partition_names import is_number, names_in, packet_key
 from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import AddressKinds, Where
 from ibkeys.cli.partitions.paths import path_document
@@ -22,7 +22,7 @@ from ibkeys.cli.partitions.why_hosts import show_pairs, show_partners
 from ibkeys.cli.render import write_document
 from ibkeys.cli.showing import not_active_document, stop_document, sweep
 from ibkeys.cli.sm.policy import policy_if_known
-from ibkeys.cli.types import PKEY
+from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
@@ -51,7 +51,10 @@ _EXIT_CODES: Final = {
 )
 @options.option("--history", metavar="DIR", help="With --trap: snapshots in which to look since when it is so.")
 @options.option(
-    "--packet", env=False, metavar="P_KEY", type=PKEY, help="Follow one packet with this P_Key from A to B."
+    "--packet",
+    env=False,
+    metavar="PARTITION",
+    help="Follow one packet from A to B, with this P_Key or that of A in the partition of this name.",
 )
 @options.inbound_check
 @options.adaptive_routing
@@ -64,7 +67,7 @@ def why(
     b: str | None,
     trap: str | None,
     history: str | None,
-    packet: PKey | None,
+    packet: str | None,
     inbound_check: InboundCheck,
     adaptive_routing: bool,
     format: str,
@@ -92,7 +95,12 @@ def why(
     ends = [_parse_end(text, kind) for text in (a, b)]
     if packet is not None and adaptive_routing:
         raise UsageError("--packet follows the forwarding tables, which --adaptive-routing does not trust: omit one")
+    names: Mapping[int, str] = {}
+    if packet is not None and is_number(packet):
+        parse_p_key(packet)  # an invalid one is refused before the fabric is opened
     with open_source(where) as source:
+        if packet is not None and not is_number(packet):
+            names = names_in(policy_if_known(source, bool(where.verbose)))
         found = sweep(source, where, p_keys=True)
         pairs = _pairs(*(_ports(found, *end, only_one=format != "table") for end in ends))
         known = len(found.troubles)
@@ -100,7 +108,9 @@ def why(
     for trouble in found.troubles[known:]:
         exits.warn(trouble.error, "not read")
     if packet is not None:
-        return max(_show_packet(one, other, packet, inbound_check, format) for one, other in pairs)
+        return max(
+            _show_packet(one, other, packet_key(packet, names, one), inbound_check, format) for one, other in pairs
+        )
     reach = Reach(found, inbound_check=inbound_check, adaptive_routing=adaptive_routing)
     if len(pairs) > 1 and not where.verbose:
         return show_pairs(reach, pairs)
@@ -113,7 +123,7 @@ def _partners(
     inbound_check: InboundCheck,
     adaptive_routing: bool,
     format: str,
-    packet: PKey | None,
+    packet: str | None,
 ) -> int:
     """Show the partners of one host or port by partition. Raises UsageError for options that are about two ports."""
     from ibkeys.reach.reach import Reach
@@ -127,7 +137,7 @@ def _partners(
     return show_partners(found, reach, _all_ports(found, *end), names)
 
 
-def _refuse_beside_trap(a: str | None, packet: PKey | None, adaptive_routing: bool) -> None:
+def _refuse_beside_trap(a: str | None, packet: str | None, adaptive_routing: bool) -> None:
     """Raises UsageError for what does not go with --trap."""
     if a is not None or packet is not None or adaptive_routing:
         raise UsageError("--trap has the ports and the key: omit A, B, --packet and --adaptive-routing")

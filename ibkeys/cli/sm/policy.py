@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from ibkeys.cli import exits
 from ibkeys.cli.given import is_typed
+from ibkeys.cli.listing.partition_names import names_in
 from ibkeys.cli.sm.hosts import settings_of
 from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import FileFormatError, UsageError
@@ -16,6 +17,7 @@ from ibkeys.errors import FileFormatError, UsageError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from ibkeys.cli.listing.filters import PortFilter
     from ibkeys.managers.hosts import SmHost
     from ibkeys.managers.master_policy import MasterPolicy
     from ibkeys.partitions.model import Policy
@@ -119,6 +121,16 @@ def policy_if_known(source: Source, verbose: bool) -> Policy | None:
     if verbose:
         exits.warn_each(master.notes, "note")
     return master.policy
+
+
+def name_partitions(filters: PortFilter, source: Source, verbose: bool, policy: Policy | None = None) -> None:
+    """Look up the partitions that *filters* choose by name, in *policy*; None: in the master's policy, if it is known.
+
+    Raises UsageError for a name that is not known, EncodeError for an invalid P_Key.
+    """
+    if filters.partition_names:
+        known = policy if policy is not None else policy_if_known(source, verbose)
+        filters.take_partitions(names_in(known))
 
 
 def only_policy() -> Policy:

@@ -19,6 +19,7 @@ from ibkeys.cli.opening import open_source
 from ibkeys.cli.options import Filters, Where
 from ibkeys.cli.render import write_columns, write_document
 from ibkeys.cli.showing import errors_of, finish, peer_document, sweep_for, write_unreached
+from ibkeys.cli.sm.policy import name_partitions
 from ibkeys.cli.tools.names import VALUES, show_names
 from ibkeys.printable import counted
 from ibkeys.topology.moves import move_in_words
@@ -66,6 +67,7 @@ def discover(
         raise UsageError(f"{'WHO' if words else '--only'} goes with --names")
     filter = PortFilter(filters)
     with open_source(where) as source:
+        name_partitions(filter, source, bool(where.verbose))
         topology = sweep_for(source, where, filter, Wanted())
     replaced = _replaced(baseline, topology)
     errors = errors_of(topology, filter.concerns)

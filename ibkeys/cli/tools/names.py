@@ -21,6 +21,7 @@ from ibkeys.cli.showing import (
     sweep_for,
     write_unreached,
 )
+from ibkeys.cli.sm.policy import name_partitions
 from ibkeys.keys.guid import is_spelled_as_guid
 
 if TYPE_CHECKING:
@@ -52,6 +53,7 @@ def show_names(where: Where, words: tuple[str, ...], only: str | None, filters: 
         raise UsageError(f"--only and -f {format} exclude each other")
     filter = PortFilter(filters)
     with open_source(where) as source:
+        name_partitions(filter, source, bool(where.verbose))
         topology = sweep_for(source, where, filter, Wanted())
     directory = Directory(topology)
     ports = [port for port in _ports(directory, words) if not filter.is_given or filter.keeps(port)]

@@ -20,6 +20,7 @@ from ibkeys.cli.documents.port import (
 from ibkeys.cli.help.command import command
 from ibkeys.cli.options import ShowPortsOptions
 from ibkeys.cli.showing import PortListing, peer_document, read_port_listing, show, values_of
+from ibkeys.cli.sm.policy import policy_if_known
 from ibkeys.printable import counted
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ def port_show(command_options: ShowPortsOptions, **groups: bool) -> int:
         all_values = _values(port, constraint_errors.get(port))
         return {field.name: all_values[field.name] for field in fields}
 
-    port_listing = read_port_listing(command_options, read, values, read_more=read_dropped)
+    port_listing = read_port_listing(command_options, read, values, policy_if_known, read_more=read_dropped)
     _note_unread(constraint_errors)
     if "enforcement" in chosen and not port_listing.is_sweep:  # only a sweep reads the neighbour of a port
         for row in port_listing.ports:
