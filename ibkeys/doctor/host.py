@@ -15,6 +15,7 @@ from ibkeys.host.host_files import THIS_HOST
 from ibkeys.host.host_lock import find_lock, lock_file
 from ibkeys.host.lock_holder import holder_in_words
 from ibkeys.managers.host_facts import HostFacts
+from ibkeys.managers.journaled_policy import with_operations
 from ibkeys.managers.machines.this_host import THIS
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.policy_checks import check_policy
@@ -52,7 +53,8 @@ def check_security_keys(folder: Path) -> Iterator[ProbeResult]:
 def check_this_host(facts: HostFacts, journal: Path | None) -> Iterator[ProbeResult]:
     """Yield the checks of this host, of each OpenSM on it, and of the OpenSMs elsewhere that *journal* knows."""
     yield from check_host(facts)
-    here = assign_ports(report_on_host(THIS_HOST, socket=own_socket()), {})
+    [report] = with_operations([report_on_host(THIS_HOST, socket=own_socket())], journal)
+    here = assign_ports(report, {})
     yield from map(check_policy, here.instances)
     yield from check_locks(here)
     if journal is not None:

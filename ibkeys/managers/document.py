@@ -98,6 +98,7 @@ def _file(file: InstanceFile) -> dict[str, Any]:
         "others_can_write": fact.others_can_write if fact is not None else None,
         "digest": file.digest,
         "reading": file.reading,
+        "written_by": file.written_by,
         "problem": file.problem or None,
     }
 

@@ -23,7 +23,7 @@ from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.managers.opensm.effective_options import EffectiveOptions, OptionSource
 from ibkeys.managers.opensm.options_file import OptionsFile, read_options
 from ibkeys.managers.opensm.process import OPENSM_CONFIGS, OpensmProcess, reachable_path
-from ibkeys.managers.reading import CHANGED, FileReading, judge, judge_absent
+from ibkeys.managers.reading import CHANGED, WORDS, FileReading, judge, judge_absent
 from ibkeys.partitions.model import Policy, PolicyProblem
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.store.opensm import MKEY_FILE
@@ -55,7 +55,8 @@ class InstanceFile:
     the reason if it is not; "" if an options file that changed is the reason, or ``problem`` has it. ``fact``: mode,
     owner and times; None if there are none, with the reason in words as ``problem`` and its kind as
     ``no_facts_reason``. If there are facts, ``problem`` says why the bytes could not be read, or is "". ``reading``:
-    whether OpenSM has read the present version. ``digest``: SHA-256 of the bytes, for a policy only.
+    whether OpenSM has read the present version. ``digest``: SHA-256 of the bytes, for a policy only. ``written_by``:
+    the operation that wrote a policy, by the journal (`ibkeys.managers.journaled_policy`); None: not known.
     """
 
     role: Role
@@ -69,6 +70,12 @@ class InstanceFile:
     digest: str | None = None
     doubt: str = ""
     no_facts_reason: NoFactsReason = "unread"
+    written_by: int | None = None
+
+    @property
+    def reading_in_words(self) -> str:
+        """``reading`` in words, with the operation that wrote the file, if that is known."""
+        return WORDS[self.reading].replace("an operation", f"operation {self.written_by}")
 
     @property
     def is_there(self) -> bool | None:

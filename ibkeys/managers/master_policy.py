@@ -18,9 +18,10 @@ from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.mad.const import SMState
 from ibkeys.managers.hosts import SmHost, report_on_hosts
 from ibkeys.managers.instance import NO_ENTRY, PROGRAM_UNKNOWN, HostEntry, Instance
+from ibkeys.managers.journaled_policy import with_operation
 from ibkeys.managers.opensm.effective_options import as_written
 from ibkeys.managers.opensm.on_this_host import own_socket
-from ibkeys.managers.reading import CHANGED, WORDS
+from ibkeys.managers.reading import CHANGED
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.partitions.model import Policy
 from ibkeys.printable import Detail, named
@@ -74,7 +75,7 @@ def policy_of_master(
         found = _at_port(examined, guid)
     if len(found) != 1:
         raise _not_found(examined, guid, can_name_hosts=others is not None, can_name_file=can_name_file)
-    return _policy_of(found[0], left_out=left_out)
+    return _policy_of(with_operation(found[0], fabric.stores.journal), left_out=left_out)
 
 
 def policy_of_only_one(
@@ -161,8 +162,8 @@ def _policy_of(instance: Instance, require_accepted: bool = True, left_out: Sequ
         notes.append(f"{file.path}: {file.doubt}")
     elif not file.is_certain:
         notes.append("its options file may have changed since it started, and may then have named a different policy")
-    if file.reading in CHANGED:
-        text = f"{file.path}: {WORDS[file.reading]}"
+    if file.reading in CHANGED or file.written_by is not None:
+        text = f"{file.path}: {file.reading_in_words}"
         notes.append(text if file.reading == "not-read" else Detail(text))
     both, enforce = (instance.options.setting(name) for name in ("allow_both_pkeys", "part_enforce"))
     for each in (both, enforce):

@@ -14,10 +14,21 @@ from typing import Final, Literal
 from ibkeys.host.file_access import FileFact
 
 FileReading = Literal[
-    "as-at-start", "may-have-been-read", "not-read", "changed", "unknown", "absent", "absent-since-start", "not-judged"
+    "as-at-start",
+    "told",
+    "at-takeover",
+    "may-have-been-read",
+    "not-read",
+    "changed",
+    "unknown",
+    "absent",
+    "absent-since-start",
+    "not-judged",
 ]
 WORDS: Final[dict[FileReading, str]] = {
     "as-at-start": "not changed since OpenSM started",
+    "told": "written by an operation, which told OpenSM to read it",
+    "at-takeover": "written by an operation for a standby, which reads it when it takes over",
     "may-have-been-read": "changed since OpenSM started; a heavy sweep ended after that, so it may have been read",
     "not-read": "changed after the last heavy sweep that ended without errors: the next one applies it (armed)",
     "changed": "changed since OpenSM started; it is not known whether it was read since then",

@@ -10,6 +10,7 @@ import pytest
 from ibkeys.errors import FileFormatError, UsageError
 from ibkeys.managers import master_policy
 from ibkeys.managers.master_policy import MasterPolicy, policy_of_master, policy_of_only_one
+from ibkeys.store.paths import StorePaths
 from ibkeys.topology.subnet_manager import SubnetManager
 from tests.managers.hosts import STARTED, MadeUpHost
 from tests.managers.named_hosts import ONE, TWO, sm_host
@@ -23,7 +24,7 @@ def taken(
 ) -> MasterPolicy:
     monkeypatch.delenv("IBSIM_SOCKNAME", raising=False)
     monkeypatch.setattr(master_policy, "find_subnet_manager", lambda fabric: manager)
-    fabric: Any = SimpleNamespace(is_simulated=False, own_guid=local)
+    fabric: Any = SimpleNamespace(stores=StorePaths(None, None), is_simulated=False, own_guid=local)
     return policy_of_master(fabric, host=host)
 
 
@@ -81,7 +82,7 @@ def test_a_command_without_an_option_for_a_file_does_not_advise_to_name_one(monk
     handover, elsewhere = SubnetManager(1, "unknown", "no SM answers"), SubnetManager(2, "active", "it says so", TWO)
     for manager, advice in ((handover, "shows a master"), (elsewhere, "run on the master's host as root")):
         monkeypatch.setattr(master_policy, "find_subnet_manager", lambda fabric, manager=manager: manager)
-        fabric: Any = SimpleNamespace(is_simulated=False, own_guid=ONE)
+        fabric: Any = SimpleNamespace(stores=StorePaths(None, None), is_simulated=False, own_guid=ONE)
         with pytest.raises(UsageError, match=advice) as caught:
             policy_of_master(fabric, host=sm_host("", ONE), can_name_file=False)
         assert "policy file" not in str(caught.value)

@@ -42,9 +42,11 @@ _FILE: Final = object_of(
     Field(
         "reading",
         TEXT,
-        "Whether OpenSM has read it as it is now: as-at-start, may-have-been-read, not-read, changed, unknown, absent, "
+        "Whether OpenSM has read it as it is now: as-at-start, told (an operation wrote it and told OpenSM), "
+        "at-takeover (an operation wrote it for a standby), may-have-been-read, not-read, changed, unknown, absent, "
         "absent-since-start or not-judged.",
     ),
+    Field("written_by", or_null(NUMBER), "The operation that wrote it, for told and at-takeover. Null: else."),
     Field("problem", or_null(TEXT), "Why it was not read. Null: it was."),
 )
 _OPTION: Final = object_of(

@@ -11,7 +11,7 @@ from ibkeys.cli.documents.field import NOTHING
 from ibkeys.cli.documents.managers import SM_SHOW
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
-from ibkeys.cli.opening import open_source
+from ibkeys.cli.opening import open_source, stores_of
 from ibkeys.cli.options import SmHosts, Where
 from ibkeys.cli.render import UNREADABLE, heading_of, write_details, write_json, write_table
 from ibkeys.cli.screen.colour import paint
@@ -69,6 +69,7 @@ def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topol
     """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.managers.hosts import report_on_hosts
+    from ibkeys.managers.journaled_policy import with_operations
     from ibkeys.managers.opensm.on_this_host import own_socket
     from ibkeys.managers.report import join_reports
     from ibkeys.managers.subnet_managers import managers_of
@@ -81,7 +82,7 @@ def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topol
         if isinstance(failure, _WRONG_USAGE):
             raise
         error = str(failure)
-    host_reports = report_on_hosts(hosts, socket=own_socket())
+    host_reports = with_operations(report_on_hosts(hosts, socket=own_socket()), stores_of(where).journal)
     if topology is None:
         return join_reports(None, host_reports, [], error), None
     own = next((port.guid for port in topology.end_ports() if port.path == ()), 0)
@@ -182,12 +183,10 @@ def _file_cells(file: InstanceFile) -> list[Any]:
 
 
 def _file_remarks(file: InstanceFile) -> Iterator[str]:
-    from ibkeys.managers.reading import WORDS
-
     if file.problem and not file.reading.startswith("absent"):
         yield file.problem
     if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
-        yield WORDS[file.reading]
+        yield file.reading_in_words
     if not file.is_certain and file.path is not None:
         yield file.doubt or "may have been a different file when OpenSM started"
     if file.fact is not None and file.fact.others_can_write:

@@ -1,0 +1,95 @@
+"""What reading commands say about a policy that an operation of the journal wrote, and told OpenSM."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.live_cluster import LIVE, cluster
+from tests.cli.scenes import Scene
+from tests.recordings.recorder import Stop
+from tests.recordings.world import STANDBY_HOST
+
+CHANGE = f"partition-add gpu --full node05 {LIVE}"
+SHOW = f"sm-show --sm-host {STANDBY_HOST}"
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Iterator[Scene]:
+    with cluster(tmp_path) as found:
+        found.world.sleep(60)  # its OpenSMs run for a while
+        yield found
+
+
+def shown(scene: Scene) -> tuple[list[tuple[str, int | None]], list[str]]:
+    """Return, of each OpenSM, whether it has read its policy, and which operation wrote that; and the dangers."""
+    scene.must(f"{SHOW} -f json")
+    document: dict[str, Any] = json.loads(scene.out)
+    policies = [
+        file
+        for host in document["hosts"]
+        for instance in host["instances"]
+        for file in instance["files"]
+        if file["role"] == "policy"
+    ]
+    return [(each["reading"], each["written_by"]) for each in policies], [
+        each["danger"] for each in document["dangers"] if each["danger"] in ("changed", "armed")
+    ]
+
+
+def test_the_policy_that_an_operation_wrote_and_told_opensm_is_not_doubted(scene: Scene) -> None:
+    assert shown(scene) == ([("may-have-been-read", None), ("changed", None)], ["changed", "changed"])
+    scene.must(CHANGE)
+    assert shown(scene) == ([("told", 1), ("at-takeover", 1)], [])
+    scene.must(SHOW)
+    assert "written by operation 1, which told OpenSM to read it" in scene.out
+    assert "written by operation 1 for a standby, which reads it when it takes over" in scene.out
+    scene.must(f"undo 1 {LIVE}")
+    assert shown(scene) == ([("told", 2), ("at-takeover", 2)], [])
+
+
+def test_a_plan_of_it_has_no_doubt_and_says_so_only_in_detail(scene: Scene) -> None:
+    scene.must(CHANGE)
+    scene.must("plan --policy opensm")
+    assert "written by" not in scene.err
+    scene.must("plan --policy opensm -v")
+    assert "written by operation 1, which told OpenSM to read it" in scene.err
+
+
+def test_doctor_does_not_call_it_unread_while_the_sweep_goes_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    scene.must(CHANGE)
+    monkeypatch.setattr("ibkeys.managers.instance.judge", lambda *times: "not-read")
+    [policy] = [each["detail"] for each in scene.checks() if each["name"] == "OpenSM policy" and each["ok"]]
+    assert "3 partitions, SHA-256" in policy
+    assert "(armed)" not in policy
+
+
+def test_an_edit_after_the_operation_is_doubted_even_if_it_was_taken_back(scene: Scene) -> None:
+    scene.must(CHANGE)
+    assert shown(scene)[1] == []
+    policy = scene.world.opensms[0].policy
+    own = policy.read_bytes()
+    for text in (own + b"# by hand\n", own):
+        scene.world.sleep(60)
+        policy.write_bytes(text)
+        assert shown(scene) == ([("not-read", None), ("at-takeover", 1)], ["armed"])
+
+
+def test_an_operation_that_died_is_not_believed(scene: Scene) -> None:
+    scene.type(CHANGE, stop=Stop("signal", 1, "killed"))
+    found, dangers = shown(scene)
+    assert found == [("may-have-been-read", None), ("changed", None)]
+    assert dangers == ["changed", "changed"]
+
+
+def test_a_standby_that_took_over_has_read_what_the_operation_wrote(scene: Scene) -> None:
+    scene.must(CHANGE)
+    first, second = scene.world.opensms
+    first.end()
+    second.begin_again()
+    found, dangers = shown(scene)
+    assert (found, dangers) == ([("at-takeover", 1)], [])
