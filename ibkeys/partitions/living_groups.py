@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, Policy
+from ibkeys.partitions.model import DEFAULT_MTU, DEFAULT_RATE, GroupFlags, Policy
 from ibkeys.printable import clean, counted, named
 
 _KEPT: Final = "OpenSM keeps a multicast group that exists as it is"
@@ -80,6 +80,20 @@ class LivingGroups:
         if self.gone:
             groups = named([str(ipaddress.IPv6Address(mgid)) for mgid in self.gone])
             yield (f"OpenSM may keep the group {groups} until its last member has left, or until OpenSM starts again")
+
+
+def partitions_with_flags(policy: Policy) -> tuple[str, ...]:
+    """Return the names of the partitions of *policy* that give flags to a multicast group: one differs from its
+    default."""
+    return tuple(
+        clean(partition.name)
+        for partition in policy.partitions
+        if any(
+            replace(flags, scopes=frozenset()) != GroupFlags()
+            for definition in partition.definitions
+            for _, flags, _ in definition.made_groups()
+        )
+    )
 
 
 def _groups(policy: Policy) -> dict[int, tuple[int, _Values]]:

@@ -295,6 +295,24 @@ def test_a_plan_of_flags_only_says_that_groups_differ(scene: Scene) -> None:
     assert "nothing to change: the fabric matches the policy\n" in scene.out
 
 
+def test_a_plan_says_that_flags_of_groups_were_not_compared_where_the_masters_policy_is_not_here(scene: Scene) -> None:
+    first, second = scene.world.opensms
+    first.end(for_good=True)
+    second.begin(SMState.MASTER)
+    second.begin_again()
+    assert scene.type(f"plan {first.policy}") == 0
+    assert "nothing to change: the fabric matches the policy" in scene.out
+    assert "were not compared" not in scene.err  # its groups have the default flags
+    scene.must(f"partition-add gpu --mtu 1024 --policy {first.policy} --out {{dir}}/edited.conf")
+    assert scene.type("plan {dir}/edited.conf") == 0
+    assert scene.err.count("were not compared") == 1
+    assert (
+        "note: the flags of multicast groups of gpu were not compared: the policy of the master SM was not found on "
+        "this host: run plan on the SM's host, or `ibkeys compare --ipoib --policy FILE`" in scene.err
+    )
+    assert "nothing to change in P_Keys and enforcement" in scene.out
+
+
 # --- a host that is down ---------------------------------------------------------------------------------------------
 
 DOWN = "0x0002c903000a1041"

@@ -27,7 +27,7 @@ from ibkeys.cli.sm.policy import master_policy, read_accepted, require_file
 from ibkeys.cli.sm.ufm import PolicyOptions, policy_options
 from ibkeys.cli.types import GUID, PKEY
 from ibkeys.errors import UsageError
-from ibkeys.printable import counted
+from ibkeys.printable import counted, named
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -158,12 +158,19 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     joining = {**new_members(partition_plan.tables), **dict.fromkeys(groups.partitions)}
     exits.warn_each(refused_members(policy, joining, topology, plan_options.allow_both_pkeys), "note")
     exits.warn_each(groups.notes(), "note")
+    uncompared = _uncompared_groups(partition_plan, policy, source)
+    if uncompared:
+        why = "is not in a snapshot" if where.snapshot is not None else "was not found on this host"
+        exits.note(
+            f"the flags of multicast groups of {named(uncompared)} were not compared: the policy of the master SM "
+            f"{why}: run plan on the SM's host, or `ibkeys compare --ipoib --policy FILE`"
+        )
     if command_options.out is not None:
         write_plan(partition_plan, Path(command_options.out))
     if script_options.script is not None:
         _write_script(partition_plan, script_options, copy, partition_plan.fabric.sm_guid)
     else:
-        _write(partition_plan, policy, topology, format, folded, choice)
+        _write(partition_plan, policy, topology, format, folded, choice, bool(uncompared))
     if partition_plan.reach.unknown:
         reach = Reach(topology)
         note_stops_between_switches(reach)
@@ -172,6 +179,17 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     return finish(errors_of(topology), format, each=each) or (
         exits.SAYS_NO if partition_plan.pending or groups.differ else exits.DONE
     )
+
+
+def _uncompared_groups(partition_plan: PartitionPlan, policy: Policy, source: Source) -> tuple[str, ...]:
+    """Return the partitions whose policy gives flags to multicast groups that could not be compared with those of the
+    policy in force. A simulated subnet has none; UFM's policy has no flags."""
+    from ibkeys.fabric.recorded import RecordedFabric
+    from ibkeys.partitions.living_groups import partitions_with_flags
+
+    is_compared = partition_plan.live_policy is not None or partition_plan.policy.is_of_ufm
+    is_simulated = source.snapshot.about.simulated if isinstance(source, RecordedFabric) else source.is_simulated
+    return () if is_compared or is_simulated else partitions_with_flags(policy)
 
 
 def _method(source: Source, topology: Topology, hosts: Sequence[SmHost]) -> MethodChoice | None:
@@ -222,6 +240,7 @@ def _write(
     format: str,
     folded: bool,
     choice: MethodChoice | None,
+    uncompared: bool,
 ) -> None:
     from ibkeys.managers.ufm.access import via_option
     from ibkeys.plan.document import dumps
@@ -231,7 +250,7 @@ def _write(
     elif format == "csv":
         write_rows(PLAN.rows, _rows(partition_plan))
     else:
-        _write_words(partition_plan, policy, topology, not folded)
+        _write_words(partition_plan, policy, topology, not folded, uncompared)
         if partition_plan.policy.is_of_ufm:
             write(clean(f"apply it with `ibkeys apply PLAN {via_option(partition_plan.policy.file)}`"))
         elif choice is not None:
@@ -303,7 +322,9 @@ def _movable_partitions(policy: Policy, texts: Sequence[str]) -> tuple[int, ...]
 # --- in words ---------------------------------------------------------------------------------------------------------
 
 
-def _write_words(partition_plan: PartitionPlan, policy: Policy, topology: Topology, each: bool) -> None:
+def _write_words(
+    partition_plan: PartitionPlan, policy: Policy, topology: Topology, each: bool, uncompared: bool
+) -> None:
     from ibkeys.plan.digest import plan_digest
 
     names = {partition.base: partition.name for partition in policy.partitions}
@@ -338,12 +359,15 @@ def _write_words(partition_plan: PartitionPlan, policy: Policy, topology: Topolo
     write(
         f"{counted(changed, 'P_Key table')} and the enforcement of {switch_ports} would change"
         if partition_plan.pending
-        else _no_table_changes(partition_plan.living_groups)
+        else _no_table_changes(partition_plan.living_groups, uncompared)
     )
 
 
-def _no_table_changes(groups: LivingGroups) -> str:
-    """Return the last line about a plan that changes no table and no enforcement."""
+def _no_table_changes(groups: LivingGroups, uncompared: bool) -> str:
+    """Return the last line about a plan that changes no table and no enforcement. *uncompared*: the flags of its groups
+    were not compared with those in force."""
+    if uncompared:
+        return "nothing to change in P_Keys and enforcement: they are as the policy says"
     if not groups.differ:
         return "nothing to change: the fabric matches the policy"
     return clean(
