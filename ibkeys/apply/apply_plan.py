@@ -73,9 +73,9 @@ class ApplyPlan(Plan):
     necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
     plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest. ``late_notes``: notes that
     are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its record if only absent ports are
-    left. ``waiting``: flags of the policy that the subnet manager may not take over at once,
-    and members that are not on the fabric. ``wanted``: the plan, or
-    the former values; ``other_indexes``: the P_Keys that are at other indexes than in it after the change.
+    left. ``waiting``: flags of the policy that the subnet manager may not take over at once, and members that are not
+    on the fabric. ``wanted``: the plan, or the former values; ``other_indexes``: the P_Keys that are at other indexes
+    than in it after the change.
     """
 
     carrier: Carrier = field(kw_only=True)

@@ -88,14 +88,17 @@ class Carrier(Protocol):
     """A backend that makes changes of many ports; the base class of all of them. ``name``: its name in the journal.
     ``sends_sets``: it sends Sets, which carry M_Keys, so the M_Keys must be known. ``rewrites_tables``: it writes whole
     blocks of a table, so entries that another program or administrator wrote there are lost. ``rollback_effects``: the
-    side effects of `go_back` on pairs of ports, in words; "" if there are none. ``choice``: the choice by which ibkeys
-    took this carrier for a new operation; None if the user named it.
+    side effects of `go_back` on pairs of ports, in words; "" if there are none. ``can_rewrite``: the subnet manager can
+    be made to write every table first; ``can_be_rehearsed``: `ibkeys rehearse` shows such a change on a copy.
+    ``choice``: the choice by which ibkeys took this carrier for a new operation; None if the user named it.
     """
 
     name: str
     sends_sets: bool = False
     rewrites_tables: bool = False
     rollback_effects: str = ""
+    can_rewrite: bool = False
+    can_be_rehearsed: bool = False
     choice: MethodChoice | None = None
 
     @property

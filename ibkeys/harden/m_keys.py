@@ -10,8 +10,6 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.harden.findings import StepName
 from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange, undo_of
 from ibkeys.keys.mkey import MKey
-from ibkeys.mkeys.opensm.course import describe_step
-from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.planned import plan_keys, plan_rest
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
@@ -91,9 +89,8 @@ def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
     else:
         what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
-    if isinstance(run.method, OpensmMethod):
-        remaining = run.method.record.steps[run.method.record.at :]
-        yield f"intermediate steps, each verified: {', then '.join(describe_step(step) for step in remaining)}"
+    if run.method is not None:
+        yield f"intermediate steps, each verified: {', then '.join(run.method.steps_in_words())}"
 
 
 def _make(writer: ChangeWriter, run: PlannedRun) -> Sequence[str]:

@@ -37,6 +37,8 @@ WORDS: Final[dict[FileReading, str]] = {
     "absent-since-start": "not there, and not there when OpenSM started either",
     "not-judged": "",
 }
+ABSENT: Final = frozenset({"absent", "absent-since-start"})
+"""The results for a file that is not there."""
 CHANGED: Final = frozenset({"may-have-been-read", "not-read", "changed", "unknown", "absent"})
 """The results with which the values in force may differ from those in the present file."""
 MARGIN: Final = 0.1

@@ -1,5 +1,5 @@
 """The steps of a change through a subnet manager: the contents that each gives the subnet manager, and the tables that
-the ports have after it.
+the ports have after it. The runner gets the numbers of these steps (`ibkeys.apply.by_sm.run`).
 
 Also the options of the user for such a change.
 """

@@ -62,6 +62,8 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
 
     name = "opensm"
     rewrites_tables = True
+    can_rewrite = True
+    can_be_rehearsed = True
 
     def __init__(
         self,

@@ -200,7 +200,7 @@ def _plan(
         return plan_resume(writer, request.permissions, hooks, via=request.via(), operation=request.operation)
     assert partition_plan is not None
     carrier = carrier_for(writer, request.via(), partition_plan)
-    if request.rewrite and carrier.name != "opensm":
+    if request.rewrite and not carrier.can_rewrite:
         raise UsageError(f"--rewrite is for a change through OpenSM, and the method is {carrier.name}: omit it")
     require_typed_method(request.command_options.consent, carrier.choice)
     plan = plan_apply(writer, partition_plan, request.permissions, hooks, carrier, most_unrehearsed())

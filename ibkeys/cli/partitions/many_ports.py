@@ -92,11 +92,12 @@ class ManyPortsChange(ShownChange):
             put(f"temporary loss of connectivity: {message}")
 
     def _show_rehearsal(self, put: Callable[[str], None]) -> None:
-        """Write whether this very plan was rehearsed. Without a rehearsal, only for a new apply through OpenSM."""
+        """Write whether this very plan was rehearsed. Without a rehearsal, only for a new apply that can be
+        rehearsed."""
         made = self.plan.rehearsal
         if made is not None:
             put(made.in_words)
-        elif self.writer.command == "apply" and self.plan.carrier.name == "opensm" and self.plan.operation_id is None:
+        elif self.writer.command == "apply" and self.plan.carrier.can_be_rehearsed and self.plan.operation_id is None:
             put("not rehearsed")
 
     def _changes(self) -> Iterator[str]:

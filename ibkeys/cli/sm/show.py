@@ -183,7 +183,9 @@ def _file_cells(file: InstanceFile) -> list[Any]:
 
 
 def _file_remarks(file: InstanceFile) -> Iterator[str]:
-    if file.problem and not file.reading.startswith("absent"):
+    from ibkeys.managers.reading import ABSENT
+
+    if file.problem and file.reading not in ABSENT:
         yield file.problem
     if file.reading != "not-judged" and not (file.problem and file.reading == "unknown"):
         yield file.reading_in_words

@@ -136,8 +136,9 @@ class KeySteps:
         return Step(self.record.words(number), self._opensms, contents, proof, judge=judge)
 
     def _judge(self, number: int, was_asked: bool, seen: PortReadings) -> Verdict:
-        """Return the verdict whether all ports took step *number*. *was_asked*: whether any port was read. Raises
-        NotStored if no port answers, or if guid2mkey has other keys than the ports."""
+        """Return the verdict whether all ports took step *number*; if none did, restore the former values in the
+        options files. *was_asked*: whether any port was read. Raises NotStored if no port answers, or if guid2mkey has
+        other keys than the ports; and the errors of `OpensmFiles.write`."""
         setting = self._setting(number)
         self._note_seen(number, seen)
         if was_asked and not seen.infos:
@@ -149,7 +150,11 @@ class KeySteps:
         if seen.infos:
             self.proven(seen, setting)
         if seen.wrong:
-            return Verdict(is_proven=False, error=self._step_error(number, seen))
+            is_taken_back = self._may_be_unread(number, seen)
+            if is_taken_back:
+                for entry in self._opensms.write(self._contents(self._before(number)), self.runner.operation):
+                    entry.done()
+            return Verdict(is_proven=False, error=self._step_error(number, seen, is_taken_back))
         for guid in seen.infos:
             self.writer.fabric.ring.learn(guid, setting.key)
         if self.record.steps[number].kind == "key" and (left := self._wait_for_key_file(setting.key, seen.infos)):
@@ -262,20 +267,22 @@ class KeySteps:
             "log, then continue with `ibkeys resume`"
         ).explained(f"Every port shows the new key, so a restart of {master.name} now would lose these ports.")
 
-    def _step_error(self, number: int, seen: PortReadings) -> NotStored:
-        """Return the error for a step that did not take effect on all ports.
+    def _may_be_unread(self, number: int, seen: PortReadings) -> bool:
+        """Return whether step *number* took effect on no port, so that OpenSM may not read its options file.
 
-        If the step took effect on no port, OpenSM may not read its options file. The files then get their former values
-        again, so that no later sweep applies the step unnoticed. The step that lowers the level is an exception: its
-        values stay in the files, because a later sweep may apply them, which is wanted, and because the values of the
-        step before may be below the level from before the run.
+        The files then get their former values again, so that no later sweep applies the step unnoticed. The step that
+        lowers the level is an exception: its values stay in the files, because a later sweep may apply them, which is
+        wanted, and because the values of the step before may be below the level from before the run.
         """
+        is_lowered = self.record.steps[number].kind == "lowered"
+        return len(seen.wrong) == len(seen.infos) and self._before(number) != self._setting(number) and not is_lowered
+
+    def _step_error(self, number: int, seen: PortReadings, is_taken_back: bool) -> NotStored:
+        """Return the error for a step that did not take effect on all ports. *is_taken_back*: the options files have
+        their former values again."""
         words, master, wait = self.record.words(number), self.managers.master, self.runner.wait
         ports = named([f"{self.ports[guid]}: {why}" for guid, why in seen.wrong.items()])
-        former, is_lowered = self._before(number), self.record.steps[number].kind == "lowered"
-        if len(seen.wrong) == len(seen.infos) and former != self._setting(number) and not is_lowered:
-            for entry in self._opensms.write(self._contents(former), self.runner.operation):
-                entry.done()
+        if is_taken_back:
             return NotStored(
                 f"{words}: {master.name} was signalled twice, but no further port changed for "
                 f"{wait:g} s ({given('--wait')}): continue with `ibkeys resume` and a longer {given('--wait')}"

@@ -57,6 +57,10 @@ class OpensmMethod:
             *(f"a standby, {each.name}: {each.file.name}" for each in standbys),
         ]
 
+    def steps_in_words(self) -> list[str]:
+        """Return, in words, the steps that are not made yet, without a key."""
+        return [self.record.words(number) for number in range(self.record.at, len(self.record.steps))]
+
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
         """Return the record of the run for the journal."""
         return self.record.to_json(store)

@@ -45,6 +45,10 @@ class RunMethod(Protocol):
         """Return, in words, each OpenSM that the run uses, one per line."""
         ...
 
+    def steps_in_words(self) -> list[str]:
+        """Return, in words, the steps that are not made yet, without a key."""
+        ...
+
     def begin(self, store: KeyStore) -> Mapping[str, Any]:
         """Return the data of a new run for the journal, from which the run can be resumed, as JSON values without any
         key. The keys get rows of their own in *store*.
