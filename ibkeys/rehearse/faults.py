@@ -1,8 +1,8 @@
 """A rehearsal of a change under faults: what is lost for whom and how long, and whether the documented way back works.
 
-Each fault is tried on a copy of its own. It happens at a Set of the change that writes a table. When the command has
-ended, the fault ends: OpenSM is started again, the node answers again. Then the user's next command is run, as `ibkeys
-journal` names it: `ibkeys resume` or `ibkeys undo`. The tables have to be as planned then, or as before.
+Each fault is tried on a copy of its own. It happens at a Set of the change that writes a table or an M_Key. When the
+command has ended, the fault ends: OpenSM is started again, the node answers again. Then the user's next command is run,
+as `ibkeys journal` names it: `ibkeys resume` or `ibkeys undo`. The tables have to be as planned then, or as before.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _MOST_PAIRS: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault to try. ``at_set``: the number of the Set at which it happens, of those that write a table, from 1.
+    """A fault to try. ``at_set``: the number of the Set at which it happens, of those in the timeline, from 1.
     ``node``: the GUID of the node that falls silent, None for another kind. ``way_back``: what the user does then."""
 
     kind: FaultKind
@@ -53,8 +53,8 @@ class Fault:
 def choose_faults(document: Mapping[str, Any], runs: int, seed: int) -> list[Fault]:
     """Return *runs* faults for the change of a rehearsal, whose result is *document*. Equal seeds give equal faults.
 
-    Kinds and ways back take turns; Set and node are random. Only a host that gets another table falls silent, and not
-    that of OpenSM; if there is none, no node does. The list is empty if no Set wrote a table.
+    Kinds and ways back take turns; Set and node are random. Only a host that the change writes to falls silent, and not
+    that of OpenSM; if there is none, no node does. The list is empty if the timeline is.
     """
     writes = document["timeline"]
     home = document["opensm"]["port"]["node_guid"]
@@ -105,7 +105,7 @@ class _FaultRun(Rehearsal):
         is_reached, twin.planned_fault = twin.planned_fault is None, None
         opensm = self._end_fault(opensm, is_reached)
         operation = self._last_operation()
-        command = self._way_back(twin, operation) if operation not in (last, None) else None
+        command = self._way_back(twin, operation, change.undo) if operation not in (last, None) else None
         back = twin.run([*command, *self._common()]) if command is not None else None
         opensm.wait_until_it_rests()
         ended = time.monotonic() - begun
@@ -142,9 +142,12 @@ class _FaultRun(Rehearsal):
         return opensm.kill if self._fault.kind == "opensm-killed" else twin.kill_command
 
     def _end_fault(self, opensm: OpensmRun, is_reached: bool) -> OpensmRun:
-        """Let the node answer again, or start OpenSM again. Return the OpenSM that runs, once it rests."""
+        """Let the node answer again, so that OpenSM finds it in a sweep, or start OpenSM again. Return the OpenSM that
+        runs, once it rests."""
         if self._fault.node is not None:
             self._subnet.silence(self._fault.node, on=False)
+            opensm.sweep()
+            return opensm
         if self._fault.kind == "opensm-killed" and is_reached:
             return opensm.once_more()
         opensm.wait_until_it_rests()
@@ -153,12 +156,13 @@ class _FaultRun(Rehearsal):
     def _node_to_json(self, guid: int) -> dict[str, Any]:
         return next(port for key, port in self._ports.items() if key[0] == guid).to_json()
 
-    def _way_back(self, twin: Twin, operation: int | None) -> list[str] | None:
-        """Return the next command of the user, as the journal names it; None if nothing has to be done."""
+    def _way_back(self, twin: Twin, operation: int | None, undo: Sequence[str]) -> list[str] | None:
+        """Return the next command of the user, as the journal names it; None if nothing has to be done. *undo*: what
+        the undo of a finished operation needs besides."""
         listed = json.loads(twin.run(["ibkeys", "journal", str(operation), "-f", "json", *self._stores()]).output)
         [found] = listed["operations"]
         if self._fault.way_back == "undo":
-            words = found["roll_back_with"] or f"ibkeys undo {operation}"
+            words = found["roll_back_with"] or " ".join(["ibkeys undo", str(operation), *undo])
         else:
             words = found["finish_with"]
         return str(words).split() if words else None

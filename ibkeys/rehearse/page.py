@@ -95,7 +95,9 @@ def _tables(document: Mapping[str, Any]) -> Iterable[ReportTable]:
         (f"{each['seconds']:.3f} s", *_port(each), str(each["pairs_cut"]), str(each["pairs_open"]))
         for each in document["timeline"]
     ]
-    yield ReportTable("Each Set that changes a table, in order", ("After", *_PORT, "Pairs cut", "Open"), moments, _MORE)
+    yield ReportTable(
+        "Each Set that changes a table or an M_Key, in order", ("After", *_PORT, "Pairs cut", "Open"), moments, _MORE
+    )
 
 
 def _worked(tried: Mapping[str, Any]) -> str:

@@ -19,7 +19,8 @@ from ibkeys.topology.port_id import PortKey
 
 
 class TableWrite(NamedTuple):
-    """One Set that changed the P_Keys or the enforcement of a port. ``seconds``: on the clock of `time.monotonic`."""
+    """One Set that changed the P_Keys, the enforcement or the M_Key of a port. ``seconds``: on the clock of
+    `time.monotonic`."""
 
     seconds: float
     key: PortKey
@@ -164,8 +165,9 @@ def _forms_in(p_keys: Iterable[int]) -> dict[int, int]:
 
 
 class TableWatch:
-    """Notes every change of the P_Keys or the enforcement of a port of *subnet* from now on: call `look` after each
-    MAD, in the thread that serves the subnet. ``writes``: the changes in their order."""
+    """Notes every change of the P_Keys, the enforcement or the M_Key of a port of *subnet* from now on, an M_Key with
+    its level and lease: call `look` after each MAD, in the thread that serves the subnet. ``writes``: the changes in
+    their order."""
 
     def __init__(self, subnet: Subnet) -> None:
         self._subnet = subnet
@@ -190,5 +192,6 @@ class TableWatch:
                 yield TableWrite(seconds, (node.guid, port.number), tables_of_port(port))
 
 
-def _state(port: SimPort) -> tuple[bytes | None, int, int]:
-    return port.p_key_bytes, port.inbound_enforcement, port.outbound_enforcement
+def _state(port: SimPort) -> tuple[object, ...]:
+    keys = (port.m_key, port.protect_bits, port.lease_period) if port.is_end_port else ()
+    return port.p_key_bytes, port.inbound_enforcement, port.outbound_enforcement, *keys

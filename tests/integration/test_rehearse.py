@@ -16,7 +16,7 @@ from tests.integration.hosted import BLUNT, last_operation, plan_for, undo, via
 from tests.integration.ibsim import ibkeys
 from tests.integration.rehearsing import KEYED, MOST, site
 from tests.integration.tenants import BY_GUID, BY_GUID_GREEN, GREEN, TENANTS
-from tests.sample import sampled
+from tests.sample import in_soak, sampled
 
 pytestmark = pytest.mark.integration
 
@@ -342,3 +342,24 @@ def test_faults_are_tried_and_the_documented_way_back_is_judged(runs: int) -> No
             assert each["way_back"] is None or each["way_back"].split()[1] in ("resume", "undo")
         assert (code == 0) == all(each["worked"] for each in tried)
         assert all(each["worked"] for each in tried[:3]), tried
+
+
+@pytest.mark.parametrize(
+    ("conf", "words"),
+    [
+        (KEYED, ("mkey-rotate", "--protect", "2")),
+        in_soak("sweep_interval 3\n", ("mkey-deploy", "--protect", "2", "--lease", "60")),
+        in_soak(KEYED, ("mkey-remove", "--leave-open")),
+    ],
+)
+def test_faults_of_a_change_of_m_keys(conf: str, words: tuple[str, ...]) -> None:
+    """Each kind with each way back. The SA shows all links, so a link that OpenSM resets at a silent node is proven."""
+    with site("Default=0x7fff, ipoib : ALL=full ;\n", conf) as here:
+        code, document, errors = here.rehearse(*OPEN_SA, "--faults", "--seed", "3", *words)
+        tried = document["faults"]
+        assert tried is not None, errors
+        assert [each["kind"] for each in tried] == 2 * ["opensm-killed", "silent-node", "ibkeys-killed"]
+        assert all(each["set"] is not None for each in tried)
+        assert [each["way_back"].split()[1] for each in tried if each["way_back"]] == 3 * ["resume"] + 3 * ["undo"]
+        assert [each for each in tried if not each["worked"]] == []
+        assert (code, document["verdict"]) == (0, "identical")

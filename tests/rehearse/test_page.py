@@ -68,7 +68,7 @@ def test_the_verdict_is_first_and_every_list_is_a_table() -> None:
         "What a restart of OpenSM changes in any case",
         "Errors in OpenSM&#39;s log",
         "What a rehearsal does not know",
-        "Each Set that changes a table, in order",
+        "Each Set that changes a table or an M_Key, in order",
     ]
     for text in ("0x8001", "0x8002", "0.250 s", "3111", "a note", *map(html.escape, UNKNOWN)):
         assert text.replace("&#x27;", "&#39;") in page

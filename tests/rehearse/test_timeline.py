@@ -95,7 +95,12 @@ def test_a_watch_notes_each_change_once_and_in_order() -> None:
     port.peer.touch()
     watch.look(4.0)
     leaf = port.peer.node.guid, port.peer.number
-    assert [(each.seconds, each.key) for each in watch.writes] == [(2.0, (port.node.guid, 1)), (4.0, leaf)]
+    port.m_key = 0x77
+    watch.look(5.0)
+    port.protect_bits = 2
+    watch.look(6.0)
+    mine = port.node.guid, 1
+    assert [(each.seconds, each.key) for each in watch.writes] == [(2.0, mine), (4.0, leaf), (5.0, mine), (6.0, mine)]
 
 
 def test_the_most_at_once() -> None:

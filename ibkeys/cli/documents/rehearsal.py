@@ -70,7 +70,7 @@ _FAULT: Final = object_of(
         one_of("opensm-killed", "silent-node", "ibkeys-killed"),
         "What went wrong: OpenSM was killed, a node did not answer any more, or the command was killed.",
     ),
-    Field("set", or_null(NUMBER), "At which of the Sets that write tables, from 1. Null: there were fewer."),
+    Field("set", or_null(NUMBER), "At which Set of the timeline, from 1. Null: there were fewer."),
     Field("node", or_null(PORT_IDENTITY), "The node that fell silent. Null: none."),
     Field("exit_code", NUMBER, "The exit status of the change; 137: killed."),
     Field("seconds", DECIMAL, "How long it ran."),
@@ -135,7 +135,7 @@ REHEARSE: Final = Document(
                     Field("pairs_open", NUMBER, "Pairs that can talk neither before nor after it, and could then."),
                 )
             ),
-            "Every Set of the change that changed P_Keys or enforcement of a port, in order.",
+            "Every Set of the change that changed P_Keys, enforcement or the M_Key of a port, in order.",
         ),
         Field("differences", list_of(object_of(*PORT, *DIFFERS)), "The values that were not as planned."),
         Field(

@@ -301,7 +301,7 @@ def _add_faults(made: dict[str, Any], request: RehearsalRequest, command_options
     chosen = choose_faults(made, command_options.fault_runs or RUNS, seed)
     made |= {"seed": seed, "faults": try_faults(request, chosen, exits.note)}
     if not chosen:
-        made["notes"].append("no fault was tried: no Set of this change writes a P_Key table or enforcement")
+        made["notes"].append("no fault was tried: no Set of this change writes P_Keys, enforcement or an M_Key")
     if not all(each["worked"] for each in made["faults"]):
         made["verdict"] = "differs"
 
