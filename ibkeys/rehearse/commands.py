@@ -28,6 +28,18 @@ COMMANDS: Final[Mapping[str, PromisedBy]] = {
     "undo": "operation",
 }
 """The commands that can be rehearsed by their command line."""
+NOT_REHEARSED: Final[Mapping[str, str]] = {
+    "apply": "name its plan alone: `ibkeys rehearse PLAN`",
+    "harden": (
+        "some of its steps change SM keys or options of OpenSM, which a rehearsal can neither compare nor take back; "
+        "`ibkeys harden --dry-run` shows the steps: rehearse that of M_Keys (`ibkeys rehearse mkey-rotate`, "
+        "mkey-deploy) and that of the policy (`ibkeys rehearse --policy FILE`) by themselves"
+    ),
+    "smkey-rotate": (
+        "it changes no value of a port, and the copy has other SM keys; `ibkeys smkey-rotate --dry-run` shows the steps"
+    ),
+}
+"""Commands that change the fabric through OpenSM and cannot be rehearsed, with the reason."""
 _FIELDS: Final = {"m_key_protect_bits": "level", "m_key_lease_period": "lease"}
 _UNKNOWN_KEY: Final = 1 << 64
 """Too large for an M_Key: it stands for a promised new key that the port did not get."""

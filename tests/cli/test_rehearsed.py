@@ -114,3 +114,17 @@ def test_the_site_file_demands_it_and_no_option_does(site_file: Written) -> None
 def test_options_that_have_no_effect_are_refused(words: tuple[object, ...], message: str) -> None:
     result = run("rehearse", *words)
     assert (result.code, message in result.error) == (2, True)
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("apply", "plan.json", "--yes"), "name its plan alone: `ibkeys rehearse PLAN`"),
+        (("harden", "--yes"), "some of its steps change SM keys or options of OpenSM"),
+        (("smkey-rotate", "--yes"), "it changes no value of a port"),
+    ],
+)
+def test_a_command_that_cannot_be_rehearsed_is_refused_with_its_reason(words: tuple[str, ...], reason: str) -> None:
+    result = run("rehearse", *words)
+    assert result.code == 2
+    assert result.error.startswith(f"{words[0]} cannot be rehearsed: {reason}")

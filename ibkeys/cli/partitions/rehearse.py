@@ -191,9 +191,9 @@ def rehearse(
 
 
 def _is_command(words: Sequence[str]) -> bool:
-    from ibkeys.rehearse.commands import COMMANDS
+    from ibkeys.rehearse.commands import COMMANDS, NOT_REHEARSED
 
-    return bool(words) and words[0] in COMMANDS
+    return bool(words) and words[0] in {*COMMANDS, *NOT_REHEARSED}
 
 
 def _check_faults(command_options: _RehearseOptions) -> None:
@@ -208,9 +208,11 @@ def _read_change(words: Sequence[str], command_options: _RehearseOptions) -> byt
     """Return the bytes of the plan or policy to rehearse; None with --now and for a command. Raises UsageError unless
     one is given, and for a file that cannot be read; FileFormatError for a mistake in a plan."""
     from ibkeys.plan.document_reader import read_plan
-    from ibkeys.rehearse.commands import COMMANDS
+    from ibkeys.rehearse.commands import COMMANDS, NOT_REHEARSED
 
     is_command = _is_command(words)
+    if is_command and words[0] in NOT_REHEARSED:
+        raise UsageError(f"{words[0]} cannot be rehearsed: {NOT_REHEARSED[words[0]]}")
     path = command_options.policy if is_command or not words else Path(words[0])
     if [bool(words), command_options.policy is not None, command_options.now].count(True) != 1:
         raise UsageError(
