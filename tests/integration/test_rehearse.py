@@ -298,6 +298,41 @@ def test_an_opensm_that_packs_its_tables_does_not_do_what_the_plan_says() -> Non
 
 
 @pytest.mark.soak
+def test_a_node_that_refuses_sets_and_m_key_lookup_false_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of node03 the snapshot shows another M_Key than OpenSM's, of node05 none at all, for it is hidden there."""
+    with site(conf=KEYED) as here:
+        monkeypatch.setenv("OSM_CACHE_DIR", str(here.served.folder))
+        here.running.kill()
+        for name, level in (("node03 mlx4_0", 0), ("node05 mlx4_0", 1)):
+            port = here.served.net.port(name, 1)
+            port.m_key, port.protect_bits = 0x77, level
+        here.take_snapshot()
+        here.conf.write_text(KEYED + "m_key_lookup FALSE\n")
+        command = f"opensm -F {here.conf} -P {here.running.policy}"
+        words = ("rehearse", "--now", "--from", here.snapshot, "--opensm", command, "-f", "json")
+        document = json.loads(here.served.ibkeys(*words, timeout=MOST).stdout)
+        notes = "\n".join(document["notes"])
+        assert "m_key_lookup is FALSE" in notes
+        assert "another M_Key has 1 port (node03 mlx4_0 port 1), which refuses its Sets" in notes
+        assert "does not show the M_Key of 1 port (node05 mlx4_0 port 1)" in notes
+        assert document["opensm_errors"], "OpenSM gets no answer to its Sets"
+
+
+@pytest.mark.soak
+def test_indexes_that_a_restart_forgets_are_named() -> None:
+    with site() as here:
+        plan_for(here.served, GREEN)
+        assert via(here.served).returncode == 0
+        here.take_snapshot()
+        back = here.served.folder / "back.conf"
+        back.write_text(TENANTS)
+        words = ("--journal", here.served.folder / "stores" / "journal.db", "--allow-removals", *BLUNT)
+        code, document, errors = here.rehearse(*words, "--policy", back)
+        assert code in (0, 1), errors
+        assert any("OpenSM remembers an index of P_Keys that 2 ports" in note for note in document["notes"]), document
+
+
+@pytest.mark.soak
 def test_an_option_that_opensm_lacks_has_no_effect_as_with_opensm() -> None:
     """OpenSM ignores it, so its own output of all options does not have it."""
     with site() as here:
