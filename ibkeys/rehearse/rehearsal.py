@@ -208,11 +208,17 @@ class Rehearsal:
 
     def _place_journal(self, placed: PlacedOpensm) -> None:
         """Create the folder of the stores, with a copy of the journal. A change of M_Keys begins with an empty one: the
-        keys of earlier ones are not there. Raises StoreError, UsageError as `copy_journal`."""
+        keys of earlier ones are not there. Raises StoreError, UsageError as `copy_journal`, and UsageError for an undo
+        without a journal."""
         self._journal.parent.mkdir(mode=0o700)
-        source = self._request.journal
+        source, operation = self._request.journal, self._request.operation
         if source is not None and source.exists() and not self._is_of_keys:
-            copy_journal(source, self._journal, self._request.operation, placed.policy, placed.policy_copy)
+            copy_journal(source, self._journal, operation, placed.policy, placed.policy_copy)
+        elif operation is not None:
+            raise UsageError(
+                f"no journal here has operation {operation}: rehearse its undo on the host that made it, or name its "
+                "journal, `ibkeys rehearse --journal FILE`"
+            )
 
     @property
     def _is_of_keys(self) -> bool:

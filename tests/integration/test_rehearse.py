@@ -210,6 +210,8 @@ def test_an_edit_and_an_undo_are_rehearsed_and_the_real_journal_stays() -> None:
     with site() as here:
         words = ("partition-add", "Green=0x21", "--full", "node02*", *BLUNT)
         assert here.rehearse("partition-add", "Blue=0x21", "--full", "node02*")[0] == 2
+        code, _, errors = here.rehearse("--journal", here.served.folder / "none.db", "undo", "1")
+        assert (code, "no journal here has operation 1" in errors) == (2, True), errors
         code, document, errors = here.rehearse(*words)
         assert (code, document["verdict"], document["command"]) == (0, "identical", "partition-add"), (document, errors)
         assert document["plan"] is not None
