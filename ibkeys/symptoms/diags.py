@@ -45,13 +45,14 @@ ROWS: Final = (
             r"recv failed: Connection timed out",
             r"timeout after \d+ retries, \d+ ms",
             r"umad_recv[^\n]{0,40}\b(?:110|timed out)",
+            r"No response for MAD SMP\w+",
         ),
         example="ibwarn: [1234] mad_rpc: _do_madrpc failed; dport (Lid 5)",
         meaning="A tool asked a port and got no answer to any attempt.",
         causes=(M_KEY_PROTECTED, NODE_GONE),
         unknown="A wrong M_Key, a dead node and an unsupported attribute look the same: nothing comes back.",
-        source="libibmad rpc.c",
-        words="status 110 ETIMEDOUT smpquery perfquery",
+        source="libibmad rpc.c; ibdiagnet of NVIDIA",
+        words="status 110 ETIMEDOUT smpquery perfquery ibdiagnet",
     ),
     Symptom(
         name="mad-status",
@@ -106,13 +107,15 @@ ROWS: Final = (
             r"sa_(?:rpc_call|query)[^\n]{0,40}failed",
             r"saquery[^\n]{0,60}(?:timed out|failed)",
             r"Failed to bind to the SA",
+            r"No response to inform info registration",
+            r"srp_?daemon.{0,40}(?:No SA|no response|timed out|failed)",
         ),
         example="saquery: ERROR: Query SA failed: Connection timed out",
         meaning="The SA did not answer. OpenSM does not answer a request with a wrong SM_Key, and nothing arrives "
         "where "
         "the default partition is missing.",
         causes=(SA_UNREACHED, SA_KEY_WRONG, NO_DEFAULT_P_KEY),
-        source="infiniband-diags saquery.c; osm_sa_mad_ctrl.c; observed",
+        source="infiniband-diags saquery.c; srp_daemon.c of rdma-core; osm_sa_mad_ctrl.c; observed",
         words="smkey timeout",
     ),
     Symptom(

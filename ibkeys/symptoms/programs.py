@@ -29,9 +29,9 @@ _INDEX_TOO_HIGH: Final = Cause(
     "host-show --partition P_KEY -f env prints the right lines for a job script.",
 )
 _OTHER_THAN_KEYS: Final = (
-    "This error has many causes that are no keys: cable, routing, congestion, GPU or a crashed partner. If why says "
-    "that "
-    "the ports can talk with the P_Key that the program takes, it is none."
+    "This error has many causes that are no keys: cable, routing, congestion, GPU or a crashed partner. If ibkeys why "
+    "HOST HOST says that the two can talk with the P_Key that the program takes, it is none. After a change of "
+    "partitions, ibkeys journal shows what it changed, and undo takes it back."
 )
 
 ROWS: Final = (
@@ -51,13 +51,14 @@ ROWS: Final = (
             r"\bsyndrom(?:e)? 0x81\b",
             r"\bvendor.?err(?:or)?:? ?(?:0x81|129)\b",
             r"\bWC (?:status|error):? ?(?:code )?12\b",
+            r"UD endpoint \S+ to .{1,80}: unhandled timeout error",
         ),
         example="NET/IB : Got completion from peer 10.0.0.7<41022> with status=12 opcode=0 len=0 vendor err 129",
         meaning="Packets of a queue pair were not acknowledged. That is what a P_Key that does not match looks like: "
         "the receiver or a switch drops the packets, without an answer.",
         causes=(INDEX_0, HOST_LIMITED, SWITCH_BLOCKS, NODE_GONE, INDEX_MOVED),
         unknown=_OTHER_THAN_KEYS,
-        source="ibv_wc_status; NVIDIA/nccl#1323; sgl-project/sglang#23853",
+        source="ibv_wc_status; ud_ep.c of UCX; NVIDIA/nccl#1323; sgl-project/sglang#23853",
         words="NCCL Mooncake UCX Open MPI status 12 vendor err 129 retry exceeded",
     ),
     Symptom(
@@ -128,6 +129,7 @@ ROWS: Final = (
         subject=SUBJECT,
         patterns=(
             r"UCX\s+ERROR.{0,100}(?:Destination is unreachable|no (?:remote|active messages) transport)",
+            r"ucp_ep_create\(.{1,40} failed: Destination is unreachable",
             r"Endpoint timeout\b",
             r"UCS_ERR_ENDPOINT_TIMEOUT",
         ),
@@ -136,14 +138,41 @@ ROWS: Final = (
         "partition that they take, which UCX compares before it sends.",
         causes=(HOST_LIMITED, NO_SHARED_P_KEY),
         unknown=_OTHER_THAN_KEYS,
-        source="ib_iface.c of UCX; openucx/ucx#5141",
+        source="ib_iface.c of UCX; openucx/ucx#5141, #8448",
         rank=1,
+    ),
+    Symptom(
+        name="nccl-watchdog",
+        title="PyTorch: Watchdog caught collective operation timeout",
+        subject=SUBJECT,
+        patterns=(r"Watchdog caught collective operation timeout",),
+        example="[Rank 3] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=12, OpType=ALLREDUCE)",
+        meaning="A collective operation did not end in time. It says nothing of the reason: look in the output of all "
+        "ranks, with NCCL_DEBUG=WARN, for a line with NET/IB.",
+        causes=(INDEX_0, HOST_LIMITED, SWITCH_BLOCKS),
+        unknown=_OTHER_THAN_KEYS,
+        source="ProcessGroupNCCL.cpp of PyTorch",
+        rank=2,
+        words="hang NCCL timeout ALLREDUCE",
+    ),
+    Symptom(
+        name="daos-unreachable",
+        title="DAOS: DER_UNREACH, unreachable node",
+        subject=SUBJECT,
+        patterns=(r"\bDER_UNREACH\b", r"\bNA_HOSTUNREACH\b"),
+        example="crt_hg_req_send_cb() request failed: DER_UNREACH(-1006): 'Unreachable node'",
+        meaning="The transport below DAOS (UCX, or verbs with rdma_cm) could not send to that rank, or got no answer.",
+        causes=(NODE_GONE, NO_SHARED_P_KEY, HOST_LIMITED),
+        unknown="Which host the rank is on: dmg system query shows it. An engine that crashed looks the same.",
+        source="crt_hg.c of DAOS; na_ucx.c of Mercury",
+        rank=1,
+        words="DAOS mercury",
     ),
     Symptom(
         name="mvapich-p-key",
         title="MVAPICH2, MPICH: Can't find PKEY INDEX according to given PKEY",
         subject=SUBJECT,
-        patterns=(r"find PKEY INDEX according to given PKEY", r"\bMV2_DEFAULT_PKEY\b"),
+        patterns=(r"find (?:the )?P_?KEY INDEX\b", r"\bMV2_DEFAULT_PKEY\b"),
         example="Can't find PKEY INDEX according to given PKEY",
         meaning="MV2_DEFAULT_PKEY names a P_Key that is not in the table of this port.",
         causes=(HOST_NOT_A_MEMBER, INDEX_0),
@@ -230,13 +259,13 @@ ROWS: Final = (
         name="p-key-change",
         title="a program was told that the P_Key table changed",
         subject=SUBJECT,
-        patterns=(r"IBV_EVENT_PKEY_CHANGE", r"\bP_?Key[ _]change\b", r"pkey change event"),
+        patterns=(r"IBV_EVENT_PKEY_CHANGE", r"\bP_?Key(?: table)?[ _]changed?\b", r"pkey change event"),
         example="mlx5_0: async event IBV_EVENT_PKEY_CHANGE on port 1",
         meaning="The subnet manager wrote this port's P_Key table. Queue pairs keep their index: if the P_Key there "
         "changed, "
         "they now send with another one.",
         causes=(INDEX_MOVED,),
-        source="ibv_get_async_event(3)",
+        source="ibv_get_async_event(3); ibv_event_type_str of rdma-core",
     ),
     Symptom(
         name="perftest-p-key",

@@ -43,10 +43,11 @@ ROWS: Final = (
         meaning="The port was asked with another M_Key than it has. Nothing was changed there; its violation counter "
         "rose, and its lease may run.",
         causes=(M_KEY_WRONG_SET, TWO_SMS),
-        unknown="Who sent it: OpenSM's log never says. The trap itself and ibkeys watch name the LID.",
+        unknown="Who sent it: OpenSM's log never says. Leave ibkeys watch running until the next one comes: it names "
+        "the LID of the sender.",
         source="osm_trap_rcv.c, osm_inform.c; IBA 14.2.5.1",
         leaks="The notice 'Bad M_Key' has the key that was tried. If that was a mistyped or former key, change it.",
-        words="M_Key violation security notice",
+        words="M_Key violation security notice attacker offender who tries",
     ),
     Symptom(
         name="trap-257",

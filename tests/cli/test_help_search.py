@@ -66,6 +66,16 @@ def test_the_commands_that_have_the_word_in_their_name_come_first() -> None:
     assert "partition-spread" in run("help", "partition").out
 
 
+@pytest.mark.parametrize("word", ["tenant", "isolated", "isolation", "prove"])
+def test_who_has_to_prove_isolation_finds_the_rule(word: str) -> None:
+    assert "PK005" in run("help", word).out
+
+
+def test_rules_are_listed_by_their_titles() -> None:
+    assert "Audit rules (ibkeys audit --explain RULE):\n  PK014: tenant in the default" in run("help", "tenant").out
+    assert found("PK005")["PK005"] == "rule"
+
+
 def test_a_word_that_is_nowhere_is_refused() -> None:
     result = run("help", "xyzzy")
     assert (result.code, result.out) == (2, "")
@@ -83,7 +93,7 @@ def test_what_is_no_command_says_that_help_finds_it() -> None:
 
 def test_without_man_pages_the_rest_is_searched(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(search_module.Path, "glob", lambda *_: iter(()))
-    assert {*found("lease").values()} == {"command", "symptom"}
+    assert {*found("lease").values()} == {"command", "symptom", "rule"}
 
 
 @pytest.mark.parametrize("word", ["infiniband", "P_Key", "M_Key", "partition"])

@@ -40,7 +40,9 @@ class ForChecks:
         "--platform", metavar="TEXT", help="Value of platform in sdn04-04 and sdn04-05.  [default: infiniband]"
     )
     tenants: str | None = options.field(
-        "--tenants", metavar="FILE", help="File of partition tenants for sdn04-04: one P_KEY TENANT per line, or JSON."
+        "--tenants",
+        metavar="FILE",
+        help="For -f sdn04-04: the tenant of each partition, one P_KEY TENANT per line, or JSON.",
     )
 
 

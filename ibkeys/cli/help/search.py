@@ -1,4 +1,4 @@
-"""Searching all help texts, man pages and symptoms for a word that names no command.
+"""Searching all help texts, man pages, symptoms and audit rules for a word that names no command.
 
 ``P_Key``, ``p-key`` and ``PKEY`` are the same word. The man pages are read where they are installed, or in the folder
 of a checkout; without them the rest is searched. Options that many commands share are searched in ibkeys-options(7).
@@ -18,7 +18,7 @@ import click
 
 from ibkeys.cli.help.common import section_of
 
-Where = Literal["command", "symptom", "page"]
+Where = Literal["command", "symptom", "rule", "page"]
 _FOLDERS: Final = ("man1", "man5", "man7")
 _PAGE: Final = re.compile(r"(?P<name>ibkeys[a-z.-]*)\.(?P<section>[157])(?:\.gz)?")
 _LARGEST: Final = 1_000_000
@@ -31,8 +31,8 @@ _SNIPPET: Final = 76
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """A place where all words are. ``name``: of the command, symptom or man page. ``text``: the place, shortened; of a
-    symptom its title. ``rank``: 0 for a name, summary or title, 1 for what is like a title, 2 for a longer text.
+    """A place where all words are. ``name``: of the command, symptom, rule or man page. ``text``: the place, shortened;
+    of a symptom or rule its title. ``rank``: 0 for a name, summary or title, 1 for what is like a title, 2 for a longer text.
     """
 
     where: Where
@@ -46,7 +46,7 @@ _Searched = tuple[Where, str, list[tuple[int, str]]]
 
 
 def search(words: Iterable[str], root: click.Context) -> list[Hit]:
-    """Return the places where all *words* are: the best of each command, symptom and man page, and the best first. Of
+    """Return the places where all *words* are: the best of each command, symptom, rule and man page, and the best first. Of
     equal ones those come first that have the words in their own name.
 
     *root*: click's context of ibkeys.
@@ -65,11 +65,11 @@ def search(words: Iterable[str], root: click.Context) -> list[Hit]:
 
 
 def _hits(wanted: list[str], root: click.Context) -> Iterator[Hit]:
-    for where, name, texts in (*_commands(root), *_symptoms(), *_man_pages()):
+    for where, name, texts in (*_commands(root), *_symptoms(), *_rules(), *_man_pages()):
         for rank, text in texts:
             plain = _plain(text)
             if all(word in plain for word in wanted):
-                shown = texts[0][1] if where == "symptom" else text
+                shown = texts[0][1] if where in ("symptom", "rule") else text
                 yield Hit(where, name, _snippet(shown, wanted), rank)
 
 
@@ -95,6 +95,13 @@ def _symptoms() -> Iterator[_Searched]:
     for row in TABLE:
         causes = [(2, cause.text) for cause in row.causes]
         yield "symptom", row.name, [(0, row.title), (1, row.example), (1, row.words), (2, row.meaning), *causes]
+
+
+def _rules() -> Iterator[_Searched]:
+    from ibkeys.audit.catalogue import CATALOGUE
+
+    for rule in CATALOGUE:
+        yield "rule", rule.id, [(0, f"{rule.id}: {rule.title}"), (2, rule.evidence), (2, rule.why)]
 
 
 def _man_pages() -> Iterator[_Searched]:

@@ -91,7 +91,8 @@ def matrix(
     The result is computed from the current P_Key tables and from the enforcement of the leaf switch ports; a policy
     file only adds names. A port with the full and the limited P_Key of a partition is in both lists and acts as a full
     member. A filter selects ports: it shows their partitions with all members, and the pairs that include one of them.
-    Exits 1 when a partition named with --partition has no member.
+    Exits 1 when a partition named with --partition has no member. That
+    tenants are isolated: audit --check PK005 --policy FILE proves it, or names the pairs that can talk.
     """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.reach.reach import Reach

@@ -19,6 +19,7 @@ _MOST_HITS: Final = 8
 _TITLES: Final = {
     "command": "Commands (ibkeys help COMMAND):",
     "symptom": "Messages (ibkeys explain 'MESSAGE', ibkeys-symptoms(7)):",
+    "rule": "Audit rules (ibkeys audit --explain RULE):",
     "page": "Man pages:",
 }
 
@@ -32,8 +33,8 @@ def help(words: tuple[str, ...], every: bool) -> int:
 
     Without COMMAND: the commands to begin with, with -a all of them and their arguments, which stand in brackets where
     they may be omitted. COMMAND is a name, also with a blank for its hyphen, such as pkey show; or one within a
-    command, such as sim serve. Any other WORD is searched in the help of all commands, the man pages and the symptoms
-    that ibkeys explain knows; several words are searched together.
+    command, such as sim serve. Any other WORD is searched in the help of all commands, the audit rules, the man pages
+    and the symptoms that ibkeys explain knows; several words are searched together.
     """
     context = click.get_current_context().find_root()
     if every and not words:
