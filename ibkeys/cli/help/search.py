@@ -32,7 +32,8 @@ _SNIPPET: Final = 76
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A place where all words are. ``name``: of the command, symptom, rule or man page. ``text``: the place, shortened;
-    of a symptom or rule its title. ``rank``: 0 for a name, summary or title, 1 for what is like a title, 2 for a longer text.
+    of a symptom or rule its title. ``rank``: 0 for a name, summary or title, 1 for what is like a title, 2 for a longer
+    text.
     """
 
     where: Where
@@ -46,8 +47,8 @@ _Searched = tuple[Where, str, list[tuple[int, str]]]
 
 
 def search(words: Iterable[str], root: click.Context) -> list[Hit]:
-    """Return the places where all *words* are: the best of each command, symptom, rule and man page, and the best first. Of
-    equal ones those come first that have the words in their own name.
+    """Return the places where all *words* are: the best of each command, symptom, rule and man page, and the best
+    first. Of equal ones those come first that have the words in their own name.
 
     *root*: click's context of ibkeys.
     """
