@@ -43,7 +43,7 @@ class _Run(Prepared):
     @property
     def method(self) -> str:
         """``opensm`` or ``direct``."""
-        return self.run.method.name if self.run.method is not None else "direct"
+        return self.run.method_name
 
     @property
     def is_pending(self) -> bool:

@@ -62,7 +62,7 @@ class ShownRun(ShownChange):
     def show(self, put: Callable[[str], None]) -> None:
         """Write how many ports would change, the changes, and the ports that are skipped."""
         run = self.run
-        show_method(put, "direct" if run.method is None else run.method.name, run.choice)
+        show_method(put, run.method_name, run.choice)
         if not run.jobs and not run.already_set:
             put(
                 "nothing to change"
@@ -204,8 +204,7 @@ class ShownRun(ShownChange):
         """Write the failed ports, each cause once, and the summary of the run."""
         self._write_failed()
         account = self.run.account
-        name = self.run.method.name if self.run.method is not None else "direct"
-        summary = {"unreached": self.run.found.unreached, "via": name, **account.to_json()}
+        summary = {"unreached": self.run.found.unreached, "via": self.run.method_name, **account.to_json()}
         interlocks = [each.interlock for each in self.plan.objections]
         if self.rows.end({"dry_run": self.consent.dry_run, "summary": summary, "interlocks": interlocks}):
             return

@@ -18,7 +18,7 @@ from ibkeys.keys.mkey import MKey
 from ibkeys.managers.site import KEPT_HOSTS, ReachedHost
 from ibkeys.mkeys.opensm.key_proof import PortReadings
 from ibkeys.mkeys.opensm.key_steps import KeySteps
-from ibkeys.mkeys.opensm.record import NAME, RunRecord
+from ibkeys.mkeys.opensm.record import RunRecord
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
@@ -38,11 +38,6 @@ class OpensmMethod:
     record: RunRecord
     through: ViaOpensm
     clock: Clock = REAL_TIME
-
-    @property
-    def name(self) -> str:
-        """The name of the method, as the user types it."""
-        return NAME
 
     @property
     def acts(self) -> bool:

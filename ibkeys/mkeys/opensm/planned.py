@@ -53,7 +53,7 @@ from ibkeys.mkeys.opensm.known_keys import (
 )
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
-from ibkeys.mkeys.opensm.record import RunRecord
+from ibkeys.mkeys.opensm.record import NAME, RunRecord
 from ibkeys.mkeys.opensm.rollback import plan_rollback, refuse_mixed_keys, require_raised_level
 from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
@@ -131,7 +131,7 @@ def _plan_new(
     run = plan_new_run(
         writer, command, options, wanted, lambda job: why_left_alone(command, job), progress=progress, reading=READING
     )
-    _put_in_one_stage(run)
+    _give_to_opensm(run)
     refuse_hidden_keys(writer, run, key_files)
     now = _common_setting(run)
     if now is None:
@@ -161,7 +161,7 @@ def plan_rest(writer: ChangeWriter, through: ViaOpensm, progress: OnFound | None
     record, reached = reach_hosts_of_last_run(writer, through)
     run = rest_of_last_run(writer, progress=progress, reading=READING)
     refuse_strange_ports(writer, run)
-    _put_in_one_stage(run)
+    _give_to_opensm(run)
     record.rewind({job.old for job in [*run.jobs, *run.already_set]})
     assert run.last is not None
     run.is_open = run.is_open or run.last.operation.goes_back  # the journal records that it stays
@@ -186,7 +186,7 @@ def plan_return(
     record, reached = reach_hosts_of_last_run(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
     refuse_strange_ports(writer, run)
-    _put_in_one_stage(run)
+    _give_to_opensm(run)
     settings = {job.old for job in [*run.jobs, *run.already_set]}
     refuse_mixed_keys(record, settings)
     goal = record.keys.wanted if record.goes_back else record.keys.former
@@ -225,8 +225,9 @@ def _take_keys(writer: ChangeWriter, reached: Sequence[ReachedHost]) -> list[Gui
     return key_files
 
 
-def _put_in_one_stage(run: PlannedRun) -> None:
-    """Put all jobs into one stage: OpenSM sets all ports in one sweep."""
+def _give_to_opensm(run: PlannedRun) -> None:
+    """Note that OpenSM sets the ports, and put all jobs into one stage: it sets all ports in one sweep."""
+    run.method_name = NAME
     run.stages = [run.jobs] if run.jobs else []
 
 

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from ibkeys.change.choosing import KEPT_CHOICE
 from ibkeys.change.interrupts import Interrupts
-from ibkeys.change.method import MethodChoice
+from ibkeys.change.method import MethodChoice, MethodName
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
@@ -30,11 +30,6 @@ from ibkeys.topology.nodes import Port
 
 class RunMethod(Protocol):
     """A method of setting keys on the ports other than Sets of ibkeys: see `ibkeys.mkeys.opensm`."""
-
-    @property
-    def name(self) -> str:
-        """The name of the method, as the user types it (``--via``) and programs give it."""
-        ...
 
     @property
     def acts(self) -> bool:
@@ -83,7 +78,8 @@ class PlannedRun:
     ports that follow the first ones (``--first``) when the run is resumed. ``procedure``: under a subnet manager, the
     steps to take instead of this run, in words. ``goes_back``: whether the last run is rolled back. ``is_open``:
     whether the stores do not have the end of the run yet. ``account``: the results of the ports, during the run and
-    afterwards. ``method``: how the ports are changed; None: by Sets of ibkeys. ``choice``: the choice by which ibkeys
+    afterwards. ``method``: how the ports are changed; None: by Sets of ibkeys, or no port is changed. ``method_name``:
+    the name of the method, as the user types it, also where no port is changed. ``choice``: the choice by which ibkeys
     took this method for a new run.
 
     ``overtaken``: ports of an earlier run whose M_Key, level or lease another program or administrator has changed
@@ -104,6 +100,7 @@ class PlannedRun:
     account: RunOutcome = field(default_factory=RunOutcome)
     absent: list[NewRunPort] = field(default_factory=list)
     method: RunMethod | None = None
+    method_name: MethodName = "direct"
     overtaken: list[Port] = field(default_factory=list)
     without_key: list[Port] = field(default_factory=list)
     choice: MethodChoice | None = None

@@ -10,7 +10,11 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
+from ibkeys.change.runner import WAIT
 from ibkeys.errors import FileChanged, NotStored, Refused, StoreError
+from ibkeys.managers.hosts import SmHost
+from ibkeys.mkeys.opensm.planned import plan_removal
+from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.sim.nodes import SimPort
 from tests.mkeys.opensm.madeup import CONF, Bench
 from tests.mkeys.opensm.stopping import RUNS, THEN, bench_in, go_back, stop_at
@@ -37,6 +41,12 @@ def test_no_key_then_one_then_another_then_none(bench: Bench) -> None:
     assert bench.opensm.conf.read_bytes() == CONF + NO_KEY
     assert bench.quiet()
     assert bench.run_state() == "done"
+
+
+def test_a_run_through_opensm_is_one_where_no_port_changes_too(bench: Bench) -> None:
+    with bench.writer() as writer:
+        run = plan_removal(writer, ViaOpensm([SmHost()], WAIT))
+    assert (run.acts, run.method_name) == (False, "opensm")
 
 
 def test_an_options_file_in_the_layer_of_a_container_is_refused_until_that_is_overridden(bench: Bench) -> None:
