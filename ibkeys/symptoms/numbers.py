@@ -115,10 +115,22 @@ _MAKERS: Final = frozenset(
 
 _NUMBER: Final = r"(?:0x[0-9a-f]+|[0-9]+)"
 _SEP: Final = r"[\s:=#(\[\"']{0,4}"
-_SECRET: Final = re.compile(
-    r"(?:(?<![a-z])(?:m|sm|sa|b|vs|cc|n2n|class|service)_?keys?(?![a-z_])|--?(?:smkey|m_key|y)\b)[^0-9a-z\n]{0,48}"
-    r"(?:0x(?=[0-9a-f])|(?=[0-9])|(?=[0-9a-f]{16}\b)|(?=(?:[0-9a-f]{4}[:_-]){3}))(?P<key>[0-9a-f]+(?:[:_-][0-9a-f]{4}){0,3})"
+_KEY_NAME: Final = (
+    r"(?:(?<![a-z])(?:old|new|wrong|bad)?[ _-]?(?:m|sm|sa|am|b|vs|cc|n2n|class|service)[ _-]?keys?"
+    r"(?:[ _-](?:old|new|[0-9](?![0-9a-fx]))|[0-9](?=[^0-9a-z]))?(?![a-z_])|--?(?:smkey|m_key|y)\b)"
 )
+_SECRET: Final = re.compile(
+    rf"{_KEY_NAME}[^0-9a-z\n]{{0,48}}"
+    r"(?:(?P<base64>[0-9a-z+/]{11}=(?!=))"
+    r"|(?:0x(?=[0-9a-f])|(?=[0-9])|(?=[0-9a-f]{16}\b)|(?=(?:[0-9a-f]{4}[:_-]){3}))(?P<key>[0-9a-f]+(?:[:_-][0-9a-f]{4}){0,3}))"
+)
+_LONG_SECRET: Final = re.compile(
+    rf"(?:{_KEY_NAME}|(?<![a-z])(?<![pq][ _-])keys?(?![a-z_]))"
+    r"(?:\((?!0x)[^()\n]{1,24}\)|\b(?:is|now|was|to|hex|value)\b|[^0-9a-z]){1,48}+"
+    r"(?:0x(?=[0-9a-f]{9})|(?=[0-9a-f]{16}\b)|(?=(?:[0-9a-f]{4}[:_-]){3}[0-9a-f]{4})|(?=(?:[0-9a-f]{2}[:-]){7}))"
+    r"(?P<key>[0-9a-f]+(?:[:_-][0-9a-f]{2,4})*)"
+)
+"""A number that is too long for anything but a key or a GUID: also on the next line, and after a few other words."""
 _CACHE_LINE: Final = re.compile(r"^\s*0x[0-9a-f]{16}[ \t]+0x(?P<key>[0-9a-f]{16})\s*$", re.MULTILINE)
 """A line of OpenSM's guid2mkey."""
 _HARDWARE: Final = re.compile(r"(?<![0-9a-f:])(?:[0-9a-f]{2}:){19}[0-9a-f]{2}(?![0-9a-f:])")
@@ -172,7 +184,9 @@ def read_numbers(text: str) -> Reading:
             if numbers:
                 _take(taken, match)
                 found += numbers
-    return Reading(tuple(sorted(found, key=lambda each: each.at)), len({*map(_digits, _secrets(low))} - {""}))
+    encoded = {match["base64"] for match in _SECRET.finditer(low)} - {None}
+    named = {*map(_digits, _secrets(low))} - {""}
+    return Reading(tuple(sorted(found, key=lambda each: each.at)), len(named | encoded))
 
 
 def _take(taken: bytearray, match: re.Match[str]) -> None:
@@ -182,8 +196,8 @@ def _take(taken: bytearray, match: re.Match[str]) -> None:
 
 def _secrets(low: str) -> Iterator[re.Match[str]]:
     """Yield the places where *low* names a key."""
-    yield from _SECRET.finditer(low)
-    yield from _CACHE_LINE.finditer(low)
+    for pattern in (_SECRET, _LONG_SECRET, _CACHE_LINE):
+        yield from pattern.finditer(low)
 
 
 def _keys(low: str) -> Iterator[int]:
@@ -194,8 +208,8 @@ def _keys(low: str) -> Iterator[int]:
 
 
 def _digits(match: re.Match[str]) -> str:
-    """Return the digits of a key without leading zeros; an empty text for 0."""
-    return re.sub(r"[:_-]", "", match["key"])[:20].lstrip("0")
+    """Return the digits of a key without leading zeros; an empty text for 0, and for a key in base64."""
+    return re.sub(r"[:_-]", "", match["key"] or "")[:20].lstrip("0")
 
 
 def _hardware(match: re.Match[str], low: str, found: list[Number]) -> Iterator[Number]:

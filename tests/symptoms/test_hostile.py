@@ -6,6 +6,8 @@ import contextlib
 import io
 import json
 import re
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -34,6 +36,20 @@ CONTEXTS = [
     "Setting PortInfo (0x15), modifier 0x1, TID 0x12, MKey {}",
     "{}",
 ]
+OF_A_MAKER = 0x0002C9D7B05A63F8
+"""A key that looks like a GUID."""
+NAMES = [
+    *(
+        "m-key={}",
+        "SMKey: {}",
+        '{{"M_Key": "{}"}}',
+        "M Key = {}",
+        "m_key (port 1) -> {}",
+        "m_key:\n  {}",
+        "mkey is now {}",
+    ),
+    *("M_KEY\n{}", "mkey0={}", "m_key_old={}", "OldMKey={}", "key={} guid={}", "AM_Key {}", "m_key\x1b[1m {}\x1b[0m"),
+]
 
 
 def printed(text: str) -> str:
@@ -55,6 +71,44 @@ def holds_key(said: str, key: int = KEY) -> bool:
 @pytest.mark.parametrize("context", CONTEXTS)
 def test_a_key_is_never_printed(context: str, spelling: str) -> None:
     assert not holds_key(printed(context.replace("{}", spelling)))
+
+
+@pytest.mark.parametrize("spelling", ["0x0002c9d7b05a63f8", "0X0002C9D7B05A63F8", "0002c9d7b05a63f8",
+                                      "0002:c9d7:b05a:63f8", "00:02:c9:d7:b0:5a:63:f8"])  # fmt: skip
+@pytest.mark.parametrize("name", NAMES)
+def test_a_key_that_looks_like_a_guid_is_not_printed_after_any_name(name: str, spelling: str) -> None:
+    text = name.format(spelling, spelling)
+    assert not holds_key(repr(explain(text)), OF_A_MAKER)
+    assert explain(text).keys
+
+
+def test_a_key_in_base64_is_named() -> None:
+    assert explain("m_key=nE4h17BaY/g=").keys == 1
+
+
+@pytest.mark.parametrize("text", ["P_Key 0x8010 of 0x0002c903000a1041", "pkey: 0x0002c903000a1041", "M_KeyViolations 3",
+                                  "M_Key of port GUID 0x0002c903000a1041"])  # fmt: skip
+def test_what_is_no_key_is_not_taken_for_one(text: str) -> None:
+    assert explain(text).keys == 0
+
+
+def test_bytes_that_are_no_text_and_a_line_of_ten_megabytes_are_read() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "ibkeys", "explain", "-"],
+        input=b"\xff\xfe ERR 1B14 \x80\x00" + b"x" * 10_000_000,
+        capture_output=True,
+        check=False,
+    )
+    assert done.returncode == 0
+    assert done.stdout.startswith(b"ERR 1B14")
+
+
+@pytest.mark.parametrize("name", ["$(id)", "`id`", "; id", "| id", "' id", '" id', "&& id", "{lid}", "%s", "-G"])
+def test_a_name_with_what_a_shell_reads_is_in_no_command(name: str) -> None:
+    found = explain(f"mad_rpc failed; node {name} lid {name} port {name} pkey {name} GUID {name} (Lid 5{name})")
+    for each in found.answers[0].causes:
+        assert each.command is None or "id" not in " ".join(each.command).split()
+        assert each.command is None or not {*"$`;|'&{%"} & {*" ".join(each.command)}
 
 
 @pytest.mark.parametrize("context", CONTEXTS[:5])
