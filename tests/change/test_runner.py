@@ -233,6 +233,19 @@ def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: RunningOpe
     assert steps(operation) == [("one", "done"), ("two", "failed"), ("back", "done")]
 
 
+def test_a_step_that_cannot_be_begun_leaves_the_one_before_it_as_it_ended(operation: RunningOperation) -> None:
+    kind = MadeUp()
+
+    def step(name: str) -> Step[str, PortsLook[int]]:
+        if name == "two":
+            raise Left("not begun")
+        return Step(name, kind, name, kind)
+
+    with pytest.raises(Left):
+        kind.runner(operation).run(Course(["one", "two"], ["back"]), step)
+    assert steps(operation) == [("one", "done"), ("back", "done")]
+
+
 def test_an_error_with_which_a_step_ends_stops_the_course_when_the_journal_has_it(operation: RunningOperation) -> None:
     kind, error = MadeUp(), Refused("a newcomer", "stale")
 
