@@ -124,8 +124,8 @@ class RunningOperation:
             self.journal.begin_step(self.id, name)
 
     def end_step(self, status: EntryStatus) -> None:
-        """Record the outcome of the step under way, if there is one. If the operation has no record yet, the step leaves
-        no trace. Raises StoreError."""
+        """Record the outcome of the step under way, if any. If the operation has no record yet, the step leaves no
+        trace. Raises StoreError."""
         if self.id is not None and self._step:
             self.journal.end_step(self.id, status)
         self._step = ""
