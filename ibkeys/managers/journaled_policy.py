@@ -12,11 +12,13 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import StoreError
+from ibkeys.mad.const import SMState
 from ibkeys.managers.instance import Instance, InstanceFile
 from ibkeys.managers.reading import MARGIN, FileReading
 from ibkeys.managers.report import HostReport
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.records import SPREAD
+from ibkeys.topology.subnet_manager import sm_state_name
 
 _DOUBTFUL: Final = frozenset({"may-have-been-read", "not-read", "changed"})
 _SECOND: Final = 1.0
@@ -44,6 +46,8 @@ def with_operation(instance: Instance, path: Path | None) -> Instance:
         found = _operation_of(instance.host, file, journal)
         if found is not None:
             reading, operation = found
+            if instance.state == sm_state_name(SMState.STANDBY):
+                reading = "at-takeover"
             policy = replace(file, reading=reading, written_by=operation)
             return replace(instance, files={**instance.files, "policy": policy})
     return instance

@@ -47,7 +47,7 @@ def test_the_policy_that_an_operation_wrote_and_told_opensm_is_not_doubted(scene
     assert shown(scene) == ([("told", 1), ("at-takeover", 1)], [])
     scene.must(SHOW)
     assert "written by operation 1, which told OpenSM to read it" in scene.out
-    assert "written by operation 1 for a standby, which reads it when it takes over" in scene.out
+    assert "written by operation 1; a standby reads it when it takes over" in scene.out
     scene.must(f"undo 1 {LIVE}")
     assert shown(scene) == ([("told", 2), ("at-takeover", 2)], [])
 

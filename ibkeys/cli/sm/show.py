@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from ibkeys.cli import exits, options
@@ -46,12 +47,14 @@ def sm_show(where: Where, sm_hosts: SmHosts, dry_run: bool, format: str) -> int:
     """
     from ibkeys.managers.dangers.catalogue import all_dangers
     from ibkeys.managers.document import to_json
+    from ibkeys.managers.journaled_policy import with_operations
 
     hosts = hosts_of(where, sm_hosts)
     if dry_run:
         write_dry_run(where, hosts)
         return exits.DONE
     report, topology = _read_report(where, hosts)
+    report = replace(report, hosts=tuple(with_operations(report.hosts, stores_of(where).journal)))
     dangers = list(all_dangers(report))
     errors = errors_of(topology) if topology is not None else []
     if format == "json":
@@ -69,7 +72,6 @@ def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topol
     """
     from ibkeys.discovery.wanted import Wanted
     from ibkeys.managers.hosts import report_on_hosts
-    from ibkeys.managers.journaled_policy import with_operations
     from ibkeys.managers.opensm.on_this_host import own_socket
     from ibkeys.managers.report import join_reports
     from ibkeys.managers.subnet_managers import managers_of
@@ -82,7 +84,7 @@ def _read_report(where: Where, hosts: Sequence[SmHost]) -> tuple[SmReport, Topol
         if isinstance(failure, _WRONG_USAGE):
             raise
         error = str(failure)
-    host_reports = with_operations(report_on_hosts(hosts, socket=own_socket()), stores_of(where).journal)
+    host_reports = report_on_hosts(hosts, socket=own_socket())
     if topology is None:
         return join_reports(None, host_reports, [], error), None
     own = next((port.guid for port in topology.end_ports() if port.path == ()), 0)
