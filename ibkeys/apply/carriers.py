@@ -12,12 +12,13 @@ from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
 from ibkeys.apply.opensm.carrier import KEPT_SPREADS, OpensmCarrier
+from ibkeys.apply.opensm.interlocks import STANDBY_DIFFERS
 from ibkeys.apply.ufm.carrier import KEPT_URL, UfmCarrier
 from ibkeys.arguments import given
 from ibkeys.change.choosing import choose_method, refuse_other_choice
 from ibkeys.change.method import AUTO, METHOD
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.errors import Refused, StoreError, UsageError
+from ibkeys.errors import HostNotReached, Refused, StoreError, UsageError
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.site import hosts_in, reach
 from ibkeys.managers.ufm.access import is_ufm, via_option
@@ -31,8 +32,9 @@ class CarrierChoice:
     """The user's options on the method of a change. ``name``: the name of the carrier; None means the carrier with
     which the operation began, or, for a new operation, the same as `AUTO`: `ibkeys.change.method` chooses.
     ``settings``: options of a change through a subnet manager; ``hosts``: the hosts with OpenSMs, this one first.
-    ``url``: the URL of UFM, "" if it is in the journal; ``open_ufm``: returns the UFM at a URL. ``command``: the
-    command that was typed, for a message that names it with another --via."""
+    ``may_leave_out``: a host of an earlier operation that does not answer is left out, if ``standby-differs`` is
+    overridden. ``url``: the URL of UFM, "" if it is in the journal; ``open_ufm``: returns the UFM at a URL.
+    ``command``: the command that was typed, for a message that names it with another --via."""
 
     name: str | None = None
     settings: CarrierSettings = field(default_factory=CarrierSettings)
@@ -40,6 +42,7 @@ class CarrierChoice:
     command: str = ""
     url: str = ""
     open_ufm: Callable[[str], Ufm] | None = None
+    may_leave_out: bool = False
 
 
 def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]) -> Carrier:
@@ -48,7 +51,22 @@ def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]
     spreads = via.settings.spreads or bool(options.get(KEPT_SPREADS))
     settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps, spreads=spreads)
     settings = replace(settings, beside=settings.beside or Beside.in_journal(options))
-    return OpensmCarrier(writer, reach(writer.enter, [this_host, *(others or hosts_in(options))]), settings)
+    reached = reach(writer.enter, [this_host])
+    notes = []
+    for host in others or hosts_in(options):
+        try:
+            reached += reach(writer.enter, [host])
+        except HostNotReached as error:
+            if not via.may_leave_out:
+                raise
+            if not writer.consent.covers(STANDBY_DIFFERS):
+                raise error.going_on(
+                    f"if only a standby runs there, --override {STANDBY_DIFFERS} leaves its policy file as it is"
+                ) from None
+            notes.append(f"{error}: left out")
+    carrier = OpensmCarrier(writer, reached, settings)
+    carrier.notes_on_hosts = notes
+    return carrier
 
 
 def _ufm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]) -> Carrier:

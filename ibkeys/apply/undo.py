@@ -5,6 +5,8 @@ former values may cut a port off today. To undo an undo makes the change again.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan, refuse_breaks, undo_plan_of
 from ibkeys.apply.by_sm.wanted import overwrite_refusal
 from ibkeys.apply.carrier import Carrier
@@ -62,7 +64,8 @@ def plan_undo(
         _refuse_key_files(record, former)
         later = _later_writers(journal, record, former)
         overwritten_by = _last_writer_after(journal, record, former) if unconfirmed else None
-        carrier = carrier or carrier_of(writer, via or CarrierChoice(), former.plan_record)
+        via = replace(via or CarrierChoice(), may_leave_out=not unconfirmed)
+        carrier = carrier or carrier_of(writer, via, former.plan_record)
     if former.counters and not former.ports:
         raise UsageError(
             f"operation {operation} ({record.command}) cleared violation counters of "

@@ -3,7 +3,7 @@ found or wrote."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
 
@@ -115,18 +115,24 @@ def foreign_ports(
     survey: Survey,
     plan_tables: Mapping[PortKey, Entries] | None = None,
     by_partition: bool = False,
+    explained: Collection[PortKey] = (),
 ) -> Iterator[str]:
     """Yield, in words, the ports with P_Keys that no step of an operation found or wrote: the SM would overwrite these.
 
     *plan_tables*: the tables as the operation's plan found them; with them, blocks that no step touched count too.
     *by_partition*: the SM gets the partitions of a step one after the other, so each partition is compared with the
-    steps separately.
+    steps separately. *explained*: ports whose P_Keys are known not to be the work of others.
     """
     moved_to = leaves_of_others(former, survey)
     has_fallen_back = has_no_policy(survey)
     for key in former.ports_of_tables:
         target = survey.targets.get(key)
-        if target is None or key in moved_to or (has_fallen_back and has_only_default(target.table)):
+        if (
+            target is None
+            or key in moved_to
+            or key in explained
+            or (has_fallen_back and has_only_default(target.table))
+        ):
             continue
         foreign = _foreign_keys(former.tables[key], target.table, (plan_tables or {}).get(key), by_partition)
         if foreign is not None:

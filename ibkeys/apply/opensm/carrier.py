@@ -58,7 +58,10 @@ KEPT_SPREADS: Final = "spreads"
 
 
 class OpensmCarrier(CarrierBySm[PolicyCourse]):
-    """Makes changes through the master OpenSM. *reached*: the hosts that may be examined and written to."""
+    """Makes changes through the master OpenSM. *reached*: the hosts that may be examined and written to.
+
+    ``notes_on_hosts``: notes on further hosts, which were left out.
+    """
 
     name = "opensm"
     rewrites_tables = True
@@ -77,6 +80,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         self._guards = Guards()
         self._problems = list[str]()
         self._site: OpensmSite
+        self.notes_on_hosts: Sequence[str] = ()
 
     @property
     def sm_in_words(self) -> str:
@@ -127,7 +131,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             if isinstance(wanted, FormerValues)
             else OpensmPlanning(*facts).plan_course(wanted, former)
         )
-        survey.notes += site.notes
+        survey.notes += [*self.notes_on_hosts, *site.notes]
         return self._remaining()
 
     def _refuse_hindered(self, files: Sequence[OpensmFile]) -> None:

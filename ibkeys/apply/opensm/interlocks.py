@@ -175,18 +175,20 @@ def objections_to_standbys(
 
 
 def objections_to_standbys_after_undo(
-    site: OpensmSite, others: Sequence[OpensmFile], former: bytes | None
+    site: OpensmSite, others: Sequence[OpensmFile], unreached: Sequence[str], former: bytes | None
 ) -> Iterator[Objection]:
     """Yield ``standby-differs`` if an SM that would take over has, or may have, another policy than *former*, which the
-    master gets back by an undo. *others*: the files of standbys that the undo leaves as they are. At a takeover such a
-    standby would bring back what was undone."""
+    master gets back by an undo. *others*: the files of standbys that the undo leaves as they are; *unreached*: the
+    files that the operation wrote on hosts that are not reached. At a takeover such a standby would bring back what was
+    undone."""
     differing = [
         f"{each.name}, on a standby, would differ from the former policy, and the undo leaves it as it is"
         for each in others
         if each.seen.data != former
     ]
+    differing += [f"{each}, which has the policy that is undone, is not reached" for each in unreached]
     remedies = []
-    if site.out_of_reach:
+    if site.out_of_reach or unreached:
         reach = given("--sm-host")
         remedies.append(
             f"start it if it is stopped, and reach it with {reach}: then its file is compared and undone too"
@@ -321,6 +323,18 @@ def set_drift_aside(
     prediction.guids_set_aside = drift.guids_set_aside - {end.guid for end in ends if end is not None}
     prediction.drifted = drift.guids
     return drift
+
+
+def ports_as_policy(prediction: Prediction, policy: Policy | None) -> set[PortKey]:
+    """Return the ports that have exactly the P_Keys that OpenSM gives them by *policy*."""
+    given_keys = prediction.memberships(policy)
+    found = set()
+    for key, target in prediction.survey.targets.items():
+        end = end_of(target, prediction)
+        if end is not None:
+            shown, should = _compare_keys(target, given_keys.get(end.port.guid, frozenset()))
+            found |= {key} if shown == should else set()
+    return found
 
 
 def end_of(target: PortTarget, prediction: Prediction) -> PortTarget | None:

@@ -3,7 +3,7 @@ files that get their former bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -16,6 +16,7 @@ from ibkeys.apply.opensm.interlocks import (
     end_of,
     objections_to_edits,
     objections_to_standbys_after_undo,
+    ports_as_policy,
     set_drift_aside,
 )
 from ibkeys.apply.opensm.policy_files import StepContents, rollback_contents, step_contents_in
@@ -27,6 +28,7 @@ from ibkeys.errors import FileChanged, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import stale_for_good
+from ibkeys.partitions.model import Policy
 from ibkeys.plan.model import Break
 from ibkeys.plan.sm_policies import groups_that_move
 from ibkeys.printable import counted, named
@@ -58,8 +60,12 @@ class RollbackPlanning(OpensmPlanning):
         course = PolicyCourse(dict(self.prediction.present), files=self.files)
         places = self.settings.beside.places
         course.set_places = places.record if former.makes_again else places.restore
-        course.remaining.foreign += [(None, each) for each in foreign_ports(former, self.prediction.survey)]
         master = self.files[-1].key
+        present = self.site.policy
+        is_ours = present is not None and present.data in step_contents[master]
+        explained = ports_as_policy(self.prediction, present) if is_ours else ()
+        found = foreign_ports(former, self.prediction.survey, explained=explained)
+        course.remaining.foreign += [(None, each) for each in found]
         # A port that the operation touched has not drifted, wherever the operation stopped.
         drift = set_drift_aside(self.prediction, self.site.policy, parsed(step_contents[master][0]), former.ports)
         self.site.notes += drift.notes()
@@ -69,15 +75,19 @@ class RollbackPlanning(OpensmPlanning):
             contents = [first]  # the file has its former bytes, but OpenSM was not signalled to read it
         if master in written:
             kept = [each for each in standbys if each.key not in step_contents]
-            course.objections += objections_to_standbys_after_undo(self.site, kept, first[master])
+            unreached = [f"{path} on {host}" for host, path in self._unreached(written)]
+            course.objections += objections_to_standbys_after_undo(self.site, kept, unreached, first[master])
             self._note_own_policies([each for each in standbys if each.key in written], step_contents)
+        elif not self.settings.spreads:
+            self._note_unwritten_file(step_contents)
         if contents:  # OpenSM is signalled, so unread edits would come into force
             course.objections += objections_to_edits(self.site, self.prediction, is_ours=True)
         names = ["between"] * (len(contents) - 1) + ["former"]
         later = parsed(step_contents[master][0])
         self.site.notes += notes_on_moved_groups(groups_that_move(self.site.policy, later))
         self.note_unverifiable(course, self.site.policy, later, is_undo=True)
-        not_restored = list(self._not_restored(former, tables[-1]))
+        by_self = self._ports_of_self(later)
+        not_restored = list(self._not_restored(former, tables[-1], by_self))
         if not_restored and master not in written:
             self._refuse_unwritten_file(not_restored)
         elif not_restored:
@@ -98,10 +108,21 @@ class RollbackPlanning(OpensmPlanning):
         course.enforcement = list(former_enforcement(former, self.prediction.survey))
         return course
 
-    def _not_restored(self, former: FormerValues, end: Mapping[PortKey, Entries]) -> Iterator[str]:
+    def _ports_of_self(self, policy: Policy | None) -> set[PortKey]:
+        """Return the ports to which SELF in *policy* gives P_Keys, or gave them while another SM was master: those of
+        all SMs, and their leaf ports."""
+        if policy is None or not any(rule.who == "SELF" for each in policy.partitions for rule in each.rules):
+            return set()
+        ends = {key: end_of(target, self.prediction) for key, target in self.prediction.survey.targets.items()}
+        managers = {self.site.manager.guid, *(int(guid, 16) for guid in self.site.writer.managers)}
+        return {key for key, end in ends.items() if end is not None and end.port.guid in managers}
+
+    def _not_restored(
+        self, former: FormerValues, end: Mapping[PortKey, Entries], by_self: Collection[PortKey]
+    ) -> Iterator[str]:
         """Yield, in words, each port whose P_Keys in *end*, the tables after the rollback, differ from those before the
         operation (for a port that it did not touch: from the present ones). Left out: ports connected later that have
-        only the P_Keys of the present policy."""
+        only the P_Keys of the present policy; and, with a note, the ports *by_self*."""
         moved_to = leaves_of_others(former, self.prediction.survey)
         for key, target in self.prediction.survey.targets.items():
             had, gets, when = {*target.table.values()}, {*end[key].values()}, "it has"
@@ -113,7 +134,11 @@ class RollbackPlanning(OpensmPlanning):
                 continue
             if had != gets:
                 texts = [named(sorted(keys)) or "none" for keys in (had, gets)]
-                yield f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
+                text = f"{target.id}: {when} {texts[0]}, and it would get {texts[1]}"
+                if key not in by_self:
+                    yield text
+                elif not target.port.is_external:
+                    self.site.notes.append(f"SELF in the former policy means the port of the present master: {text}")
 
     def _is_by_policy(self, target: PortTarget, former: FormerValues) -> bool:
         """Return whether a port got its P_Keys by the present policy, and not by hand before the operation."""
@@ -140,23 +165,46 @@ class RollbackPlanning(OpensmPlanning):
         """Set ``files`` to the files that are rolled back, and return the contents of each, step by step. For the
         master's file, if the operation stopped before it, these are only its present bytes. A file that no SM reads any
         more is rolled back too, and the file of a standby that got the operation's policy later: its contents are those
-        of the master's. Raises UsageError if a host was not reached."""
+        of the master's. Raises UsageError if a host was not reached, and the operation did not write the master's file.
+        """
         step_contents = step_contents_in(former.files)
         self._add_later_copies(step_contents)
+        *standbys, master = self.files
+        unreached = self._unreached(step_contents)
+        if unreached and master.key not in step_contents:
+            host, path = unreached[0]
+            raise UsageError(
+                f"{path} on {host} was replaced too, and that host was not reached: add "
+                + given(f"--sm-host {host}", "it to hosts=")
+            )
         read = {file.key for file in self.files}
         machine = {each.machine.name: each.machine for each in self.site.reached}
-        left = []
-        for host, path in sorted(step_contents.keys() - read):
-            if host not in machine:
-                raise UsageError(
-                    f"{path} on {host} was replaced too, and that host was not reached: add "
-                    + given(f"--sm-host {host}", "it to hosts=")
-                )
-            left.append(OpensmFile.at(machine[host], Path(path)))
-        *standbys, master = self.files
+        left = [
+            OpensmFile.at(machine[host], Path(path))
+            for host, path in sorted(step_contents.keys() - read - {*unreached})
+        ]
         self.files = [*left, *(file for file in standbys if file.key in step_contents), master]
         step_contents.setdefault(master.key, (master.seen.data,))
         return step_contents
+
+    def _unreached(self, keys: Iterable[FileKey]) -> list[FileKey]:
+        """Return those of the files *keys* whose host is not reached."""
+        machines = {each.machine.name for each in self.site.reached}
+        return sorted(key for key in keys if key[0] not in machines)
+
+    def _note_unwritten_file(self, step_contents: Mapping[FileKey, StepContents]) -> None:
+        """Add a note that the operation did not write the master's policy: another SM has become master since, or the
+        operation stopped before it."""
+        *others, master = self.files
+        self.site.notes.append(
+            f"the operation did not write {master.name}, which the master reads now: it stays as it is"
+        )
+        differing = [each.name for each in others if step_contents[each.key][0] != master.seen.data]
+        if differing:
+            self.site.notes.append(
+                f"{named(differing)} {'differs' if len(differing) == 1 else 'differ'} from it after the undo: `ibkeys "
+                "partition-spread` shows the difference"
+            )
 
     def _add_later_copies(self, step_contents: dict[FileKey, StepContents]) -> None:
         """Add to *step_contents* the files of standbys that the operation did not write, and that have a policy of it
