@@ -75,7 +75,7 @@ class InstanceFile:
     @property
     def reading_in_words(self) -> str:
         """``reading`` in words, with the operation that wrote the file, if that is known."""
-        return WORDS[self.reading].replace("an operation", f"operation {self.written_by}")
+        return WORDS[self.reading].format(operation=self.written_by)
 
     @property
     def is_there(self) -> bool | None:

@@ -27,8 +27,8 @@ FileReading = Literal[
 ]
 WORDS: Final[dict[FileReading, str]] = {
     "as-at-start": "not changed since OpenSM started",
-    "told": "written by an operation, which told OpenSM to read it",
-    "at-takeover": "written by an operation; a standby reads it when it takes over",
+    "told": "written by operation {operation}, which told OpenSM to read it",
+    "at-takeover": "written by operation {operation}; a standby reads it when it takes over",
     "may-have-been-read": "changed since OpenSM started; a heavy sweep ended after that, so it may have been read",
     "not-read": "changed after the last heavy sweep that ended without errors: the next one applies it (armed)",
     "changed": "changed since OpenSM started; it is not known whether it was read since then",
