@@ -18,8 +18,8 @@ def copy_journal(source: Path, target: Path, operation: int | None, policy: Path
     the copy of the fabric. *operation*: the one that is to be undone, or None. *policy*: the policy of the site's
     OpenSM; *copy*: where the rehearsal has it.
 
-    Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, whose keys
-    the copy does not have, and for one that did not change *policy*.
+    Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, whose
+    keys only the key store has, for another one that follows no plan, and for one that did not change *policy*.
     """
     with Journal.read(source) as journal:
         if operation is not None:
@@ -41,15 +41,17 @@ def copy_journal(source: Path, target: Path, operation: int | None, policy: Path
 def _refuse(journal: Journal, operation: int, policy: Path) -> None:
     """Raise the errors of `copy_journal`."""
     record = journal.find(operation)
+    name, steps = f"operation {operation} ({record.command})", f"`ibkeys undo {operation} --dry-run` shows the steps"
     if record.began in KEY_COMMANDS:
         raise UsageError(
-            f"operation {operation} ({record.command}) changed M_Keys: the copy has made-up keys, so its former keys "
-            f"cannot be restored there; `ibkeys undo {operation} --dry-run` shows the steps"
+            f"{name} changed M_Keys: its former keys are in the key store, which a rehearsal does not read; {steps}"
         )
+    if not record.is_of_plan:
+        raise UsageError(f"{name} is no change of partitions through OpenSM, so it cannot be rehearsed; {steps}")
     replaced = {entry.image.path for entry in journal.files(operation)}
     if policy.resolve() not in map(Path, replaced):
         written = ", ".join(sorted(replaced)) or "no file of OpenSM"
         raise UsageError(
-            f"operation {operation} ({record.command}) changed {written}, and the OpenSM of the rehearsal reads "
+            f"{name} changed {written}, and the OpenSM of the rehearsal reads "
             f"{policy}: it cannot be rehearsed with this OpenSM"
         )

@@ -130,8 +130,19 @@ def test_an_operation_that_cannot_be_undone_on_a_copy_is_refused(tmp_path: Path)
     source, policy = tmp_path / "journal.db", tmp_path / "partitions.conf"
     number = journal_with(source, "apply", policy)
     of_keys = journal_with(source, "mkey-rotate", policy)
-    with pytest.raises(UsageError, match="changed M_Keys"):
-        copy_journal(source, tmp_path / "copy", of_keys, policy, Path("/mnt/policy"))
+    with Journal(source) as journal, journal.operation("harden", kept={}) as operation:
+        operation.record_file(FileImage("/etc/opensm/opensm.conf", b"old", b"new"))
+        hardened = operation.id
+    assert hardened is not None
+    for refused, reason in (
+        (
+            of_keys,
+            r"\(mkey-rotate\) changed M_Keys: its former keys are in the key store, which a rehearsal does not read",
+        ),
+        (hardened, r"\(harden\) is no change of partitions through OpenSM"),
+    ):
+        with pytest.raises(UsageError, match=reason):
+            copy_journal(source, tmp_path / "copy", refused, policy, Path("/mnt/policy"))
     with pytest.raises(UsageError, match="and the OpenSM of the rehearsal reads"):
         copy_journal(source, tmp_path / "copy", number, tmp_path / "other", Path("/mnt/policy"))
     with pytest.raises(StoreError, match="9"):
