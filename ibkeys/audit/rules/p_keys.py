@@ -276,7 +276,7 @@ def without_owner(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """Fail P_Keys that neither the policy nor the registry knows (PK012)."""
     if data.policy is None and data.registry is None:
         note = f"no policy or registry to compare with ({given('--policy or --registry')})"
-        return RuleVerdict.without(data, note, "--policy or --registry")
+        return RuleVerdict.without(data, note, "--policy")
     owned = {DEFAULT_PARTITION} | set(data.registry or ())
     owned |= {partition.base for partition in data.policy.partitions} if data.policy is not None else set()
     for port in data.end_ports:

@@ -303,7 +303,7 @@ def tenant_on_default(data: AuditInput, verdict: RuleVerdict) -> RuleVerdict:
     """Fail a default partition that belongs to a tenant, or that has every CA port as a full member (PK014)."""
     if data.policy is None and data.registry is None:
         note = f"no policy or registry was given ({given('--policy or --registry')})"
-        return RuleVerdict.without(data, note, "--policy or --registry")
+        return RuleVerdict.without(data, note, "--policy")
     owner = (data.registry or {}).get(DEFAULT_PARTITION, NO_TENANT)
     if owner != NO_TENANT:
         message = f"the registry gives the default partition 0x7fff to {owner!r}"
