@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ibkeys.cli import typed
 from ibkeys.cli.options import AddressKinds
@@ -23,6 +23,9 @@ class PortArguments(NamedTuple):
 
     address: Address | None
     portnum: int | None
+
+
+_FOR_A_NAME: Final = " (for a node's name: -N)"
 
 
 def port_arguments(words: Sequence[str], kind: AddressKinds, every_port: bool = False) -> PortArguments:
@@ -89,7 +92,11 @@ def parse_address(text: str | None, kind: AddressKinds) -> Address | None:
     if letter == "D":
         return parse_route(text)
     if letter == "G":
-        address = parse_guid(text)
+        try:
+            address = parse_guid(text)
+        except AddressError as error:
+            is_name = not (text[:1].isdigit() or is_spelled_as_guid(text))
+            raise AddressError(f"{error}{_FOR_A_NAME if is_name else ''}") from None
         typed.exempt_guid(address.guid)
         return address
     if letter == "N":
@@ -133,5 +140,5 @@ def _kind_hint(text: str) -> str:
     if is_spelled_as_guid(text):
         return " (for a GUID: -G)"
     if not text[:1].isdigit():
-        return " (for a node's name: -N)"
+        return _FOR_A_NAME
     return ""

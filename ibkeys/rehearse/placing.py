@@ -158,6 +158,8 @@ def _home(subnet: Subnet, options: OptionsFile, host: str | int | None, port_gui
     try:
         node = subnet.node(key)
     except AddressError as error:
+        if host:
+            raise UsageError(f"OpenSM's host is not found: {error}") from None
         raise UsageError(
             f"OpenSM runs on no port of this fabric ({error}): name its host, `ibkeys rehearse --host NODE`"
         ) from None

@@ -164,7 +164,7 @@ class Rehearsal:
         try:
             self._played = list(play(self._subnet, request.standbys, master))
         except AddressError as error:
-            raise UsageError(f"a standby runs on no port of this fabric: {error}") from None
+            raise UsageError(f"a standby is not found: {error}") from None
         if self._played:
             names = named([node.description for node in self._played])
             self._notes.append(

@@ -10,7 +10,7 @@ from ibkeys.client.address import parse_guid, parse_guids, parse_lid
 from ibkeys.errors import AddressError
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.printable import clean, counted, named
-from ibkeys.similar_names import did_you_mean_any, split_description
+from ibkeys.similar_names import did_you_mean_any, did_you_mean_one_of, split_description
 from ibkeys.topology.model import Topology
 from ibkeys.topology.names.folded import natural
 from ibkeys.topology.names.patterns import is_wild, parse_pattern, wildcard
@@ -163,7 +163,11 @@ class Directory:
         return ports
 
     def _not_found(self, hosts: Sequence[str], word: str) -> NotFound:
-        hint = did_you_mean_any([] if is_wild(word) else hosts[:_NEAR], self.by_host, _NEAR)
+        there = {port.node.description or "" for host in hosts for port in self.by_host.get(host, ())}
+        if there:  # the host is there, and has no such device
+            hint = did_you_mean_one_of(sorted(there, key=natural), _NEAR)
+        else:
+            hint = did_you_mean_any([] if is_wild(word) else hosts[:_NEAR], self.by_host, _NEAR)
         troubles = len(self.fabric.troubles)
         if troubles:
             hint += f" ({counted(troubles, 'port')} could not be read: see discover)"
@@ -185,8 +189,14 @@ def require_distinct(ports: Iterable[Port]) -> None:
 
 
 def guids_of(nodes: Sequence[Node]) -> str:
-    """Return the GUIDs of *nodes* as text, for a message that asks which node was meant."""
-    listed = ", ".join(f"0x{node.guid:016x} ({node.type_name})" for node in nodes[:_TWINS])
+    """Return the GUIDs of *nodes* as text, for a message that asks which node was meant; with their names if they
+    differ."""
+    names = [f"{clean(node.description)!r} " if node.description else "" for node in nodes]
+    if len({*names}) == 1:
+        names = [""] * len(nodes)
+    listed = ", ".join(
+        f"{name}0x{node.guid:016x} ({node.type_name})" for name, node in list(zip(names, nodes, strict=True))[:_TWINS]
+    )
     more = f" and {len(nodes) - _TWINS} more (all of them: names)" if len(nodes) > _TWINS else ""
     return f"{listed}{more}; name them by their GUIDs"
 

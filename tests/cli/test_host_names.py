@@ -54,6 +54,44 @@ def test_of_several_one_that_does_not_answer_is_listed(rails: str, monkeypatch: 
     assert [port["node_desc"] for port in result.json["ports"]] == ["node01 mlx4_0", "node01 mlx4_1"]
 
 
+def test_a_name_where_a_guid_is_meant_names_the_option() -> None:
+    result = run("pkey-show", "--backend", TWO_SWITCH, "-G", "node03")
+    assert result.code == 2
+    assert result.error.endswith(" (for a node's name: -N)")
+
+
+def test_an_adapter_that_the_host_lacks_is_answered_with_those_that_it_has(rails: str) -> None:
+    for words in (("discover", "--names"), ("pkey-show", "--all", "--node")):
+        result = run(*words, "node01 mlx4_7", "--backend", rails)
+        assert result.code == 2
+        assert result.error.endswith("; did you mean 'node01 mlx4_0' or 'node01 mlx4_1'?")
+
+
+def test_history_of_an_unknown_name_has_similar_ones(rails: str, tmp_path: Path) -> None:
+    assert run("snapshot", "--backend", rails, "--into", tmp_path / "taken").code == 0
+    result = run("history", "nod33", tmp_path / "taken")
+    assert result.code in (2, 3)
+    assert result.error.endswith("taken has such a port; did you mean 'node03 mlx4_0'?")
+
+
+def test_one_adapter_of_a_host_is_replaced_by_its_whole_name(rails: str, tmp_path: Path) -> None:
+    (tmp_path / "policy").write_text("Default=0x7fff : ALL=full ;\n")
+    words = ("0x2c903000a1031", "node01", "--policy", tmp_path / "policy")
+    result = run("replace", "--backend", rails, *words)
+    assert result.code == 2
+    assert "'node01 mlx4_0' 0x0002c903000a1010 (ca), 'node01 mlx4_1' 0x0002c903000a1020 (ca)" in result.error
+
+
+@pytest.mark.parametrize("option", ["--host", "--standby"])
+def test_a_rehearsal_on_an_unknown_host_says_which_host(rails: str, tmp_path: Path, option: str) -> None:
+    assert run("snapshot", "--backend", rails, tmp_path / "a.db").code == 0
+    value = {"--host": "node01", "--standby": "node01:opensm"}[option]
+    who = {"--host": "OpenSM's host", "--standby": "a standby"}[option]
+    result = run("rehearse", "--now", option, value, "--from", tmp_path / "a.db")
+    assert result.code == 2
+    assert result.error.startswith(f"{who} is not found: 'node01' is the name of 2 nodes; did you mean 'node01 mlx4_0'")
+
+
 def test_a_port_number_of_several_nodes_is_refused(rails: str) -> None:
     result = run("pkey-show", "--backend", rails, "-N", "node01", 1)
     assert result.code == 2

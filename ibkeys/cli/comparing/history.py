@@ -21,6 +21,7 @@ from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted
+from ibkeys.similar_names import did_you_mean_one_of, near_nodes
 from ibkeys.topology.names.folded import FoldedNames
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ def history(words: tuple[str, ...], format: str) -> int:
         events += found.add(snapshot)
         taken.append(snapshot.about.finished)
     if not found.found_any and partition is None:
-        raise AddressError(f"{what}: no snapshot in {folder} has such a port")
+        near = near_nodes(what, (node.description or "" for node in snapshot.fabric.nodes))
+        raise AddressError(f"{what}: no snapshot in {folder} has such a port{did_you_mean_one_of(near)}")
     if not found.found_any:
         exits.note(f"no port is in partition 0x{partition:04x} in any of these snapshots")
     about = {"folder": folder, "what": what, "snapshots": len(taken), "first": taken[0], "last": taken[-1]}
