@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import Any
 
 from tests.cli.scenes import Scene, Way
 from tests.recordings.world import STANDBY_HOST
@@ -30,3 +32,19 @@ def cluster(folder: Path, policy: str = POLICY) -> Iterator[Scene]:
             each.policy.write_text(policy)
         scene.world.opensms[0].begin_again()
         yield scene
+
+
+def policies_shown(scene: Scene) -> tuple[list[tuple[str, int | None]], list[str]]:
+    """Return, of each OpenSM, whether it has read its policy, and which operation wrote that; and the dangers."""
+    scene.must(f"sm-show --sm-host {STANDBY_HOST} -f json")
+    document: dict[str, Any] = json.loads(scene.out)
+    policies = [
+        file
+        for host in document["hosts"]
+        for instance in host["instances"]
+        for file in instance["files"]
+        if file["role"] == "policy"
+    ]
+    return [(each["reading"], each["written_by"]) for each in policies], [
+        each["danger"] for each in document["dangers"] if each["danger"] in ("changed", "armed")
+    ]

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.cli.live_cluster import LIVE, cluster
+from tests.cli.live_cluster import LIVE, cluster, policies_shown
 from tests.cli.scenes import Scene
 from tests.recordings.recorder import Stop
 from tests.recordings.world import STANDBY_HOST
@@ -25,31 +23,15 @@ def scene(tmp_path: Path) -> Iterator[Scene]:
         yield found
 
 
-def shown(scene: Scene) -> tuple[list[tuple[str, int | None]], list[str]]:
-    """Return, of each OpenSM, whether it has read its policy, and which operation wrote that; and the dangers."""
-    scene.must(f"{SHOW} -f json")
-    document: dict[str, Any] = json.loads(scene.out)
-    policies = [
-        file
-        for host in document["hosts"]
-        for instance in host["instances"]
-        for file in instance["files"]
-        if file["role"] == "policy"
-    ]
-    return [(each["reading"], each["written_by"]) for each in policies], [
-        each["danger"] for each in document["dangers"] if each["danger"] in ("changed", "armed")
-    ]
-
-
 def test_the_policy_that_an_operation_wrote_and_told_opensm_is_not_doubted(scene: Scene) -> None:
-    assert shown(scene) == ([("may-have-been-read", None), ("changed", None)], ["changed", "changed"])
+    assert policies_shown(scene) == ([("may-have-been-read", None), ("changed", None)], ["changed", "changed"])
     scene.must(CHANGE)
-    assert shown(scene) == ([("told", 1), ("at-takeover", 1)], [])
+    assert policies_shown(scene) == ([("told", 1), ("at-takeover", 1)], [])
     scene.must(SHOW)
     assert "written by operation 1, which told OpenSM to read it" in scene.out
     assert "written by operation 1; a standby reads it when it takes over" in scene.out
     scene.must(f"undo 1 {LIVE}")
-    assert shown(scene) == ([("told", 2), ("at-takeover", 2)], [])
+    assert policies_shown(scene) == ([("told", 2), ("at-takeover", 2)], [])
 
 
 def test_a_plan_of_it_has_no_doubt_and_says_so_only_in_detail(scene: Scene) -> None:
@@ -70,18 +52,18 @@ def test_doctor_does_not_call_it_unread_while_the_sweep_goes_on(scene: Scene, mo
 
 def test_an_edit_after_the_operation_is_doubted_even_if_it_was_taken_back(scene: Scene) -> None:
     scene.must(CHANGE)
-    assert shown(scene)[1] == []
+    assert policies_shown(scene)[1] == []
     policy = scene.world.opensms[0].policy
     own = policy.read_bytes()
     for text in (own + b"# by hand\n", own):
         scene.world.sleep(60)
         policy.write_bytes(text)
-        assert shown(scene) == ([("not-read", None), ("at-takeover", 1)], ["armed"])
+        assert policies_shown(scene) == ([("not-read", None), ("at-takeover", 1)], ["armed"])
 
 
 def test_an_operation_that_died_is_not_believed(scene: Scene) -> None:
     scene.type(CHANGE, stop=Stop("signal", 1, "killed"))
-    found, dangers = shown(scene)
+    found, dangers = policies_shown(scene)
     assert found == [("may-have-been-read", None), ("changed", None)]
     assert dangers == ["changed", "changed"]
 
@@ -91,5 +73,5 @@ def test_a_standby_that_took_over_has_read_what_the_operation_wrote(scene: Scene
     first, second = scene.world.opensms
     first.end()
     second.begin_again()
-    found, dangers = shown(scene)
+    found, dangers = policies_shown(scene)
     assert (found, dangers) == ([("at-takeover", 1)], [])

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from ibkeys.mad.const import SMState
-from tests.cli.live_cluster import LIVE, POLICY, cluster
+from tests.cli.live_cluster import LIVE, POLICY, cluster, policies_shown
 from tests.cli.scenes import Scene
-from tests.cli.test_own_policy import shown
 from tests.recordings.opensm import Opensm
 from tests.recordings.world import STANDBY_HOST
 
@@ -150,4 +149,4 @@ def test_a_policy_written_for_a_standby_is_not_said_to_be_told(scene: Scene) -> 
     take_over(first)
     second.start_again()
     scene.must(f"undo 2 {LIVE}")
-    assert shown(scene)[0][1] == ("at-takeover", 3)
+    assert policies_shown(scene)[0][1] == ("at-takeover", 3)
