@@ -11,8 +11,9 @@ _LONGEST: Final = 60
 
 
 class Detail(str):
-    """A note on what is normal: it asks for no decision, and names nothing that was not read. A command writes it only
-    with ``-v``; documents and the library have it among the other notes."""
+    """A note for which the user has nothing to decide or to repair. The command line writes it only with ``-v``.
+    Documents and the library have it among the other notes. A note about something that was not read is no `Detail`.
+    """
 
     __slots__ = ()
 

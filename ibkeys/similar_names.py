@@ -33,9 +33,9 @@ def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _MO
     return did_you_mean_one_of([name for word in words for name in near_names(word, names, most)], most)
 
 
-def did_you_mean_one_of(near: Iterable[str], most: int = _MOST_NAMES) -> str:
-    """Return the question about the similar names *near*; "" if there are none. A name with a blank is quoted."""
-    quoted = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(near))[:most]]
+def did_you_mean_one_of(similar: Iterable[str], most: int = _MOST_NAMES) -> str:
+    """Return the question about the similar names *similar*; "" if there are none. A name with a blank is quoted."""
+    quoted = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(similar))[:most]]
     if not quoted:
         return ""
     last = quoted.pop()

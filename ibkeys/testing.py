@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from ibkeys.sim.subnet import Subnet
 
 MARKER = "ib_fabric"
-_SUBNET_OPTIONS = ("port_guids", "links", "seed")
+_SUBNET_OPTIONS = {"port_guids": "port_guids", "links": "link_state", "seed": "seed"}
+"""Argument of the marker → argument of `read_subnet`."""
 _LOCAL_OPTIONS = ("at", "port")
 
 
@@ -47,7 +48,7 @@ def ib_subnet(request: pytest.FixtureRequest) -> Subnet:
 
     options = _options(request)
     path = _find(request, options["file"]) if "file" in options else DEMO
-    subnet = read_subnet(path, **{name: options[name] for name in _SUBNET_OPTIONS if name in options})
+    subnet = read_subnet(path, **{_SUBNET_OPTIONS[name]: options[name] for name in _SUBNET_OPTIONS if name in options})
     if "sm" in options:
         subnet.set_sm(options["sm"])
     return subnet

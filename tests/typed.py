@@ -17,7 +17,7 @@ ROOT = Path(errors.__file__).parent
 RAISED = {name for name, kind in vars(errors).items() if isinstance(kind, type) and issubclass(kind, Exception)}
 ALLOWED = {
     "store/sqlite.py:_explain": "SQLite's message may have many lines, of which the first is shown",
-    "managers/ufm/quiet.py:mask_record": "a line of httpx' log, which is no error of ours, has headers and passwords",
+    "managers/ufm/quiet_logs.py:mask_record": "a line of httpx' log, no error of ours, has headers and passwords",
     "audit/waivers.py:_waiver": "reads the reason that a user has written",
     "cli/types.py:convert": "click's message ends with a dot",
 }

@@ -57,7 +57,7 @@ NOTHING: Final = PortView()
 
 
 def said_by_node(port: Port) -> PortView:
-    """Return the values that a port itself answered to a sweep, without values that a file has from the SM only."""
+    """Return the values that the port itself gave in a sweep. A value that a file has only from the SM is left out."""
     table = None if PKeyTable.name in port.attributes_from_sm else port.p_key_raw
     return _view_of(table, None if PortInfo.name in port.attributes_from_sm else port.info)
 

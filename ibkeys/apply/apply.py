@@ -12,7 +12,7 @@ from ibkeys.apply.apply_plan import NEW_PLAN, ApplyHooks, ApplyPlan, apply_plan_
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import CarrierChoice, carrier_of
 from ibkeys.apply.direct import DirectCarrier
-from ibkeys.apply.former import former_in
+from ibkeys.apply.former_values import former_in
 from ibkeys.apply.remaining import ports_of
 from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given

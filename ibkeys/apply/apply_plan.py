@@ -13,7 +13,7 @@ from itertools import takewhile
 from typing import Any, Final
 
 from ibkeys.apply.carrier import Assignment, Carrier, Failed
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.other_indexes import OtherIndex, in_words, other_indexes
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import RemainingChanges
@@ -22,9 +22,9 @@ from ibkeys.arguments import given
 from ibkeys.change.interlocks.tables import objections_to_tables
 from ibkeys.change.next_commands import ADVICE_IF_GONE
 from ibkeys.change.plan import Plan
-from ibkeys.change.ranks import rank_of
 from ibkeys.change.runner import OnStep
 from ibkeys.change.subnets import refuse_other_subnet
+from ibkeys.change.write_order import rank_of
 from ibkeys.change.writer import ChangeWriter, name_open_operation
 from ibkeys.errors import IbkeysError, Incomplete, Refused
 from ibkeys.plan.model import Break, PartitionPlan

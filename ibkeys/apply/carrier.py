@@ -9,7 +9,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.beside import Beside
+from ibkeys.apply.by_sm.changed_together import ChangedTogether
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.direct import DirectCarrier
@@ -50,7 +50,7 @@ def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]
     had_gaps = bool(options.get("breaks"))
     spreads = via.settings.spreads or bool(options.get(KEPT_SPREADS))
     settings = replace(via.settings, gaps=via.settings.gaps or had_gaps, had_gaps=had_gaps, spreads=spreads)
-    settings = replace(settings, beside=settings.beside or Beside.in_journal(options))
+    settings = replace(settings, changed_together=settings.changed_together or ChangedTogether.in_journal(options))
     reached = reach(writer.enter, [this_host])
     notes = []
     for host in others or hosts_in(options):

@@ -13,7 +13,7 @@ from ibkeys.apply.apply import Permissions, find_last_unfinished, list_not_ended
 from ibkeys.apply.apply_plan import ApplyPlan
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import CarrierChoice
-from ibkeys.apply.former import plan_record_of
+from ibkeys.apply.former_values import plan_record_of
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.apply.undo import plan_undo

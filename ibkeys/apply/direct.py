@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ibkeys.apply.carrier import Assignment, Carrier, CarrierResult, RollbackResult, WrittenPort
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import RemainingChanges, remaining_of, remaining_of_undo
 from ibkeys.apply.survey import Survey, read_others, read_partners, survey_ports
@@ -18,9 +18,9 @@ from ibkeys.change.course import Course
 from ibkeys.change.edits import PKeyBlockEdit, PortInfoEdit
 from ibkeys.change.engine import Engine, EngineHooks
 from ibkeys.change.pending_set import PendingSet
-from ibkeys.change.ranks import in_order, rank_of
 from ibkeys.change.runner import Runner
 from ibkeys.change.sets_step import SetsStep
+from ibkeys.change.write_order import in_order, rank_of
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, StoreError
 from ibkeys.fabric.subnet_manager import BESIDE_SM
@@ -195,11 +195,11 @@ class _Phases(EngineHooks):
         """Raise if the caller of the run wants to stop it."""
         self._assignment.check()
 
-    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
+    def note_outcome(self, pending: PendingSet, journal_error: StoreError | None) -> None:
         """Note the outcome of a Set, and report progress."""
-        key, edit = each.target.id.key, each.edit
-        if each.error is not None:
-            self._carried.failed.setdefault(key, each.error)
+        key, edit = pending.target.id.key, pending.edit
+        if pending.error is not None:
+            self._carried.failed.setdefault(key, pending.error)
         elif isinstance(edit, PKeyBlockEdit):
             write(self._tables[key], edit.writes)
         elif isinstance(edit, PortInfoEdit):

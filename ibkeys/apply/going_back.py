@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ibkeys.apply.apply_plan import undo_plan_of
 from ibkeys.apply.carrier import Carrier, RollbackResult
-from ibkeys.apply.former import former_in
+from ibkeys.apply.former_values import former_in
 from ibkeys.change.consent import INTERLOCKS, Consent
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
@@ -14,8 +14,8 @@ from ibkeys.store.journal import RunningOperation
 
 def go_back_by_plan(writer: ChangeWriter, carrier: Carrier, operation: RunningOperation) -> RollbackResult:
     """Undo *operation*, which is still open, and return the result. Entries that another program or administrator has
-    written since stay. Raises IbkeysError if the undo could not be planned, or was stopped by an error that is not of
-    single ports."""
+    written since stay. Raises IbkeysError if the undo cannot be planned, or if an error stops it before any port has
+    failed."""
     journal, consent = operation.journal, writer.consent
     assert operation.id is not None
     # The restored values were there before the run began, and the user who began it asked for this.

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries
 from ibkeys.keys.pkey import PARTITION_MASK, PKey

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from ibkeys.apply.former import FormerTable, FormerValues, valid_or_0
+from ibkeys.apply.former_values import FormerTable, FormerValues, valid_or_0
 from ibkeys.apply.survey import Survey
 from ibkeys.change.consent import Objection
 from ibkeys.change.target import PortTarget

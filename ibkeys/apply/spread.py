@@ -41,10 +41,11 @@ def plan_spread(
     """Plan to give each other OpenSM of the subnet the policy of *master*, as it was read.
 
     *via*: the hosts, and the settings of a change through OpenSM. SMPs: as `plan_apply` through OpenSM. Interlocks:
-    those of an apply, and ``older-policy`` if the policy is older than the last change of the journal. Raises Refused:
-    ``stale`` if the master has not read its policy; ``standby-differs``, unless it is overridden, if all files that can
-    be reached have the policy, and there is an SM that cannot be reached (a dry run only puts this into ``refusals``);
-    and the errors of `plan_apply`.
+    those of an apply, and ``older-policy`` if the policy is older than the last change of the journal.
+
+    Raises Refused (``stale``) if the master has not read its policy, and the errors of `plan_apply`. Raises Refused
+    (``standby-differs``) if an SM cannot be reached, and all files that can be reached have the policy already, unless
+    the user overrides it. A dry run puts that refusal into ``refusals`` instead.
     """
     settings = replace(via.settings, spreads=True)
     carrier = carrier_of(writer, replace(via, name=OpensmCarrier.name, settings=settings))

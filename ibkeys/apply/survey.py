@@ -13,7 +13,7 @@ from ibkeys.discovery.tables import gets_to, read_p_key_table
 from ibkeys.discovery.wanted import Wanted
 from ibkeys.errors import IbkeysError, MKeyNeeded
 from ibkeys.mad.attributes import PortInfo
-from ibkeys.plan.kinds import levels
+from ibkeys.plan.port_kinds import levels
 from ibkeys.plan.stages import enforces_all_along
 from ibkeys.printable import counted
 from ibkeys.topology.enforcement import INBOUND, OUTBOUND, Enforcement, enforced, leaf_of

@@ -12,7 +12,7 @@ from ibkeys.apply.by_sm.wanted import overwrite_refusal
 from ibkeys.apply.carrier import Carrier
 from ibkeys.apply.carriers import CarrierChoice, carrier_of
 from ibkeys.apply.confirm import note_refused
-from ibkeys.apply.former import FormerValues, former_in
+from ibkeys.apply.former_values import FormerValues, former_in
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
 from ibkeys.change.next_commands import ADVICE_TO_KEEP, next_commands

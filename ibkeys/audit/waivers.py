@@ -192,16 +192,16 @@ def _waiver(entry: Any) -> Waiver:
     rules = entry.get("rule")
     names = [rules] if isinstance(rules, str) else rules
     if not isinstance(names, list) or not names or not all(isinstance(name, str) for name in names):
-        raise ValueError("rule = names no rule")
+        raise ValueError('its rule names no rule, such as "PK001"')
     reason = entry.get("reason")
     if not isinstance(reason, str) or not reason.strip():
         raise ValueError("it has no reason")
     expires = entry.get("expires")
     if isinstance(expires, datetime) or not isinstance(expires, date):
-        raise ValueError("expires = must be a date such as 2027-01-31, without quotes")
+        raise ValueError("its expires has to be a date such as 2027-01-31, without quotes")
     ports, pairs = entry.get("ports", []), entry.get("pairs", [])
     if not _are_texts(ports) or not isinstance(pairs, list) or not all(_are_texts(p) and len(p) == 2 for p in pairs):
-        raise ValueError('ports = must be a list of texts, pairs = a list of ["A", "B"]')
+        raise ValueError('its ports has to be a list of texts, and its pairs a list of pairs such as ["A", "B"]')
     if not ports and not pairs:
         raise ValueError('it names neither ports nor pairs (ports = ["*"] is every port)')
     rules = {name: find_rule(name) for name in names}

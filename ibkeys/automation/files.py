@@ -19,9 +19,9 @@ from ibkeys.harden.step import HardenRequest
 from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.site import hosts_in, reach
 from ibkeys.mkeys.opensm.via_opensm import RunListener
-from ibkeys.smkeys.begun import require_open
 from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
 from ibkeys.smkeys.planning import KeyChange, plan_change
+from ibkeys.smkeys.recorded_changes import require_open
 from ibkeys.smkeys.run import SmKeySettings
 from ibkeys.store.journal import Journal
 

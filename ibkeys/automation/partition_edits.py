@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from ibkeys.apply.by_sm.beside import Beside
+from ibkeys.apply.by_sm.changed_together import ChangedTogether
 from ibkeys.arguments import given
 from ibkeys.automation.named_ports import PortsOfWords, keywords_of
 from ibkeys.change.consent import Consent, Objection
@@ -32,8 +32,9 @@ class RequestedEdit:
     ``target``: the partition whose members may be removed; None: those that the edit changes. ``leaves_ipoib_open``:
     whether the user could give ipoib to the partition, and did not say whether it gets it. ``moves_index_0``: whether
     the P_Key at index 0 of members may change. ``find``: looks the words up on a fabric; None: as `look_up`.
-    ``beside``: returns what changes together with the policy, known after ``edit``; None: nothing does. ``out_of``: the
-    partition from which the ports are moved; ``new_name``: the name that the partition gets; "" if it keeps its own.
+    ``changed_together``: returns what changes together with the policy, known after ``edit``; None: nothing does.
+    ``out_of``: the partition from which the ports are moved; ``new_name``: the name that the partition gets; "" if it
+    keeps its own.
     """
 
     command: str
@@ -43,7 +44,7 @@ class RequestedEdit:
     leaves_ipoib_open: bool = False
     moves_index_0: bool = False
     find: Callable[[Topology], PortsOfWords] | None = None
-    beside: Callable[[Topology], Beside] | None = None
+    changed_together: Callable[[Topology], ChangedTogether] | None = None
     out_of: PartitionName | None = None
     new_name: str = ""
 

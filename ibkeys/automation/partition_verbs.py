@@ -212,7 +212,7 @@ class Partitions:
         if not allow_removals:
             refuse_other_removals(plan, requested, planned.edited)
         choice = carrier_choice(asked, allow_break)
-        choice = replace(choice, settings=replace(choice.settings, beside=planned.beside))
+        choice = replace(choice, settings=replace(choice.settings, changed_together=planned.changed_together))
 
         def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:
             requested.refuse_index_0(planned.edited, writer.consent)

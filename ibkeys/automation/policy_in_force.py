@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from ibkeys.apply.by_sm.beside import Beside
+from ibkeys.apply.by_sm.changed_together import ChangedTogether
 from ibkeys.arguments import given
 from ibkeys.automation.absent_hosts import look_up_also_absent
 from ibkeys.automation.named_ports import PortsOfWords, look_up, unread_in
@@ -29,13 +29,13 @@ from ibkeys.topology.model import Topology
 class PlannedEdit:
     """An edit of the policy in force that was not made yet. ``plan``: None if the policy in force says this already.
     ``questions``: consequences that the user must be asked about; ``objections``: the interlocks that the edit itself
-    triggers; ``beside``: what changes together with the policy."""
+    triggers; ``changed_together``: what changes together with the policy."""
 
     edited: EditedPolicy
     plan: PartitionPlan | None = None
     questions: tuple[Question, ...] = ()
     objections: tuple[Objection, ...] = ()
-    beside: Beside = field(default_factory=Beside)
+    changed_together: ChangedTogether = field(default_factory=ChangedTogether)
 
 
 def read_policy_in_force(fabric: LiveFabric, hosts: Sequence[SmHost]) -> MasterPolicy:
@@ -72,8 +72,10 @@ def plan_edit(
     edited = requested.edit(master.policy, found)
     for text in edited.notes:
         note(text)
-    beside = requested.beside(topology) if requested.beside is not None else Beside()
-    if not (edited.pending or beside):
+    changed_together = (
+        requested.changed_together(topology) if requested.changed_together is not None else ChangedTogether()
+    )
+    if not (edited.pending or changed_together):
         return PlannedEdit(edited)
     # The plan is refused later if the file in force is no longer the one that was edited.
     present = PolicySource(master.policy.path, master.policy.digest, master.policy.data)
@@ -81,7 +83,7 @@ def plan_edit(
     plan = plan_of_sweep(edited.after, topology, present, options)
     remark = requested.lacking_ipoib(master.policy)
     questions = (Question(remark, given("--no-ipoib")),) if remark else ()
-    return PlannedEdit(edited, plan, questions, found.objections, beside)
+    return PlannedEdit(edited, plan, questions, found.objections, changed_together)
 
 
 def refuse_other_removals(plan: PartitionPlan, requested: RequestedEdit, edited: EditedPolicy) -> None:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from ibkeys.apply.by_sm.beside import Beside, LocalFile, Places
+from ibkeys.apply.by_sm.changed_together import ChangedTogether, LocalFile, Places
 from ibkeys.arguments import given
 from ibkeys.audit.waiver_guids import with_other_guids as in_waivers
 from ibkeys.automation.named_ports import PortsOfWords, by_guid, known_ports
@@ -15,7 +15,7 @@ from ibkeys.automation.partition_edits import RequestedEdit
 from ibkeys.change.consent import Objection
 from ibkeys.client.address import parse_guid
 from ibkeys.errors import UsageError
-from ibkeys.host.replacing.looked_up import look
+from ibkeys.host.replacing.file_to_replace import look
 from ibkeys.keys.guid import is_spelled_as_guid
 from ibkeys.partitions.editing.changes import EditedPolicy
 from ibkeys.partitions.editing.replacing import replace_guids
@@ -76,7 +76,7 @@ class ReplacedAdapters:
         if self.old is None and self.new is not None:
             raise UsageError("name OLD, too: NEW alone does not say from which adapter it takes over")
         words = [word for word in (self.old, self.new) if word is not None]
-        return RequestedEdit(COMMAND, words, self.edit, None, find=self.find, beside=self.beside)
+        return RequestedEdit(COMMAND, words, self.edit, None, find=self.find, changed_together=self.changed_together)
 
     def find(self, topology: Topology) -> PortsOfWords:
         """Find the pairs on a fabric, with a note about each, and return the ports of the fabric.
@@ -100,7 +100,7 @@ class ReplacedAdapters:
             guids |= each.port_guids
         return replace_guids(policy, guids, ports.known)
 
-    def beside(self, topology: Topology) -> Beside:
+    def changed_together(self, topology: Topology) -> ChangedTogether:
         """Return the changes of the node name map, the waivers and the key store. Raises UsageError, FileError,
         StoreError."""
         guids: dict[int, int] = {}
@@ -112,7 +112,7 @@ class ReplacedAdapters:
         if self.waivers is not None:
             path = str(self.waivers)
             files.append(_changed_file(self.waivers, lambda text: in_waivers(text, guids, path)))
-        return Beside(tuple(filter(None, files)), self._places(topology) if self.sets_places else Places())
+        return ChangedTogether(tuple(filter(None, files)), self._places(topology) if self.sets_places else Places())
 
     def _places(self, topology: Topology) -> Places:
         """Return the changes of the key store: new ports that the sweep found at the known places of former ones."""

@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from typing import Final
 
 from ibkeys.arguments import given
-from ibkeys.change.method import MethodChoice, MethodName, SmFact, SubnetFacts, choose
+from ibkeys.change.method import MethodChoice, MethodName, SmFact, SubnetFacts, method_for
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import OnFound, Wanted
 from ibkeys.errors import HostNotReached
@@ -52,7 +52,7 @@ def facts_of(topology: Topology, host_reports: Sequence[HostReport], own_guid: i
 def choose_from(topology: Topology, hosts: Sequence[SmHost], own_guid: int) -> MethodChoice:
     """Choose a method after a sweep with SMInfo (*topology*), and return the choice. *hosts* are examined now, this
     host first. Raises UsageError for another name of this host."""
-    return choose(facts_of(topology, report_on_hosts(hosts, own_socket()), own_guid))
+    return method_for(facts_of(topology, report_on_hosts(hosts, own_socket()), own_guid))
 
 
 def choose_method(
@@ -82,7 +82,7 @@ def choose_method(
         prepare(reached)
         topology = writer.sweep_for_choice(wanted, progress)
         host_reports += [report_on_host(each.machine.files, each.host.entry, own_socket()) for each in reached]
-    return choose(facts_of(topology, host_reports, fabric.own_guid))
+    return method_for(facts_of(topology, host_reports, fabric.own_guid))
 
 
 def verify_choice(writer: ChangeWriter, operation: int, topology: Topology, hosts: Sequence[SmHost]) -> None:

@@ -8,8 +8,8 @@ from itertools import chain
 from ibkeys.change.edits import CountersEdit
 from ibkeys.change.pending_set import PendingSet
 from ibkeys.change.plan import Change, Plan
-from ibkeys.change.ranks import in_order, rank_of
 from ibkeys.change.target import PortTarget
+from ibkeys.change.write_order import in_order, rank_of
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import MadStatusError, MKeyNeeded, NoReply, SendRefused
 from ibkeys.fabric.handle import PortHandle

@@ -47,31 +47,31 @@ class _ReadBackEdit(ABC):
         it was *before* the Set, as the Set *sent* it, and as it is *stored* now."""
 
     @abstractmethod
-    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, present: bytes) -> bool:
         """Return whether the attribute changed between two reads, apart from fields that change by themselves."""
 
     def changed_nothing(self, before: bytes, stored: bytes) -> bool:
         """Return whether a Set that was not stored as sent changed nothing at all."""
         return not self.changed_meanwhile(before, stored)
 
-    def prove(self, client: SmpClient, each: PendingSet) -> Task:
+    def prove(self, client: SmpClient, pending: PendingSet) -> Task:
         """Task: get the attribute, compare it with the bytes that were sent, and return the SetProof. If they agree, a
         lost reply or a Status does not matter."""
-        target, answer = self.target, each.set_error
+        target, answer = self.target, pending.set_error
         route, node, key = target.handle.route, target.port.node, target.m_key
         try:
             stored: bytes = yield client.request(Method.GET, self.attribute, self.modifier, route, node=node, m_key=key)
         except IbkeysError as error:
             return SetProof(error, is_silent=isinstance(error, NoReply))
-        wrong = self.describe_wrong(each.before, each.after, stored)
+        wrong = self.describe_wrong(pending.before, pending.after, stored)
         if not wrong:
             return SetProof()
-        untouched = self.changed_nothing(each.before, stored)
+        untouched = self.changed_nothing(pending.before, stored)
         if isinstance(answer, NoReply):
             times = " each time" if self.max_sends > 1 and untouched else ""
-            lost = PortText.joined(each.text, f" was lost{times}: {wrong} (", str(answer), ")")
+            lost = PortText.joined(pending.text, f" was lost{times}: {wrong} (", str(answer), ")")
             return SetProof(NotStored(lost), never_arrived=untouched)
-        refused = answer or NotStored(PortText.joined(each.text, f" was accepted but not stored: {wrong}"))
+        refused = answer or NotStored(PortText.joined(pending.text, f" was accepted but not stored: {wrong}"))
         return SetProof(refused, changed_nothing=untouched)
 
 
@@ -102,11 +102,11 @@ class PKeyBlockEdit(_ReadBackEdit):
         self.writes = {index: key for index, key in writes.items() if start <= index < start + P_KEYS_PER_BLOCK}
         self.target, self._known, self._empties, self._takes_over = target, known, empties or {}, takes_over
 
-    def build(self, now: bytes) -> bytes:
-        """Return the block *now* with the P_Keys of this edit in their entries. All other entries of the table keep
+    def build(self, present: bytes) -> bytes:
+        """Return the block *present* with the P_Keys of this edit in their entries. All other entries of the table keep
         their values; entries beyond its end become 0. Raises Refused (``stale``) if an entry has neither the known nor
         the wanted P_Key, unless *takes_over*."""
-        values = list(P_KEY_BLOCK.unpack(now))
+        values = list(P_KEY_BLOCK.unpack(present))
         for index, key in self.writes.items():
             have = values[index - self.start]
             expected = self._known.get(index, EMPTY)
@@ -121,9 +121,9 @@ class PKeyBlockEdit(_ReadBackEdit):
         values[self.width :] = [0] * (P_KEYS_PER_BLOCK - self.width)
         return P_KEY_BLOCK.pack(*values)
 
-    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, present: bytes) -> bool:
         """Return whether any entry changed."""
-        return read != now
+        return read != present
 
     def without_secrets(self, raw: bytes) -> bytes:
         """Return *raw* as it is: a P_KeyTable holds no secret."""
@@ -166,15 +166,16 @@ class PortInfoEdit(_ReadBackEdit):
         self.changes = dict(changes)
         self.target, self._shown, self._takes_over = target, shown, takes_over
 
-    def build(self, now: bytes) -> bytes:
-        """Return the PortInfo to send, made from *now*, which changes these fields and nothing else; *now* itself if
-        each field has its wanted value already.
+    def build(self, present: bytes) -> bytes:
+        """Return the PortInfo to send, made from *present*, which changes these fields and nothing else; *present*
+        itself if each field has its wanted value already.
 
         The Set writes back the M_Key that the port has now, which may differ from its M_Key at the time of planning. An
         external port of a switch has no M_Key: its own zero is written back. The target gets the M_Key for the Set, and
-        an end port also the PortInfo *now*. Raises Refused (``stale``) and the errors of `key_for_set` (MKeyNeeded).
+        an end port also the PortInfo *present*. Raises Refused (``stale``) and the errors of `key_for_set`
+        (MKeyNeeded).
         """
-        info = PortInfo(now)
+        info = PortInfo(present)
         changed = ""
         if self._shown is not None:
             as_shown = {name: getattr(self._shown, name) for name in self.changes}
@@ -183,16 +184,16 @@ class PortInfoEdit(_ReadBackEdit):
             text = at_port(self.target.handle, f"PortInfo changed since it was shown ({changed})")
             raise Objection("stale", text).refusal()
         if all(getattr(info, name) == value for name, value in self.changes.items()):
-            return now
+            return present
         target = self.target
         if target.port.is_end_port:
-            target.port.info = now
+            target.port.info = present
         target.m_key = key_for_set(target.handle)
         return set_image(info, MKey(info.m_key) if target.port.is_external else target.m_key, **self.changes).raw
 
-    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, present: bytes) -> bool:
         """Return whether fields changed that do not change by themselves (`without_volatile_fields`)."""
-        return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
+        return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(present))
 
     def without_secrets(self, raw: bytes) -> bytes:
         """Return the PortInfo *raw* with its M_Key zeroed."""

@@ -207,11 +207,11 @@ class MethodChoice:
         return self.method
 
     def untyped_refusal(self) -> Refused:
-        """Return the refusal for a command that cannot ask the user whether to use this method. Raises Refused
-        (`METHOD`) if none was chosen."""
+        """Return the refusal for a command that has no typed method and no terminal to ask whether to use this one.
+        Raises Refused (`METHOD`) if none was chosen."""
         text = (
-            "where no question can be asked the method has to be typed, or fixed as via in the site file: now it "
-            f"would be {given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.reason}"
+            "there is no terminal to confirm the method: type it, or set via in the site file; here it would be "
+            f"{given(f'`--via {self.require()}`', f'through {self.require()}')}: {self.reason}"
         )
         return Refused(text, METHOD).unchanged()
 
@@ -223,7 +223,7 @@ def fixed_by_site(via: str) -> MethodChoice | None:
     return None if method is None else MethodChoice(method, f"{via} (site file)")
 
 
-def choose(facts: SubnetFacts) -> MethodChoice:
+def method_for(facts: SubnetFacts) -> MethodChoice:
     """Return the choice of the method by `STATES`."""
     state = next(each for each in STATES if each.fits(facts))
     return MethodChoice(state.method, state.describe(facts), state.advice())

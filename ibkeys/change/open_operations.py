@@ -272,5 +272,5 @@ def _kind_of(command: str) -> OperationKind:
 def _require_one(found: Sequence[OperationTarget]) -> OperationTarget:
     if len(found) > 1:
         names = [f"operation {each.record.id} ({each.record.command})" for each in found]
-        raise UsageError(f"{', '.join(names)} may be meant: name one")
+        raise UsageError(f"more than one operation fits: {', '.join(names)}: give the number of one")
     return found[0]

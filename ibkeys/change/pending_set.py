@@ -48,14 +48,14 @@ class Edit(Protocol):
     def modifier(self) -> int:
         """The AttributeModifier of the Set."""
 
-    def build(self, now: bytes) -> bytes:
+    def build(self, present: bytes) -> bytes:
         """Return the bytes to send, built from the bytes that were just read; the same bytes if nothing is to be
         changed.
 
         Raises Refused (``stale``) and MKeyNeeded.
         """
 
-    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, present: bytes) -> bool:
         """Return whether the attribute changed between two reads, apart from fields that change by themselves."""
 
     def without_secrets(self, raw: bytes) -> bytes:
@@ -65,8 +65,8 @@ class Edit(Protocol):
         """Return the bytes to send after the agent refused *sent* and applied nothing; None if there is no
         alternative."""
 
-    def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: read the attribute after the Set, and return the `SetProof`. *each*: the Set, with the error that
+    def prove(self, client: SmpClient, pending: PendingSet) -> Task:
+        """Task: read the attribute after the Set, and return the `SetProof`. *pending*: the Set, with the error that
         answered it in ``set_error``."""
 
 

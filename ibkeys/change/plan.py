@@ -16,7 +16,7 @@ from ibkeys.change.sets_step import SetsStep
 from ibkeys.change.wanted import FieldValue, change_in_words
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError
-from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off, is_any_cut_off
 from ibkeys.store.journal import Image, Journal, RunningOperation, WantedValue, values_to_keep
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Trouble
@@ -39,13 +39,14 @@ class Change:
 
 
 class StepNote(str):
-    """A note about one step of a change. It is left out if the steps themselves are shown in another place."""
+    """A note about one step of a change. It is left out where the steps themselves are shown."""
 
     __slots__ = ()
 
 
 class ExposureNote(StepNote):
-    """A note about what is open to others during a step. It is shown wherever the steps are shown."""
+    """A note that others can read or change something while a step is made, such as a port without an M_Key. Unlike
+    other notes on steps, it is shown even where the steps are."""
 
     __slots__ = ()
 

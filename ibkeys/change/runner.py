@@ -1,5 +1,5 @@
-"""Making the steps of a change. Every change makes its steps here, forth and back; its course (`ibkeys.change.course`)
-returns the next step.
+"""Carrying out the steps of a change. Every change and every rollback does this here. Its course
+(`ibkeys.change.course`) returns the next step.
 
 A step of Sets is in `ibkeys.change.sets_step`. A step through a subnet manager is made in this order:
 

@@ -1,4 +1,5 @@
-"""Whether a port is at its known place: the key of a class is sent by LID, and to its own port only.
+"""Checking that a port is at its known place before the key of a class is sent to it. The key goes out by LID, and only
+the port that owns it may get it.
 
 The rule is that of M_Keys: any node can claim any GUID, so a GUID alone is not enough. Unless the user trusts the
 topology, the port must be behind the port where the known links place it, and that link must be proven

@@ -262,7 +262,7 @@ def note(text: str) -> None:
 
 
 def detail(text: str) -> None:
-    """Write a note on what is normal: only with -v, or if the command has no such option."""
+    """Write a `Detail`: a note that is shown only with -v, or by a command without that option."""
     note(Detail(text))
 
 

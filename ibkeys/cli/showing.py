@@ -164,7 +164,7 @@ def sweep_for(
 
 def _problems_of(port: Port) -> list[dict[str, Any]]:
     """Return the impossible values that a port reports about itself, as errors of the document."""
-    from ibkeys.topology.plausible import node_problems, port_problems
+    from ibkeys.topology.impossible_values import node_problems, port_problems
 
     problems = node_problems(port.node.node_info) + port_problems(port)
     # In a node from imported files that lack PartitionCap it is 0, which the node did not report.

@@ -172,12 +172,12 @@ class RmppReceiver:
         self._acknowledged = len(self._in_order)
         return _reply(mad, RmppType.ACK, 0, self._acknowledged, self._window_last)
 
-    def _abort(self, mad: bytes, status: RmppStatus, by: str = "it was not a valid transfer, so this side") -> bytes:
+    def _abort(self, mad: bytes, status: RmppStatus, by: str = "the transfer was not valid, so this side") -> bytes:
         self._fail(f"{by} aborted it: RMPPStatus {describe_rmpp_status(status)}", status)
         return _reply(mad, RmppType.ABORT, status)
 
     def _stop(self, mad: bytes) -> bytes:
-        self._fail(f"this side stopped it: {self._too_long}", RmppStatus.RESOURCES_EXHAUSTED)
+        self._fail(f"this side stopped the transfer: {self._too_long}", RmppStatus.RESOURCES_EXHAUSTED)
         return _reply(mad, RmppType.STOP, RmppStatus.RESOURCES_EXHAUSTED)
 
     def _fail(self, why: str, status: int) -> None:

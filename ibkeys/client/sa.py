@@ -164,7 +164,7 @@ class SaClient:
         for _ in range(self.timing.retries + 1):
             deadline = self._send_request(mad, path, lid, own_tids, query)
             for incoming in self._incoming(deadline, path):
-                tid = int.from_bytes(incoming.mad[at.TID])
+                tid = int.from_bytes(incoming.mad[at.LOWER_TID])
                 if incoming.status == ETIMEDOUT and tid == self._tid:
                     break
                 if incoming.status not in (0, ETIMEDOUT) and tid in own_tids:
@@ -198,7 +198,7 @@ class SaClient:
         started = self._umad.now()
         while True:
             self._tid = (self._tid + 1) & TID_MASK or 1
-            outgoing = mad[: at.TID.start] + self._tid.to_bytes(4) + mad[at.TID.stop :]
+            outgoing = mad[: at.LOWER_TID.start] + self._tid.to_bytes(4) + mad[at.LOWER_TID.stop :]
             failures = self._umad.send([path.outgoing(outgoing, lid, int(self.timing.timeout * 1000))])
             now = self._umad.now()
             if not failures:
@@ -223,7 +223,7 @@ class SaClient:
             if len(incoming.mad) < HEADER_SIZE or incoming.mad[at.MGMT_CLASS] != MgmtClass.SUBN_ADM:
                 self.statistics.strays += 1
                 continue
-            finished = self._finished.get(int.from_bytes(incoming.mad[at.TID])) if incoming.status == 0 else None
+            finished = self._finished.get(int.from_bytes(incoming.mad[at.LOWER_TID])) if incoming.status == 0 else None
             if finished is not None:
                 self._send_back(finished.take(incoming.mad), incoming, path)
             else:
@@ -262,7 +262,7 @@ class SaClient:
 
     def _transfer(self, incoming: Incoming, path: GmpPath, query: str) -> bytes:
         """Receive the transfer that begins with *incoming*, and return its data. Raises TransferFailed."""
-        tid = int.from_bytes(incoming.mad[at.TID])
+        tid = int.from_bytes(incoming.mad[at.LOWER_TID])
         limits = self.limits
         receiver = RmppReceiver(
             max_segments=limits.sa_size * 1_000_000 // SA_DATA_SIZE, too_long=limits.describe_reached("sa_size")
@@ -272,7 +272,7 @@ class SaClient:
         while receiver.failure is None and not receiver.is_complete:
             before, now = receiver.progress, self._umad.now()
             for more in self._incoming(min(now + PROGRESS_TIMEOUT, end), path):
-                if more.status or int.from_bytes(more.mad[at.TID]) != tid or more.lid != incoming.lid:
+                if more.status or int.from_bytes(more.mad[at.LOWER_TID]) != tid or more.lid != incoming.lid:
                     self.statistics.strays += 1
                     continue
                 self.statistics.replies += 1

@@ -274,7 +274,7 @@ class SmpClient:
         strays. A port that matches nothing returns all MADs here."""
         scheduler = self._scheduler
         to_int = int.from_bytes
-        own_id, status_at, data_at = at.TID, at.STATUS, at.DATA
+        own_id, status_at, data_at = at.LOWER_TID, at.STATUS, at.DATA
         for mad, status, _, _ in outcome_or_list:
             if status == 0 and (len(mad) == MAD_SIZE or _is_short_answer(mad)):
                 tid = to_int(mad[own_id])
@@ -353,4 +353,4 @@ def _is_keyed(mad: bytes) -> bool:
 
 
 def _with_random_tid(mad: bytes) -> bytes:
-    return mad[: at.TID.start] + random.randbytes(4) + mad[at.TID.stop :]
+    return mad[: at.LOWER_TID.start] + random.randbytes(4) + mad[at.LOWER_TID.stop :]

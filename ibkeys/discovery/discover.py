@@ -6,7 +6,7 @@ from ibkeys.client.smp import SmpClient
 from ibkeys.collecting import few_collections
 from ibkeys.discovery.bounds import limit_notes
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.moved import describe_moves, describe_swaps
+from ibkeys.discovery.moved_ports import describe_moves, describe_swaps
 from ibkeys.discovery.own_port import explain_own_error
 from ibkeys.discovery.sweep import Sweep
 from ibkeys.discovery.wanted import OnFound, Wanted

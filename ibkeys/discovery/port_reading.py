@@ -24,9 +24,9 @@ from ibkeys.mad.attributes import (
     SwitchInfo,
 )
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.topology.impossible_values import Problem, port_problems
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import Port
-from ibkeys.topology.plausible import Problem, port_problems
 
 _PROGRESS_EVERY: Final = 64
 """The number of ports that are read between two calls of the sweep's ``progress``."""

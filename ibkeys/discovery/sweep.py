@@ -34,9 +34,9 @@ from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import Method, NodeType
 from ibkeys.port_text import PortText
 from ibkeys.printable import counted
+from ibkeys.topology.impossible_values import arrival_problems, node_problems
 from ibkeys.topology.model import Topology, Trouble
 from ibkeys.topology.nodes import LinkEnd, Node, Port
-from ibkeys.topology.plausible import arrival_problems, node_problems
 
 _READERS: Final = 2
 """The number of tasks that read the ports of one switch."""

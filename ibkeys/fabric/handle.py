@@ -15,8 +15,8 @@ from ibkeys.keys.pkey import PKey
 from ibkeys.mad.attributes import Attribute, NodeInfo, PKeyTable, PortInfo, SwitchInfo
 from ibkeys.mad.const import P_KEYS_PER_BLOCK, Method
 from ibkeys.mad.virtualization import VirtualizationInfo
+from ibkeys.topology.impossible_values import NO_ENTRIES
 from ibkeys.topology.nodes import Port
-from ibkeys.topology.plausible import NO_ENTRIES
 
 
 @dataclass(slots=True)

@@ -28,8 +28,8 @@ from ibkeys.mad.attributes import NodeDescription, NodeInfo, PortInfo
 from ibkeys.mad.const import MgmtClass, PortPhysicalState
 from ibkeys.store.paths import StorePaths
 from ibkeys.topology.find import candidates, find_port, find_ports, number_meant, pick
+from ibkeys.topology.impossible_values import check_port_numbers
 from ibkeys.topology.nodes import Node, Port
-from ibkeys.topology.plausible import check_port_numbers
 from ibkeys.umad.port import UmadPort
 
 if TYPE_CHECKING:  # these modules are loaded when first used, because few commands need them

@@ -15,7 +15,7 @@ from ibkeys.mad.const import Method
 from ibkeys.topology.nodes import Port
 from ibkeys.umad.port import LocalPort, UmadPort
 
-if TYPE_CHECKING:  # a read of one port makes none
+if TYPE_CHECKING:  # not at runtime: a read of one port needs no Topology
     from ibkeys.topology.model import Topology
 
 

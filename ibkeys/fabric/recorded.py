@@ -87,8 +87,8 @@ class RecordedFabric(Closing):
     def read_constraint_errors(
         self, ports: Iterable[Port], pkey_index: int | None = None
     ) -> dict[Port, ConstraintErrors]:
-        """Return the recorded constraint errors of each port; for a port that did not enforce partitions, the reason
-        why there are none."""
+        """Return the recorded constraint errors of each port. A port that did not enforce partitions has none, and gets
+        the reason. *pkey_index* is not used: nothing is sent."""
         known, taken = self.snapshot.constraint_errors, self.snapshot.about.started
         why = f"a snapshot has them only for ports that enforced partitions (taken {taken})"
         return {port: known.get(port) or ConstraintErrors(None, None, why) for port in ports}

@@ -27,7 +27,7 @@ from ibkeys.managers.instance import Role
 from ibkeys.managers.opensm.process import opensm_config
 from ibkeys.managers.site import Running, reach
 from ibkeys.managers.subnet_managers import managers_of
-from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off, is_any_cut_off
 from ibkeys.store.journal import FileImage
 
 _KEY_STEPS: Final[frozenset[StepName]] = frozenset({"sm-keys", "new-m-key", "m-keys"})

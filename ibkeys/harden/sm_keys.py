@@ -14,9 +14,9 @@ from ibkeys.harden.step import HardeningStep, HardenRequest, StepChange
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.site import reach
 from ibkeys.mkeys.opensm.known_keys import options_files
-from ibkeys.smkeys.begun import COMMAND, changes_on
 from ibkeys.smkeys.key_holders import DEFAULT, keys_in
 from ibkeys.smkeys.planning import KeyChange, plan_change
+from ibkeys.smkeys.recorded_changes import COMMAND, changes_on
 from ibkeys.smkeys.run import SmKeySettings
 
 

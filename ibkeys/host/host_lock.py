@@ -20,7 +20,7 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError
 from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file
-from ibkeys.host.replacing.looked_up import Metadata
+from ibkeys.host.replacing.file_to_replace import Metadata
 from ibkeys.host.replacing.names import new_name, unfinished_name
 from ibkeys.host.replacing.replace import remove_unfinished
 

@@ -22,8 +22,8 @@ METHOD: Final = CommonHeader.method.byte
 STATUS: Final = MadHeader.status.span
 AGENT: Final = slice(CommonHeader.transaction_id.byte, CommonHeader.transaction_id.byte + 4)
 """The half of the TransactionID that the kernel sets: the number of the requesting agent."""
-TID: Final = slice(AGENT.stop, CommonHeader.transaction_id.stop)
-"""The half of the TransactionID that the program sets."""
+LOWER_TID: Final = slice(AGENT.stop, CommonHeader.transaction_id.stop)
+"""The lower half of the TransactionID, which the program sets."""
 TRANSACTION_ID: Final = CommonHeader.transaction_id.span
 ATTRIBUTE_ID: Final = CommonHeader.attribute_id.span
 ATTRIBUTE_MODIFIER: Final = CommonHeader.attribute_modifier.span

@@ -19,7 +19,7 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.interrupts import ExplainedInterrupt, Interrupts
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import IbkeysError, Incomplete, Refused, StoreError
-from ibkeys.mkeys.opensm.earlier import record_of_last_run
+from ibkeys.mkeys.opensm.last_run_record import record_of_last_run
 from ibkeys.mkeys.opensm.lowering import Lowering, plan_lowering
 from ibkeys.mkeys.opensm.rollback import fallback_level, is_raised
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm

@@ -86,15 +86,15 @@ class KeyEdit:
         """Whether only level or lease change."""
         return self.wanted.key == self.old.key
 
-    def build(self, now: bytes) -> bytes:
+    def build(self, present: bytes) -> bytes:
         """Return the PortInfo to send: M_Key, ProtectBits and lease as wanted, "no change" in the fields that act when
-        they are written (`set_image`), and the others as in *now*. Note the key that the port has now, which the Set's
-        header carries.
+        they are written (`set_image`), and the others as in *present*. Note the key that the port has now, which the
+        Set's header carries.
 
         Raises Refused (``stale``) if PortInfo has changed since the plan was made, unless ``takes_over``; MKeyNeeded if
         the port hides a key that has changed.
         """
-        info = PortInfo(now)
+        info = PortInfo(present)
         changed = what_changed(self.shown, info)
         if changed and not self.takes_over:
             text = at_port(self.port, f"PortInfo changed since it was shown ({changed})")
@@ -108,9 +108,9 @@ class KeyEdit:
         self.target.m_key = key
         return set_image(info, self.wanted.key, **self.wanted.fields()).raw
 
-    def changed_meanwhile(self, read: bytes, now: bytes) -> bool:
+    def changed_meanwhile(self, read: bytes, present: bytes) -> bool:
         """Return whether fields of PortInfo that do not change by themselves differ between two reads."""
-        return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(now))
+        return without_volatile_fields(PortInfo(read)) != without_volatile_fields(PortInfo(present))
 
     def without_secrets(self, raw: bytes) -> bytes:
         """Return the PortInfo *raw* with its M_Key zeroed, for the journal."""
@@ -128,25 +128,25 @@ class KeyEdit:
 
     # --- the proof ---------------------------------------------------------------------------------------------------
 
-    def prove(self, client: SmpClient, each: PendingSet) -> Task:
-        """Task: read which of the two keys the port has after the Set *each*, and return the `SetProof`."""
+    def prove(self, client: SmpClient, pending: PendingSet) -> Task:
+        """Task: read which of the two keys the port has after the Set *pending*, and return the `SetProof`."""
         self.proven_key = None
-        replied = each.set_error is None
+        replied = pending.set_error is None
         answer = yield from self._read_back(client, replied)
         if answer is None:
-            why = () if replied else (" (", str(each.set_error), ")")
+            why = () if replied else (" (", str(pending.set_error), ")")
             text = f"{self.error_prefix}after the Set it answers neither to the new nor to the old M_Key"
             return SetProof(NoReply(PortText.joined(text, *why, f"; {self.advice}")), is_silent=True)
         info, key = answer
         if info.m_key_protect_bits >= 2 and not key.is_zero:  # an upper limit: some of these SMPs may be lost
             self.violations += sum(other != key for other in self.tried_keys)
         self.tried_keys.clear()
-        return self._judge(each, info, key)
+        return self._judge(pending, info, key)
 
-    def _judge(self, each: PendingSet, info: PortInfo, key: MKey) -> SetProof:
-        """Return the proof of the Set *each*. *info*, *key*: PortInfo of the port after it, and the key that the port
-        has."""
-        error, wrong = each.set_error, wrong_fields(info, self.wanted.fields())
+    def _judge(self, pending: PendingSet, info: PortInfo, key: MKey) -> SetProof:
+        """Return the proof of the Set *pending*. *info*, *key*: PortInfo of the port after it, and the key that the
+        port has."""
+        error, wrong = pending.set_error, wrong_fields(info, self.wanted.fields())
         if key == self.wanted.key and not wrong:
             self.proven_key = "wanted"
             self.replies_lost += isinstance(error, NoReply)
@@ -161,7 +161,7 @@ class KeyEdit:
             self.sets_lost += 1
             # A Set that may be sent again was made from an earlier Get. This Get must show the same, except for fields
             # that a Set leaves alone.
-            if changed := what_changed(PortInfo(each.before), info):
+            if changed := what_changed(PortInfo(pending.before), info):
                 return self._not_stored(f"the Set was lost, then PortInfo changed ({changed})")
             rest = (
                 " each time; its old M_Key stays" if self.max_sends > 1 else "; it still has its old M_Key: try again"

@@ -28,9 +28,10 @@ class KeyKeeper(EngineHooks):
             for each in ready:
                 self.keep_keys(_edit_of(each))
 
-    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
-        """Add the new key of a port to the key ring, if a Get has proved that the port has it."""
-        edit = _edit_of(each)
+    def note_outcome(self, pending: PendingSet, journal_error: StoreError | None) -> None:
+        """Add the new key of a port to the key ring, if a Get has proved that the port has it. *journal_error* makes no
+        difference."""
+        edit = _edit_of(pending)
         if edit.proven_key == "wanted":
             edit.port.end_port.m_key = edit.wanted.key
             self._ring.learn(edit.port.port_guid, edit.wanted.key)
@@ -39,7 +40,7 @@ class KeyKeeper(EngineHooks):
         """Store the key that is about to be set, and the port's present key. Raises StoreError."""
         store_keys(self._store, edit)
 
-    def note(self, each: PendingSet, edit: KeyEdit) -> None:
+    def note(self, pending: PendingSet, edit: KeyEdit) -> None:
         """Make the key that was set the current one if the port was proven to have it, or give it up if the port still
         has its old key. Raises StoreError."""
         ref = edit.ref
@@ -47,7 +48,7 @@ class KeyKeeper(EngineHooks):
             return
         if edit.proven_key == "wanted":
             self._store.promote(ref)
-        elif has_old_key(each, edit) and self._store.get(ref).state == "pending":
+        elif has_old_key(pending, edit) and self._store.get(ref).state == "pending":
             self._store.abandon(ref, "its Set did not take effect")
 
 
@@ -88,14 +89,14 @@ def _row_of_wanted(store: KeyStore, edit: KeyEdit, returns: bool, keeps_zero: bo
     return ref
 
 
-def has_old_key(each: PendingSet, edit: KeyEdit) -> bool:
+def has_old_key(pending: PendingSet, edit: KeyEdit) -> bool:
     """Return whether a port whose keys were stored still has its old key: a Get proved that, or its Set was never
     sent."""
-    if each.is_silent:
+    if pending.is_silent:
         return False
-    return edit.proven_key == "old" or (bool(each.entries) and not each.sent)
+    return edit.proven_key == "old" or (bool(pending.entries) and not pending.sent)
 
 
-def _edit_of(each: PendingSet) -> KeyEdit:
-    assert isinstance(each.edit, KeyEdit)
-    return each.edit
+def _edit_of(pending: PendingSet) -> KeyEdit:
+    assert isinstance(pending.edit, KeyEdit)
+    return pending.edit

@@ -15,7 +15,7 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import LINKS
 from ibkeys.keys.mkey import NO_MKEY
-from ibkeys.mkeys.rollout.absent import absent_ports
+from ibkeys.mkeys.rollout.absent_ports import absent_ports
 from ibkeys.topology.model import Topology, Unasked
 from ibkeys.topology.nodes import LinkEnd, Port
 

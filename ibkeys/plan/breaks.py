@@ -12,10 +12,10 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations
 
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
-from ibkeys.plan.kinds import Levels
-from ibkeys.plan.kinds import levels as levels_of
 from ibkeys.plan.model import Break
 from ibkeys.plan.order import TableStep, grow, phases_of, tables_without_room, write
+from ibkeys.plan.port_kinds import Levels
+from ibkeys.plan.port_kinds import levels as levels_of
 from ibkeys.plan.stages import Chain, Stages, chains_of, least, stages_of
 from ibkeys.printable import counted
 from ibkeys.topology.port_id import PortId, PortKey

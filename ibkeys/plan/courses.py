@@ -11,8 +11,8 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Final, Generic, TypeVar
 
-from ibkeys.plan.kinds import Levels, PortKind, TableSpace, bits_of
-from ibkeys.plan.rounds import Forced, Pair, Rounds
+from ibkeys.plan.order_search import Forced, Pair, Rounds
+from ibkeys.plan.port_kinds import Levels, PortKind, TableSpace, bits_of
 from ibkeys.printable import counted
 
 _SEARCH: Final = 1_000_000

@@ -27,7 +27,7 @@ from typing import Final, Literal, get_args
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import EMPTY, FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
-from ibkeys.plan.kinds import levels
+from ibkeys.plan.port_kinds import levels
 from ibkeys.plan.stages import stages_of
 from ibkeys.topology.enforcement import Enforcement
 from ibkeys.topology.port_id import PortId, PortKey

@@ -43,8 +43,8 @@ from ibkeys.partitions.opensm_tables import Placement
 from ibkeys.partitions.reader import parse_policy
 from ibkeys.partitions.sweeps import Sweeps
 from ibkeys.plan.courses import WaitCycle
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import SmOptions, tables_by_guid
+from ibkeys.plan.port_kinds import levels
 from ibkeys.plan.steps import steps_between
 from ibkeys.printable import named
 

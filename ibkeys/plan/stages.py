@@ -26,7 +26,7 @@ from ibkeys.change.wanted import EnforcementChange, Entries, TableChange
 from ibkeys.keys.pkey import FULL_BIT, PKey
 from ibkeys.mad.const import P_KEYS_PER_BLOCK
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.kinds import Levels, TableSpace, levels, partitions_with_fewer_entries
+from ibkeys.plan.port_kinds import Levels, TableSpace, levels, partitions_with_fewer_entries
 from ibkeys.topology.port_id import PortId, PortKey
 
 

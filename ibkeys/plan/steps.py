@@ -23,7 +23,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.keys.pkey import PKey
 from ibkeys.plan.courses import FabricTransition, PortTransition, WaitCycle
-from ibkeys.plan.kinds import TableSpace, levels, partitions_with_fewer_entries
+from ibkeys.plan.port_kinds import TableSpace, levels, partitions_with_fewer_entries
 
 P = TypeVar("P", bound=Hashable)
 

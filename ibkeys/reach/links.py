@@ -131,11 +131,11 @@ class SwitchLinks:
     @cached_property
     def graph(self) -> SwitchGraph:
         """The switches as a graph."""
-        beside: list[list[int]] = [[] for _ in self._switches]
+        neighbours: list[list[int]] = [[] for _ in self._switches]
         for tail, head in self._edges:
             if self.is_known((tail, head)):
-                beside[tail].append(head)
-        return SwitchGraph(beside)
+                neighbours[tail].append(head)
+        return SwitchGraph(neighbours)
 
     @cached_property
     def beyond(self) -> list[Edge]:
@@ -163,7 +163,8 @@ class SwitchLinks:
         return max(edge) < len(self._switches)
 
     def number_of(self, port: Port) -> int | None:
-        """Return the number of the switch that an end port is linked to; None if it is linked to no switch."""
+        """Return the number of the switch that an end port is linked to, or that it is port 0 of; None if there is no
+        such switch."""
         node = port.node if port.node.is_switch else port.peer.node if port.peer is not None else None
         return None if node is None else self.number.get(node)
 

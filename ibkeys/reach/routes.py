@@ -29,18 +29,18 @@ def numbers_in(members: int) -> Iterator[int]:
         number = bits.find("1", number + 1)
 
 
-def reached_from(beside: Sequence[Collection[int]]) -> list[int]:
+def reached_from(neighbours: Sequence[Collection[int]]) -> list[int]:
     """Return for each switch the set of switches to which links lead from it, directly or over other switches. The set
     includes the switch itself.
 
-    *beside*: for each switch the switches that its links lead to. Each round extends every set by at least one link, so
-    a network of small depth needs few rounds.
+    *neighbours*: for each switch the switches that its links lead to. Each round extends every set by at least one
+    link, so a network of small depth needs few rounds.
     """
-    reached = [1 << switch for switch in range(len(beside))]
+    reached = [1 << switch for switch in range(len(neighbours))]
     grows = True
     while grows:
         grows = False
-        for switch, others in enumerate(beside):
+        for switch, others in enumerate(neighbours):
             found = reached[switch]
             for other in others:
                 found |= reached[other]
@@ -53,8 +53,8 @@ def reached_from(beside: Sequence[Collection[int]]) -> list[int]:
 class SwitchGraph:
     """Switches by number, with those that each is linked to. Each link has both directions."""
 
-    def __init__(self, beside: Sequence[Collection[int]]) -> None:
-        self.beside = beside
+    def __init__(self, neighbours: Sequence[Collection[int]]) -> None:
+        self.neighbours = neighbours
         self.block_of: Callable[[Edge], int] = cache(self._find_block)
         """Returns the number of the block that a link is in."""
 
@@ -64,17 +64,17 @@ class SwitchGraph:
         found: list[frozenset[int]] = []
         depth: dict[int, int] = {}
         low: dict[int, int] = {}
-        for root in range(len(self.beside)):
+        for root in range(len(self.neighbours)):
             if root in depth:
                 continue
             depth[root] = low[root] = 0
-            path, open_switches = [(root, -1, iter(self.beside[root]))], [root]
+            path, open_switches = [(root, -1, iter(self.neighbours[root]))], [root]
             while path:
                 at, before, rest = path[-1]
                 for other in rest:
                     if other not in depth:
                         depth[other] = low[other] = len(path)
-                        path.append((other, at, iter(self.beside[other])))
+                        path.append((other, at, iter(self.neighbours[other])))
                         open_switches.append(other)
                         break
                     if other != before:
@@ -93,13 +93,13 @@ class SwitchGraph:
     @cached_property
     def elsewhere(self) -> list[int]:
         """For each switch the set of switches to which no chain of known links leads from it."""
-        every = (1 << len(self.beside)) - 1
-        return [every & ~reached for reached in reached_from(self.beside)]
+        every = (1 << len(self.neighbours)) - 1
+        return [every & ~reached for reached in reached_from(self.neighbours)]
 
     @cached_property
     def blocks_of(self) -> list[list[int]]:
         """The numbers of the blocks that each switch is in."""
-        found: list[list[int]] = [[] for _ in self.beside]
+        found: list[list[int]] = [[] for _ in self.neighbours]
         for number, block in enumerate(self.blocks):
             for switch in block:
                 found[switch].append(number)
@@ -168,7 +168,8 @@ class Routes:
 
     def doubtful_between(self, start: int, end: int) -> Iterator[Edge]:
         """Yield the doubtful links that may be on a path from one switch to another."""
-        came: dict[int, tuple[int, int]] = {}  # switch → the block before it, and where that is entered
+        # Switch → the block before it on the path, and the switch at which the path enters that block.
+        came: dict[int, tuple[int, int]] = {}
         waiting = [(start, -1)]
         while waiting and end not in came:
             entry, came_by = waiting.pop()
@@ -187,8 +188,8 @@ class Routes:
     @cached_property
     def _open(self) -> list[list[int]]:
         """The neighbours of each switch that packets may reach; last, the node where the links of *beyond* meet."""
-        every = enumerate(self._graph.beside)
-        found = [[other for other in beside if (at, other) not in self.closed] for at, beside in every]
+        every = enumerate(self._graph.neighbours)
+        found = [[other for other in neighbours if (at, other) not in self.closed] for at, neighbours in every]
         found.append([])
         for tail, head in self._beyond:
             found[tail].append(head)

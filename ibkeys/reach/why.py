@@ -227,7 +227,7 @@ def _checks(
 def _ways(a: Port, b: Port, matches: Sequence[Match]) -> Connectivity:
     known = a.p_keys is not None and b.p_keys is not None
     there, back = known and not _is_unsure(a, b), known and not _is_unsure(b, a)
-    may_have_more = a.hides_p_keys or b.hides_p_keys  # behind virtual ports
+    may_have_more = a.hides_p_keys or b.hides_p_keys  # the P_Keys of virtual ports are not in the table
 
     def verdict(gets_through: Iterable[bool | None], is_sure: bool) -> bool | None:
         found = _any(gets_through)

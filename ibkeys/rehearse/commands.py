@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple
 
-from ibkeys.apply.former import first_operation_of
+from ibkeys.apply.former_values import first_operation_of
 from ibkeys.errors import UsageError
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan

@@ -1,8 +1,10 @@
-"""A rehearsal of a change under faults: what is lost for whom and how long, and whether the documented way back works.
+"""Rehearsing a change while faults happen: which ports lose connectivity, for how long, and whether the documented
+repair works.
 
-Each fault is tried on a copy of its own. It happens at a Set of the change that writes a table or an M_Key. When the
-command has ended, the fault ends: OpenSM is started again, the node answers again. Then the user's next command is run,
-as `ibkeys journal` names it: `ibkeys resume` or `ibkeys undo`. The tables have to be as planned then, or as before.
+Each fault is tried on a new copy of the fabric. It happens at a Set of the change that writes a table or an M_Key. When the command
+has ended, the fault ends too: OpenSM is started again, or the node answers again. Then the rehearsal runs the command
+that `ibkeys journal` names, `ibkeys resume` or `ibkeys undo`. After `resume` the tables have to be as planned, after
+`undo` as they were before.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from typing import Any, Final, Literal, get_args
 from ibkeys.keys.pkey import DEFAULT_INBOUND_CHECK
 from ibkeys.rehearse.fault_words import IN_WORDS
 from ibkeys.rehearse.opensm_run import OpensmRun
-from ibkeys.rehearse.placing import PlacedOpensm
+from ibkeys.rehearse.placed_opensm import PlacedOpensm
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.rehearsal import Rehearsal, RehearsalRequest, last_line, needed_paths
 from ibkeys.rehearse.tables import Tables, tables_of
@@ -28,21 +30,22 @@ from ibkeys.rehearse.twin import Twin
 from ibkeys.store.sqlite import guid_number
 
 FaultKind = Literal["opensm-killed", "silent-node", "ibkeys-killed"]
-"""What goes wrong: OpenSM is killed, a node answers no MAD any more, or the command is killed."""
+"""The kind of a fault: OpenSM is killed, a node stops answering MADs, or the command is killed."""
 WayBack = Literal["resume", "undo"]
 RUNS: Final = 6
-"""How many faults are tried by default: each kind with each way back."""
+"""How many faults are tried by default: each kind of fault with `resume` and with `undo`."""
 _KINDS: Final[Sequence[FaultKind]] = get_args(FaultKind)
 _WAYS: Final[Sequence[WayBack]] = get_args(WayBack)
 _WAIT: Final = ("--wait", "10")
-"""The command gives a dead OpenSM up after so many seconds without progress, and not after a minute."""
+"""The seconds after which the command gives up a dead OpenSM, instead of a minute."""
 _MOST_PAIRS: Final = 10
 
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault to try. ``at_set``: the number of the Set at which it happens, of those in the timeline, from 1.
-    ``node``: the GUID of the node that falls silent, None for another kind. ``way_back``: what the user does then."""
+    """A fault to try. ``at_set``: the number, from 1, of the Set at which it happens; only Sets of the timeline
+    count. ``node``: the GUID of the node that falls silent, None for another kind. ``way_back``: the command that the
+    user runs then."""
 
     kind: FaultKind
     at_set: int
@@ -53,8 +56,8 @@ class Fault:
 def choose_faults(document: Mapping[str, Any], runs: int, seed: int) -> list[Fault]:
     """Return *runs* faults for the change of a rehearsal, whose result is *document*. Equal seeds give equal faults.
 
-    Kinds and ways back take turns; Set and node are random. Only a host that the change writes to falls silent, and not
-    that of OpenSM; if there is none, no node does. The list is empty if the timeline is.
+    Kinds and commands take turns; Set and node are random. Only a host that the change writes to falls silent, but not the
+    host of OpenSM. If there is no such host, no fault is of that kind. The list is empty if the timeline is.
     """
     writes = document["timeline"]
     home = document["opensm"]["port"]["node_guid"]
@@ -72,8 +75,8 @@ def choose_faults(document: Mapping[str, Any], runs: int, seed: int) -> list[Fau
 def try_faults(
     request: RehearsalRequest, faults: Sequence[Fault], say: Callable[[str], None] = lambda text: None
 ) -> list[dict[str, Any]]:
-    """Make the change of *request* under each of *faults*, and return what happened, as the document rehearse has it.
-    *say*: called with each fault. Raises the errors of `ibkeys.rehearse.rehearsal.rehearse`."""
+    """Make the change of *request* under each of *faults*, and return the results, as in the document of `rehearse`.
+    *say*: called with a line about each fault. Raises the errors of `ibkeys.rehearse.rehearsal.rehearse`."""
     found = []
     for number, fault in enumerate(faults, 1):
         say(f"fault {number} of {len(faults)}: {IN_WORDS[fault.kind]} at Set {fault.at_set}, then {fault.way_back}")
@@ -91,7 +94,7 @@ class _FaultRun(Rehearsal):
 
     @classmethod
     def work(cls, request: RehearsalRequest, fault: Fault) -> Callable[[Path], dict[str, Any]]:
-        """Return the function that makes it in a private folder."""
+        """Return the function that makes this rehearsal in a private folder."""
         return lambda folder: cls(request, folder, fault).make()
 
     def _change(self, twin: Twin, opensm: OpensmRun, recorded: Tables, started: Tables) -> dict[str, Any]:
@@ -132,7 +135,7 @@ class _FaultRun(Rehearsal):
         }
 
     def _take_over(self, master: PlacedOpensm, recorded: Tables) -> dict[str, Any]:
-        return {}  # The rehearsal without faults has shown it.
+        return {}  # The rehearsal without faults has shown this already.
 
     def _happening(self, twin: Twin, opensm: OpensmRun) -> Callable[[], None]:
         """Return the function that lets the fault happen, in the thread of the server."""
@@ -170,7 +173,8 @@ class _FaultRun(Rehearsal):
     def _losses(
         self, before: Tables, writes: Sequence[TableWrite], begun: float, ended: float, promised: Tables
     ) -> dict[str, Any]:
-        """Return which pairs could not talk meanwhile, and which could that should not, and how long."""
+        """Return how many pairs lost connectivity meanwhile, how many had connectivity that they must not have, and for
+        how long."""
         course = moments(self._subnet, before, writes, begun, DEFAULT_INBOUND_CHECK, promised)
         worst = max(range(len(course)), key=lambda each: course[each].cut, default=-1)
         then = written(before, writes[: worst + 1])

@@ -77,7 +77,7 @@ class OpensmRun:
         self._process.wait()
 
     def kill(self) -> None:
-        """Kill it. May be called from another thread."""
+        """Kill OpenSM. May be called from another thread."""
         kill_program(self._process)
 
     def once_more(self) -> OpensmRun:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ibkeys.rehearse.bundle import FILES, Bundle
-from ibkeys.rehearse.placing import CONF, MadeUpKeys, place_opensm
+from ibkeys.rehearse.placed_opensm import CONF, MadeUpKeys, place_opensm
 from ibkeys.rehearse.private import run_privately
 from ibkeys.rehearse.rehearsal import RehearsalRequest, needed_paths
 from ibkeys.rehearse.twin import Twin

@@ -25,11 +25,11 @@ from ibkeys.plan.model import PartitionPlan
 from ibkeys.printable import named
 from ibkeys.rehearse.causes import Cause, causes_of
 from ibkeys.rehearse.commands import RehearsedChange, change_of_command, change_of_plan
-from ibkeys.rehearse.earlier import copy_journal
-from ibkeys.rehearse.memory import new_partitions, policy_with_memory, remembered, with_memory, with_tables
+from ibkeys.rehearse.copied_journal import copy_journal
 from ibkeys.rehearse.opensm_run import OpensmRun
-from ibkeys.rehearse.placing import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
+from ibkeys.rehearse.placed_opensm import KEYS, MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.private import run_privately
+from ibkeys.rehearse.remembered_indexes import new_partitions, policy_with_memory, remembered, with_memory, with_tables
 from ibkeys.rehearse.site_opensm import SiteOpensm
 from ibkeys.rehearse.standbys import RehearsedStandby, play, take_over
 from ibkeys.rehearse.surprises import of_full_tables, of_memory

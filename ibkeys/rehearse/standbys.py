@@ -17,7 +17,7 @@ from ibkeys.fabric.snapshot import Snapshot
 from ibkeys.mad.const import SMState
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.rehearse.causes import Cause, causes_of
-from ibkeys.rehearse.placing import MadeUpKeys, PlacedOpensm, place_opensm
+from ibkeys.rehearse.placed_opensm import MadeUpKeys, PlacedOpensm, place_opensm
 from ibkeys.rehearse.site_opensm import SiteOpensm, find_opensm
 from ibkeys.rehearse.tables import Tables, ValueDifference, tables_of
 from ibkeys.rehearse.twin import Twin

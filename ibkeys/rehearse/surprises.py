@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.options_file import OptionsFile
 from ibkeys.printable import counted, named
-from ibkeys.rehearse.memory import Memory
+from ibkeys.rehearse.remembered_indexes import Memory
 from ibkeys.sim.nodes import SimNode, SimPort
 from ibkeys.sim.subnet import Subnet
 

@@ -132,7 +132,7 @@ class _Records:
         record = FilePort(port.num, 0, 0, self.name, lid=port.stated_lid or 0)
         if port.is_end_port:
             record.guid = port.guid or None
-        if port.peer is not None:  # the simulated port of a cable sends traps when it changes
+        if port.peer is not None:  # without a cable the simulated port would send no traps of link changes
             record.remote = (f"{port.peer.node.guid:016x}", port.peer.num)
         table, info = port.p_key_raw, self.port_info(port)
         errors = self.snapshot.constraint_errors.get(port)

@@ -25,21 +25,21 @@ def read_subnet(
     source: str | Path | Sequence[Path],
     port_guids: PortGuids = "file",
     seed: int = 0,
-    links: InitialState | None = None,
+    link_state: InitialState | None = None,
     net_file_links: InitialState = "active",
 ) -> Subnet:
     """Return the simulated subnet of *source*.
 
     *source* is a net file, a snapshot, a folder of snapshots (the newest is used), or one or several files of one
-    fabric that `ibkeys.dumps` reads. *port_guids*, *seed*: as in `Subnet.from_file`. *links*: the state of links that
-    are up; None: the recorded state, and *net_file_links* for a net file, which records no states. Raises
+    fabric that `ibkeys.dumps` reads. *port_guids*, *seed*: as in `Subnet.from_file`. *link_state*: the state of links
+    that are up; None: the recorded state, and *net_file_links* for a net file, which records no states. Raises
     FileFormatError, StoreError, UsageError.
     """
     paths = [Path(source)] if isinstance(source, str | Path) else list(source)
     snapshot = _snapshot_of(paths)
     if snapshot is None:
         try:
-            net = Subnet.from_file(paths[0], port_guids, seed, links or net_file_links)
+            net = Subnet.from_file(paths[0], port_guids, seed, link_state or net_file_links)
         except NoNodeRecord as error:
             kinds = ", ".join(kind.name for kind in KINDS)
             raise FileFormatError(
@@ -51,7 +51,7 @@ def read_subnet(
         return net
     from ibkeys.replica.recorded import records_of
 
-    return Subnet(records_of(snapshot, str(paths[0])), port_guids, seed, links)
+    return Subnet(records_of(snapshot, str(paths[0])), port_guids, seed, link_state)
 
 
 def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:

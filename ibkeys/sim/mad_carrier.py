@@ -1,7 +1,7 @@
 """Carrying MADs through a simulated subnet: by LID or directed route to an agent, an SA or a program, and back.
 
-The input is 256 bytes at a port, the result the replies and their times. No I/O and no clock, so that every run with
-the same seed is the same.
+A MAD goes in as 256 bytes at a port, and the replies come out with their times. There is no I/O and no clock here, so
+that every run with the same seed is the same.
 """
 
 from __future__ import annotations

@@ -49,24 +49,24 @@ class Subnet:
     managers. ``software``: what programs set on their own nodes. ``cables``: plugs and pulls cables. ``carrier``:
     carries MADs. ``inbound_check``: how its switches compare memberships in inbound enforcement. ``first_routes``: the
     forwarding tables of the start. ``fingerprint``: equal for subnets with the same nodes, links and recorded values in
-    the file, and the same *port_guids* and *links*. ``assumed``: the values that the file does not have, and those in
-    their place. Raises UsageError for an unknown *port_guids* or *links*.
+    the file, and the same *port_guids* and *link_state*. ``assumed``: the values that the file does not have, and those
+    in their place. Raises UsageError for an unknown *port_guids* or *link_state*.
     """
 
     def __init__(
-        self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
+        self, file: NetFile, port_guids: PortGuids = "file", seed: int = 0, link_state: InitialState | None = None
     ) -> None:
         if port_guids not in ("file", "ibsim"):
             raise UsageError(f"port GUIDs {port_guids!r}: they must be 'file' or 'ibsim'")
-        if links not in (None, "active", "initialize"):
-            raise UsageError(f"links {links!r}: they must be 'active' or 'initialize'")
+        if link_state not in (None, "active", "initialize"):
+            raise UsageError(f"state of links {link_state!r}: it must be 'active' or 'initialize'")
         self.faults = Faults(seed)
         self.history = SimHistory()
         self.receivers = Receivers()
         self.traps = Traps(self.faults, self.receivers)
         self.cables = Cables(self.traps)
         self.inbound_check: InboundCheck = DEFAULT_INBOUND_CHECK
-        self.nodes: list[SimNode] = build(self.history, file, port_guids, links)
+        self.nodes: list[SimNode] = build(self.history, file, port_guids, link_state)
         self.managers = Managers(self.nodes)
         self.software = Software(self.nodes, self.managers, self.traps)
         self.carrier = MadCarrier(self.faults, self.history, self.receivers, self.traps, self.managers)
@@ -78,28 +78,28 @@ class Subnet:
         self.history.touched_ports.clear()
         self.history.forget_fresh()
         self.assumed = file.assumed
-        self.fingerprint = _fingerprint(file, port_guids, links)
+        self.fingerprint = _fingerprint(file, port_guids, link_state)
 
     @classmethod
     def from_file(
-        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
+        cls, path: str | Path, port_guids: PortGuids = "file", seed: int = 0, link_state: InitialState | None = None
     ) -> Self:
         """Build a subnet from a net file (of ibsim or ibnetdiscover). Raises FileFormatError; UsageError for an unknown
-        *port_guids* or *links*.
+        *port_guids* or *link_state*.
 
         *port_guids*: "file" for the port GUIDs in the file, "ibsim" for node GUID + port number. *seed*: for random
-        faults. *links*: "active" as a subnet manager left it, with LIDs, routes and Active links; "initialize" as after
-        power-up; None: "active", or as recorded in the file.
+        faults. *link_state*: "active" as a subnet manager left it, with LIDs, routes and Active links; "initialize" as
+        after power-up; None: "active", or as recorded in the file.
         """
-        return cls(parse_net_file(path), port_guids, seed, links)
+        return cls(parse_net_file(path), port_guids, seed, link_state)
 
     @classmethod
     def from_text(
-        cls, text: str, port_guids: PortGuids = "file", seed: int = 0, links: InitialState | None = None
+        cls, text: str, port_guids: PortGuids = "file", seed: int = 0, link_state: InitialState | None = None
     ) -> Self:
         """Build a subnet from the text of a net file, as `from_file` does, with the same errors. The text may not
         include files."""
-        return cls(parse_net_text(text), port_guids, seed, links)
+        return cls(parse_net_text(text), port_guids, seed, link_state)
 
     def node(self, key: SimNode | str | int) -> SimNode:
         """Return the node with a node id, a NodeDescription, the name of its host or a GUID (of the node or of an end
@@ -277,8 +277,8 @@ def _question(nodes: Sequence[SimNode]) -> str:
     return did_you_mean_one_of(names if differ else [node.node_id for node in nodes], _NAMED)
 
 
-def _fingerprint(file: NetFile, port_guids: PortGuids, links: InitialState | None) -> str:
-    state = links or ("recorded" if file.is_recorded else "active")
+def _fingerprint(file: NetFile, port_guids: PortGuids, link_state: InitialState | None) -> str:
+    state = link_state or ("recorded" if file.is_recorded else "active")
     identity = repr([(node.node_id, node.guid, node.num_ports) for node in file.nodes]) + repr(file.links)
     found = hashlib.sha256(f"{port_guids} {state} {identity}".encode("utf-8", "replace"))
     for node in file.nodes if file.is_recorded else ():

@@ -120,7 +120,7 @@ def _number(mad: bytes) -> int:
 
 
 def _is_answer(repress: bytes, trap: bytes) -> bool:
-    return repress[at.TID] == trap[at.TID] or repress[at.DATA] == trap[at.DATA]
+    return repress[at.LOWER_TID] == trap[at.LOWER_TID] or repress[at.DATA] == trap[at.DATA]
 
 
 class Repeats:

@@ -12,10 +12,10 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.managers.files.journaled import remove_left_overs
 from ibkeys.printable import named
-from ibkeys.smkeys.begun import COMMAND, NEW_KEYS, finish_command
 from ibkeys.smkeys.key_holders import keys_in
 from ibkeys.smkeys.overtaken import give_up_keys
 from ibkeys.smkeys.planning import KeyChange
+from ibkeys.smkeys.recorded_changes import COMMAND, NEW_KEYS, finish_command
 from ibkeys.store.journal import FileImage, Journal, OperationRecord
 
 

@@ -15,8 +15,8 @@ from ibkeys.keys.smkey import NO_SM_KEY
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.printable import named
-from ibkeys.smkeys.begun import Changes
 from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, keys_in
+from ibkeys.smkeys.recorded_changes import Changes
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey
 
@@ -76,8 +76,8 @@ def _advise_on_different_keys(files: Sequence[OpensmFile]) -> Iterator[str]:
 
 
 def close_overtaken(writer: ChangeWriter, operation: int) -> None:
-    """Give up the new keys of the interrupted change, and set it, and every unfinished earlier change on its subnet, to
-    undone in the journal. *operation*: its number there. Raises StoreError."""
+    """Give up the new keys of the interrupted change *operation* (its number in the journal), and set it to undone.
+    Every unfinished earlier change on its subnet is set to undone too. Raises StoreError."""
     with Journal(writer.fabric.stores.journal) as journal:
         changes = Changes.on_subnet_of(journal, operation)
         give_up_keys(writer, changes, "another user or program changed the keys since")

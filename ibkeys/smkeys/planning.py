@@ -29,9 +29,9 @@ from ibkeys.managers.files.options_files import REFUSAL
 from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.site import KEPT_HOSTS, ReachedHost, master_in, to_json
 from ibkeys.printable import counted, named
-from ibkeys.smkeys.begun import COMMAND, KEPT_PORTS, Changes, changes_on, close_command, refuse_while_open
 from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, find_sm_key_managers, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, refuse_changed_files
+from ibkeys.smkeys.recorded_changes import COMMAND, KEPT_PORTS, Changes, changes_on, close_command, refuse_while_open
 from ibkeys.smkeys.run import SmKeyRun, SmKeySettings
 from ibkeys.store.journal import Journal, OperationRecord, RunningOperation
 from ibkeys.store.journal.runs import Runs

@@ -26,11 +26,11 @@ from ibkeys.managers.files.listeners import remove_others_rights
 from ibkeys.managers.opensm.edit import NewValue
 from ibkeys.managers.site import Running
 from ibkeys.printable import named
-from ibkeys.smkeys.begun import KEPT_KEYS, close_command, finish_command
 from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, store_found_keys
 from ibkeys.smkeys.proof import KeyCheck, SmKeyProof
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.smkeys.recorded_changes import KEPT_KEYS, close_command, finish_command
+from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import RunningOperation
 from ibkeys.store.keystore.sm_keys import SmKeys
 
@@ -77,7 +77,7 @@ class SmKeyRun:
         opensms = [each.running for each in self.managers.all]
         self._files = StagedFiles(
             self.writer,
-            None,  # there may be several masters while they have different keys
+            None,  # no check for one master: while the SMs have different keys, several may be master
             opensms[-1],
             opensms,
             self.managers.files,

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from ibkeys import jsonfile
 from ibkeys.errors import FileFormatError, UsageError
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationRecord, OperationState
 from ibkeys.store.journal.runs import RunOptions, RunPort, Runs
 from ibkeys.store.keystore.keystore import KeyStore

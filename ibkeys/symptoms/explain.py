@@ -10,7 +10,7 @@ from typing import Final
 
 from ibkeys.audit.catalogue import find_rule
 from ibkeys.change.consent import INTERLOCKS
-from ibkeys.symptoms import own, values
+from ibkeys.symptoms import own_texts, values
 from ibkeys.symptoms.numbers import Number, NumberKind, Reading, read_numbers
 from ibkeys.symptoms.opensm import FILES
 from ibkeys.symptoms.opensm import SUBJECT as OPENSM
@@ -88,7 +88,7 @@ def explain(text: str) -> Explanation:
     named = _by_name(text, reading, bool(found))
     answers = [_answer(row, reading, *_line_around(text, *span)) for row, span in found]
     if any(each.symptom.name.startswith("interlock-") for each in named):
-        answers = [*named, *(each for each in answers if each.symptom.name != own.REFUSED.name)]
+        answers = [*named, *(each for each in answers if each.symptom.name != own_texts.REFUSED.name)]
     else:
         answers += named
     if not answers or all(each.symptom.rank > 1 for each in answers):
@@ -193,13 +193,13 @@ def _by_name(text: str, reading: Reading, others: bool) -> list[Answer]:
             answers.append(_bare(_unknown_error(number)))
     for word in dict.fromkeys(_RULE.findall(text)):
         if (rule := find_rule(word)) is not None:
-            answers.append(_bare(own.rule_row(rule)))
+            answers.append(_bare(own_texts.rule_row(rule)))
     for match in _INTERLOCK.finditer(text):
         is_named = re.search("interlock|override", text[max(0, match.start() - 40) : match.start()], re.I) is not None
         if is_named or match[0] == text.strip() or (match[0] not in _ONE_INTERLOCK_WORD and not others):
-            answers.append(_bare(own.interlock_row(match[0].lower())))
-    if not others and (code := _EXIT.search(text)) is not None and int(code[1]) in own.EXIT_CODES:
-        answers.append(_bare(own.exit_code_row(int(code[1]))))
+            answers.append(_bare(own_texts.interlock_row(match[0].lower())))
+    if not others and (code := _EXIT.search(text)) is not None and int(code[1]) in own_texts.EXIT_CODES:
+        answers.append(_bare(own_texts.exit_code_row(int(code[1]))))
     return list({each.symptom.name: each for each in answers}.values())
 
 
@@ -269,8 +269,8 @@ def _number_alone(alone: re.Match[str], reading: Reading) -> list[Answer]:
     if value > 0xFFFF:
         return [_value(values.Q_KEY, Number(NumberKind.Q_KEY, value, f"0x{value:08x}", 0))]
     answers = []
-    if alone["number"] and value in own.EXIT_CODES:
-        answers.append(_bare(own.exit_code_row(value)))
+    if alone["number"] and value in own_texts.EXIT_CODES:
+        answers.append(_bare(own_texts.exit_code_row(value)))
     if alone["number"] and 0 < value <= 0xBFFF:
         answers.append(_value(values.LID, Number(NumberKind.LID, value, str(value), 0)))
     if value & 0x7FFF and (alone["hex"] or value > 0x7FFF):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ibkeys.symptoms import clusters, diags, host, opensm, opensm_sa, own, programs, traps, values
+from ibkeys.symptoms import clusters, diags, host, opensm, opensm_sa, own_texts, programs, traps, values
 from ibkeys.symptoms.row import Symptom
 
 TABLE: Final[tuple[Symptom, ...]] = (
@@ -15,7 +15,7 @@ TABLE: Final[tuple[Symptom, ...]] = (
     *diags.ROWS,
     *programs.ROWS,
     *clusters.ROWS,
-    *own.ROWS,
+    *own_texts.ROWS,
     *values.ROWS,
 )
 SUBJECTS: Final = tuple(dict.fromkeys(row.subject for row in TABLE))

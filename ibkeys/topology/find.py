@@ -11,12 +11,12 @@ from ibkeys.client.address import Address, DirectedAddress, GuidAddress, LidAddr
 from ibkeys.errors import AddressError, Unreachable, UsageError
 from ibkeys.printable import clean, counted
 from ibkeys.similar_names import did_you_mean_one_of, near_nodes, split_description
+from ibkeys.topology.impossible_values import check_port_numbers
 from ibkeys.topology.names.patterns import is_pattern
 from ibkeys.topology.nodes import Node, Port
-from ibkeys.topology.plausible import check_port_numbers
 
 if TYPE_CHECKING:
-    from ibkeys.topology.searched import SearchableFabric
+    from ibkeys.topology.searched_fabric import SearchableFabric
 
 _NAMED: Final = 8
 """A message names at most so many nodes."""

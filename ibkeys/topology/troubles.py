@@ -13,10 +13,10 @@ from ibkeys.topology.nodes import LinkEnd, Port, Reading
 class Trouble:
     """An attribute that should have been read and was not: at which port, and why.
 
-    ``attribute``: the attribute, or the field whose value no port can have (`ibkeys.topology.plausible`). ``reading``:
-    ``refused``, ``silent``, ``not-asked`` or ``not-in-file``. ``limit``: the name of the limit that was reached.
-    NodeInfo is asked of the far end of a link, so its trouble is that of the port before it: the neighbour of that port
-    did not answer.
+    ``attribute``: the attribute, or the field whose value no port can have (`ibkeys.topology.impossible_values`).
+    ``reading``: ``refused``, ``silent``, ``not-asked`` or ``not-in-file``. ``limit``: the name of the limit that was
+    reached. NodeInfo is asked of the far end of a link, so its trouble is that of the port before it: the neighbour of
+    that port did not answer.
     """
 
     port: Port

@@ -198,7 +198,7 @@ class Requests(Sequence[Outgoing]):
                 raise EncodeError(f"a MAD has at most {MAD_SIZE} bytes, this one {len(mad)}")
             whole = mad.ljust(MAD_SIZE, b"\0")
             requests.records.append(record_head(address, len(mad)) + whole)
-            requests.tids.append(int.from_bytes(whole[at.TID]))
+            requests.tids.append(int.from_bytes(whole[at.LOWER_TID]))
             requests.attributes.append(int.from_bytes(whole[at.ATTRIBUTE_ID]))
             requests.modifiers.append(int.from_bytes(whole[at.ATTRIBUTE_MODIFIER]))
         return requests
@@ -252,7 +252,7 @@ def address_of(record: bytes) -> tuple[int, int, int, int, int, int]:
 def mad_of(record: bytes, tid: int, attribute_id: int, modifier: int) -> bytes:
     """Return the 256 bytes of the MAD in *record* with these numbers in it; *tid*: the TransactionID's lower half."""
     mad = bytearray(record[_MAD_AT:])
-    mad[at.TID] = _pack_number(tid)
+    mad[at.LOWER_TID] = _pack_number(tid)
     mad[at.ATTRIBUTE_ID] = attribute_id.to_bytes(2)
     mad[at.ATTRIBUTE_MODIFIER] = _pack_number(modifier)
     return bytes(mad)

@@ -187,7 +187,7 @@ class SimulatedPort(Closing):
         if _is_answer(mad):
             self.subnet.send(mad, self.home, outgoing.lid)
             return True
-        key = mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])
+        key = mad[at.MGMT_CLASS], int.from_bytes(mad[at.LOWER_TID])
         if key in self._outstanding:
             return False
         mad = mad[: at.AGENT.start] + self._agent + mad[at.AGENT.stop :]
@@ -219,7 +219,7 @@ class SimulatedPort(Closing):
         mad = delivery.mad
         mgmt_class = mad[at.MGMT_CLASS]
         is_registered = mad[at.METHOD] in self._methods.get(mgmt_class, ())
-        is_mine = _is_answer(mad) and (mgmt_class, int.from_bytes(mad[at.TID])) in self._outstanding
+        is_mine = _is_answer(mad) and (mgmt_class, int.from_bytes(mad[at.LOWER_TID])) in self._outstanding
         if is_registered or is_mine or (_is_segment(mad) and mgmt_class in self._methods):
             qpn = 0 if mgmt_class in SMP_CLASSES else 1
             self.push(self.subnet.now + delivery.delay, Incoming(mad, 0, delivery.slid, qpn))
@@ -251,7 +251,7 @@ class SimulatedPort(Closing):
             _, sequence, item = heapq.heappop(queue)
             if isinstance(item, Incoming):
                 mad = item.mad
-                request = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.TID])), None)
+                request = outstanding.pop((mad[at.MGMT_CLASS], int.from_bytes(mad[at.LOWER_TID])), None)
                 if request is None and _is_answer(mad) and self.discard_late and not _is_segment(mad):
                     continue
                 arrived.append(item)

@@ -100,7 +100,7 @@ class EventCommand:
                 _kill(running.process)
             self.running.clear()
         if self.waiting:
-            self._say(f"event command: it was not run for {counted(len(self.waiting), 'event')} any more")
+            self._say(f"the event command was not run for the last {counted(len(self.waiting), 'event')}")
             self.waiting.clear()
 
     def _start(self, document: bytes) -> None:

@@ -38,7 +38,7 @@ class Notifier:
             self._send("WATCHDOG=1")
 
     def stopping(self) -> None:
-        """Report that the watch ends."""
+        """Tell systemd that the watch ends."""
         self._send("STOPPING=1")
 
     def _send(self, text: str) -> None:

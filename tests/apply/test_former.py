@@ -6,7 +6,7 @@ import struct
 import tracemalloc
 from collections.abc import Iterator
 
-from ibkeys.apply.former import FormerValues, former_in
+from ibkeys.apply.former_values import FormerValues, former_in
 from ibkeys.keys.pkey import PKey
 from ibkeys.store.journal import Image, Journal
 

@@ -245,7 +245,7 @@ class TookNothing(KeyEdit):
 
 def test_a_refused_set_is_told_when_the_run_stops_before_its_other_form() -> None:
     """Agents that no SM has configured refuse a Set with LID 0, and take it with a stand-in."""
-    bench = Bench(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"))
+    bench = Bench(Subnet.from_text(fat_tree(2, 3, 1), link_state="initialize"))
     handle = bench.fabric.handle(bench.hosts[1])
     shown = handle.read_port_info()
     edit = TookNothing(PortTarget.of(handle), shown, KeySetting(NO_MKEY, 0, 0), KeySetting(NO_MKEY, 0, 30))

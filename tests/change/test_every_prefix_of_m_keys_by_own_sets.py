@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.store.journal.runs import RunOptions
 from tests.change.drawn_trees import trees
 from tests.change.restarting import Tree

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import Refused
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.begun import Changes
 from ibkeys.smkeys.key_holders import KINDS
+from ibkeys.smkeys.recorded_changes import Changes
 from ibkeys.store.journal import Journal
 from tests.sample import SOAK
 from tests.smkeys.madeup import Killed, MadeUpSite

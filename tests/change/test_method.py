@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis.strategies import booleans, builds, lists, none, sampled_from, text
 
 from ibkeys.change.choosing import refuse_other_choice
-from ibkeys.change.method import METHOD, STATES, MethodChoice, SmFact, SubnetFacts, choose
+from ibkeys.change.method import METHOD, STATES, MethodChoice, SmFact, SubnetFacts, method_for
 from ibkeys.errors import Refused
 from ibkeys.mad.const import SM_STATE_NAMES
 
@@ -60,7 +60,7 @@ SMS = builds(
 def test_each_state_has_its_method(words: str, facts: SubnetFacts) -> None:
     state = next(each for each in STATES if each.fits(facts))
     assert state.words == words
-    choice = choose(facts)
+    choice = method_for(facts)
     assert choice.method == state.method
     assert bool(choice.advice) == (choice.method is None)
     named = [*(each.port for each in facts.sms if each.is_sm), *facts.unreached, *facts.opensms]
@@ -82,7 +82,7 @@ def test_the_man_page_has_the_table() -> None:
 def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
     sms: tuple[SmFact, ...], opensms: tuple[str, ...], unreached: tuple[str, ...]
 ) -> None:
-    method = choose(SubnetFacts(sms, opensms, unreached)).method
+    method = method_for(SubnetFacts(sms, opensms, unreached)).method
     if any(each.is_sm or each.state != "not active" for each in sms) or opensms or unreached:
         assert method != "direct"
     masters = [each for each in sms if each.state == "master"]
@@ -96,17 +96,17 @@ def test_nothing_is_sent_beside_anything_that_shows_a_subnet_manager(
 
 def test_what_is_not_chosen_says_what_was_found_and_what_to_type() -> None:
     with pytest.raises(Refused, match=r"SM at .sm3. port 1.*nothing was changed: give via=ThroughOpenSM") as error:
-        choose(SubnetFacts((THEIRS,))).require()
+        method_for(SubnetFacts((THEIRS,))).require()
     assert error.value.interlock == METHOD
 
 
 def test_a_method_that_nobody_is_asked_about_is_named() -> None:
-    refused = choose(SubnetFacts((MASTER,))).untyped_refusal()
+    refused = method_for(SubnetFacts((MASTER,))).untyped_refusal()
     assert (refused.interlock, "now it would be through opensm: " in str(refused)) == (METHOD, True)
 
 
 def test_another_method_than_the_planned_one_is_stale() -> None:
-    direct, none_chosen = choose(SubnetFacts()), choose(SubnetFacts((THEIRS,)))
+    direct, none_chosen = method_for(SubnetFacts()), method_for(SubnetFacts((THEIRS,)))
     refuse_other_choice(None, direct)
     refuse_other_choice("direct", direct)
     for planned, choice, interlock in (("opensm", direct, "stale"), ("opensm", none_chosen, METHOD)):
@@ -116,5 +116,5 @@ def test_another_method_than_the_planned_one_is_stale() -> None:
 
 
 def test_a_choice_is_its_method_in_words() -> None:
-    assert str(choose(SubnetFacts((MASTER,)))) == "through OpenSM (master 'sm1' port 1 on this host)"
+    assert str(method_for(SubnetFacts((MASTER,)))) == "through OpenSM (master 'sm1' port 1 on this host)"
     assert str(MethodChoice(None, "found", "advice")) == "none is chosen: found; advice"

@@ -10,7 +10,7 @@ import pytest
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.cli.mkeys import run_request
 from ibkeys.errors import UsageError
-from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.store.journal import Journal
 from tests.cli.conftest import Cli, between_commands
 from tests.cli.rolling import LEVEL_2, keys_in, shown
@@ -65,7 +65,7 @@ def test_where_several_may_be_meant_none_is_guessed(cli: Cli, tmp_path: Path) ->
         refused = cli(*words, "--yes")
         assert (
             refused.code,
-            "operation 1 (mkey-deploy), operation 2 (pkey-add) may be meant: name one" in refused.error,
+            "more than one operation fits: operation 1 (mkey-deploy), operation 2 (pkey-add): give the number of one" in refused.error,
         ) == (
             2,
             True,

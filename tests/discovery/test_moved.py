@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.discovery.keyring import KeyRing
-from ibkeys.discovery.moved import describe_swaps
+from ibkeys.discovery.moved_ports import describe_swaps
 from ibkeys.topology.model import Topology, Trouble, Unasked
 from ibkeys.topology.nodes import Node
 from tests.discovery.protecting import SWITCH_A

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibkeys.export.family import of_one
-from ibkeys.export.latest import Latest, MetricsPage
+from ibkeys.export.latest_page import Latest, MetricsPage
 from ibkeys.export.of_sweep import SweepAttempt
 from tests.export.exposition import parse, value
 

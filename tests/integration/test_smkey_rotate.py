@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.begun import Changes
 from ibkeys.smkeys.key_holders import keys_in
+from ibkeys.smkeys.recorded_changes import Changes
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys, StoredSmKey

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import HostNotReached
 from ibkeys.host.host_files import THIS_HOST, HostFiles
-from ibkeys.managers.elsewhere import conversation, remote, spending
+from ibkeys.managers.elsewhere import answer_limits, conversation, remote
 from ibkeys.managers.elsewhere.channel import Channel, ChannelBroken
 from ibkeys.managers.elsewhere.remote import READY, RemoteFiles, program
 from tests.sample import in_soak
@@ -252,7 +252,7 @@ def test_what_one_host_may_cost_is_bounded(
     for pid in ("10", "12"):
         (tmp_path / pid).mkdir()
         (tmp_path / pid / "comm").write_text("opensm\n")
-    monkeypatch.setattr(spending if hasattr(spending, limit) else remote, limit, value)
+    monkeypatch.setattr(answer_limits if hasattr(answer_limits, limit) else remote, limit, value)
     with RemoteFiles("greedy", ["/bin/sh", "-s"], ENVIRONMENT) as host, pytest.raises(HostNotReached, match=words):
         host.processes(tmp_path, "opensm")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibkeys import files
-from ibkeys.managers.elsewhere.spending import HOST_BYTES, HOST_SECONDS, Spending
+from ibkeys.managers.elsewhere.answer_limits import HOST_BYTES, HOST_SECONDS, Spending
 
 
 class Asked:

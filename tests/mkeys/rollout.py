@@ -11,7 +11,7 @@ from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import plan_run
 from ibkeys.mkeys.rollout.removal import plan_removal
-from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.subnet import Subnet

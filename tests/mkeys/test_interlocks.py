@@ -15,7 +15,7 @@ from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.going_back import plan_return
 from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
-from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.mkeys.set import plan_mkey_set
 from ibkeys.sim.subnet import Subnet

@@ -13,7 +13,7 @@ from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mad.classes.gmp import KEY_CLASSES
 from ibkeys.mkeys.rollout.new_keys import plan_run
-from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal.runs import RunOptions
@@ -162,7 +162,7 @@ def test_a_guid_at_two_places_is_not_settled(site: Site) -> None:
 
 def test_over_links_that_no_sm_brought_up_a_continued_run_names_the_way_on(tmp_path: Path) -> None:
     """The first ports are taken as they are recorded; nothing proves that they are still there, so none is asked."""
-    net = Subnet.from_file(DATA / "fabrics" / "two-switch.net", links="initialize")
+    net = Subnet.from_file(DATA / "fabrics" / "two-switch.net", link_state="initialize")
     stores = {"keystore": tmp_path / "keys.db", "journal": tmp_path / "journal.db"}
     with tool(net, **stores) as fabric, writer(fabric, "links-initialize") as changes:
         carry_out(changes, plan_run(changes, "mkey-deploy", RunOptions(protect=2, lease=60, first=3)), lambda _: None)

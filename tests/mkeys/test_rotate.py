@@ -111,7 +111,7 @@ def test_only_level_and_lease_where_the_key_is_there_already(site: Site) -> None
 
 def test_ports_that_no_sm_has_configured(tmp_path: Path) -> None:
     """Their LID is 0, and their agents refuse it in a Set: a stand-in is sent, as ibportstate does."""
-    net = Subnet.from_text(fat_tree(2, 3, 1), links="initialize")
+    net = Subnet.from_text(fat_tree(2, 3, 1), link_state="initialize")
     site = Site(net, tmp_path)
     run = site.run(deploy(), "links-initialize")
     assert run.account.done == len(site.ports()) == 9

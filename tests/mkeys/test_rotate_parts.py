@@ -11,7 +11,7 @@ import pytest
 
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.rest import plan_rest
+from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.sim.subnet import Subnet
 from ibkeys.store.journal import Journal
@@ -181,7 +181,7 @@ def test_a_port_that_was_reset_in_between_is_left_to_deploy(site: Site) -> None:
 
 
 def test_on_links_that_are_not_active_keys_go_only_where_the_topology_is_trusted(tmp_path: Path) -> None:
-    site = Site(Subnet.from_text(fat_tree(2, 3, 1), links="initialize"), tmp_path)
+    site = Site(Subnet.from_text(fat_tree(2, 3, 1), link_state="initialize"), tmp_path)
     site.run(deploy(), "links-initialize")
     run = site.run(rotate(), "links-initialize")
     assert (run.account.done, run.account.unread) == (1, 8)  # the local port, and all that have a key behind it

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from ibkeys.change.wanted import EnforcementChange, TableChange, moves
 from ibkeys.keys.pkey import EMPTY, PKey
 from ibkeys.plan.breaks import find_breaks
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.order import (
     OF_SETS,
     PHASES,
@@ -28,6 +27,7 @@ from ibkeys.plan.order import (
     removals,
     write,
 )
+from ibkeys.plan.port_kinds import levels
 from ibkeys.plan.stages import stages_of
 from tests.plan import plans
 from tests.plan.plans import Table, chain, change, entries, host, leaf, may_talk, packed, pairs_of

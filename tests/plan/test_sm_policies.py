@@ -21,8 +21,8 @@ from ibkeys.partitions.export import pin
 from ibkeys.partitions.ipoib import compare_groups
 from ibkeys.partitions.membership import EndPort, resolve
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.kinds import levels
 from ibkeys.plan.model import SmOptions
+from ibkeys.plan.port_kinds import levels
 from ibkeys.plan.sm_policies import SmPolicies, policies_between
 from tests.plan.drawn_policies import (
     AWAY,

@@ -11,7 +11,7 @@ from typing import Any
 
 from ibkeys.host.host_files import HostFiles, LocalFiles
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.machines.this_host import ThisHost

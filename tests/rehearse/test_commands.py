@@ -14,7 +14,7 @@ from ibkeys.managers.site import KEPT_HOSTS
 from ibkeys.plan.document import dumps
 from ibkeys.plan.model import FabricState, PartitionPlan, PolicySource
 from ibkeys.rehearse.commands import change_of_command
-from ibkeys.rehearse.earlier import copy_journal
+from ibkeys.rehearse.copied_journal import copy_journal
 from ibkeys.rehearse.tables import differences, identities, tables_of
 from ibkeys.store.journal import FileImage, Journal
 from tests.fabricsim import subnet

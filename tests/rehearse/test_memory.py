@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ibkeys.change.images import P_KEY_BLOCK
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.rehearse.memory import new_partitions, policy_with_memory, remembered, with_memory, with_tables
+from ibkeys.rehearse.remembered_indexes import new_partitions, policy_with_memory, remembered, with_memory, with_tables
 from ibkeys.rehearse.tables import tables_of
 from ibkeys.store.journal import Image, Journal
 from tests.fabricsim import subnet

@@ -23,7 +23,7 @@ from ibkeys.errors import HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_lock import FoundLock, LocalLock
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.keys.smkey import SMKey
@@ -39,9 +39,9 @@ from ibkeys.managers.opensm.process import OpensmProcess
 from ibkeys.managers.report import HostReport
 from ibkeys.managers.site import ReachedHost
 from ibkeys.sim.nodes import SimNode
-from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
 from ibkeys.smkeys.planning import KeyChange, plan_change
+from ibkeys.smkeys.recorded_changes import COMMAND
 from ibkeys.smkeys.run import SmKeySettings
 from ibkeys.store.journal import FileEntry, FileImage, Journal, RunningOperation
 from ibkeys.store.keystore.keystore import KeyStore

@@ -9,9 +9,9 @@ import pytest
 
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.giving_up import give_up, refuse_written
 from ibkeys.smkeys.key_holders import KINDS
+from ibkeys.smkeys.recorded_changes import COMMAND
 from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 

@@ -11,9 +11,9 @@ from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, HostNotReached, Incomplete, Refused, StoreError, UsageError
 from ibkeys.keys.smkey import SMKey
 from ibkeys.managers.site import KEPT_HOSTS, hosts_in
-from ibkeys.smkeys.begun import Changes, refuse_while_open, require_open
 from ibkeys.smkeys.giving_up import refuse_ended
 from ibkeys.smkeys.key_holders import SmKeyKind
+from ibkeys.smkeys.recorded_changes import Changes, refuse_while_open, require_open
 from ibkeys.store.journal import Journal
 from tests.smkeys.madeup import CONF, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_back, assert_done, kill_at, take_back, writer_of

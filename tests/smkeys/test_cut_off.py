@@ -12,8 +12,8 @@ from ibkeys.change.interlocks.overtaken import OVERTAKEN
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, UsageError
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.begun import COMMAND
 from ibkeys.smkeys.overtaken import close_overtaken
+from ibkeys.smkeys.recorded_changes import COMMAND
 from tests.fabricsim import tool
 from tests.smkeys.madeup import CONF, POLLING, Killed, MadeUpSite
 from tests.smkeys.outcomes import assert_done, kill_at

@@ -14,8 +14,8 @@ from ibkeys.harden.step import HardenRequest
 from ibkeys.keys.smkey import SMKey
 from ibkeys.mad.const import SMState
 from ibkeys.managers.files.opensm_file import OpensmFile
-from ibkeys.smkeys.begun import Changes, subnets_of_keys
 from ibkeys.smkeys.overtaken import close_overtaken
+from ibkeys.smkeys.recorded_changes import Changes, subnets_of_keys
 from ibkeys.store.journal import RunningOperation
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import Journal
 from ibkeys.store.origin import this_process
 

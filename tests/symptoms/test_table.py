@@ -10,7 +10,7 @@ import pytest
 from ibkeys.audit.catalogue import CATALOGUE
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.cli import COMMANDS, main
-from ibkeys.symptoms import own
+from ibkeys.symptoms import own_texts
 from ibkeys.symptoms.explain import explain
 from ibkeys.symptoms.numbers import NumberKind
 from ibkeys.symptoms.row import Cause, Symptom
@@ -36,9 +36,9 @@ READING = {
 }
 """Commands that change nothing; sm-repair with --dry-run, keystore with list."""
 OTHERS = [
-    *map(own.rule_row, CATALOGUE),
-    *map(own.interlock_row, INTERLOCKS),
-    *map(own.exit_code_row, own.EXIT_CODES),
+    *map(own_texts.rule_row, CATALOGUE),
+    *map(own_texts.interlock_row, INTERLOCKS),
+    *map(own_texts.exit_code_row, own_texts.EXIT_CODES),
 ]
 CAUSES = {cause for row in (*TABLE, *OTHERS) for cause in row.causes}
 SORTED = sorted(CAUSES, key=lambda cause: (cause.name, cause.text))
@@ -109,7 +109,7 @@ def test_an_error_without_a_row_is_named_by_its_number_without_advice(text: str)
 
 
 def test_every_exit_code_interlock_and_rule_is_known() -> None:
-    for code in own.EXIT_CODES:
+    for code in own_texts.EXIT_CODES:
         assert explain(f"exit status {code}").answers[0].symptom.name == f"exit-{code}"
     for name in INTERLOCKS:
         assert explain(name).answers[0].symptom.name == f"interlock-{name}"

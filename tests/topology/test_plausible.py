@@ -19,9 +19,9 @@ from ibkeys.keys.fingerprint import Fingerprints
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.mad.const import AttributeID, NodeType
 from ibkeys.scripting import Fabric
+from ibkeys.topology.impossible_values import node_problems, port_problems
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import Node, Port
-from ibkeys.topology.plausible import node_problems, port_problems
 from tests.cli.conftest import Result, run
 from tests.hostile import LINKED, OWN_GUID, Answer, AnsweringPort, node_info
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ibkeys.apply.by_sm.beside import Places
+from ibkeys.apply.by_sm.changed_together import Places
 from ibkeys.audit.waiver_guids import with_other_guids as waivers_with
 from ibkeys.discovery.wanted import EVERYTHING
 from ibkeys.errors import AddressError, Refused, UsageError

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from ibkeys.keys.pkey import PKey
 from ibkeys.mad.const import TrapNumber
 from ibkeys.mad.notice import BadPKeyDetails, BadPKeySwitchPortDetails, BadQKeyDetails, DataDetails, Notice
-from ibkeys.watch.refused import RefusedPacket, read_refused
+from ibkeys.watch.refused_packet import RefusedPacket, read_refused
 
 LIDS = st.integers(1, 0xBFFF)
 HEAD = "Nov 29 10:00:00 123456 [ABCDEF] 0x02 -> "

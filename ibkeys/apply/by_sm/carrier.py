@@ -9,7 +9,7 @@ from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse
 from ibkeys.apply.by_sm.prediction import Prediction, phases_of
 from ibkeys.apply.by_sm.run import TablesSteps
 from ibkeys.apply.carrier import Assignment, Carrier
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, survey_all_ports
 from ibkeys.change.clock import Clock

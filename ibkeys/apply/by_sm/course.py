@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ibkeys.apply.by_sm.beside import Beside
+from ibkeys.apply.by_sm.changed_together import ChangedTogether
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.change.consent import Objection
 from ibkeys.change.runner import WAIT
@@ -26,15 +26,15 @@ Contents = TypeVar("Contents")
 class CarrierSettings:
     """The user's options for a change through a subnet manager. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily
     lose connectivity; ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step;
-    ``had_gaps``: the operation that is undone was made with ``gaps``; ``beside``: what changes with the policy;
-    ``spreads``: the policy is the master's own, and only brought to the other OpenSMs."""
+    ``had_gaps``: the operation that is undone was made with ``gaps``; ``changed_together``: what changes with the
+    policy; ``spreads``: the policy is the master's own, and only brought to the other OpenSMs."""
 
     wait: float = WAIT
     gaps: bool = False
     rewrite: bool = False
     at_once: bool = False
     had_gaps: bool = False
-    beside: Beside = field(default_factory=Beside)
+    changed_together: ChangedTogether = field(default_factory=ChangedTogether)
     spreads: bool = False
 
 

@@ -9,7 +9,7 @@ from functools import cache
 
 from ibkeys.apply.by_sm.ports_proof import has_only_default
 from ibkeys.apply.by_sm.prediction import Prediction
-from ibkeys.apply.former import FormerTable, FormerValues, keys_in
+from ibkeys.apply.former_values import FormerTable, FormerValues, keys_in
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey
 from ibkeys.change.wanted import EnforcementChange, Entries, TableChange, differing_places
@@ -180,7 +180,8 @@ def has_no_policy(survey: Survey) -> bool:
 
 
 def overwrite_refusal(foreign: Sequence[str], operation: int) -> Refused:
-    """Return the refusal of an automatic rollback in which the SM would overwrite the *foreign* ports."""
+    """Return the refusal of an automatic rollback that would overwrite changes of others. *foreign*: the ports that
+    others have changed, in words; *operation*: its number in the journal."""
     return Refused(
         "nothing was rolled back, because OpenSM would overwrite another user's or program's changes: "
         f"{named(foreign)}; check them, then `ibkeys undo {operation}`, or `ibkeys undo {operation} --override stale` "

@@ -11,15 +11,15 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from ibkeys.apply.by_sm.beside import KEPT_BESIDE, open_local_files
 from ibkeys.apply.by_sm.carrier import CarrierBySm
+from ibkeys.apply.by_sm.changed_together import KEPT_TOGETHER, open_local_files
 from ibkeys.apply.by_sm.course import CarrierSettings
 from ibkeys.apply.by_sm.ports_proof import PortsProof, TablesLook
 from ibkeys.apply.by_sm.prediction import Prediction, expectations
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwrite_refusal
 from ibkeys.apply.carrier import Assignment, CarrierResult, Failed, RollbackResult
-from ibkeys.apply.former import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
+from ibkeys.apply.former_values import KEPT_DRIFT, KEPT_FILES, FormerValues, former_in
 from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, parsed
 from ibkeys.apply.opensm.guards import KEPT_GUARDS, Guards, end_guards
 from ibkeys.apply.opensm.interlocks import set_drift_aside
@@ -120,7 +120,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         local_files: list[tuple[OpensmFile, bytes]] = []
         if not isinstance(wanted, FormerValues):
             try:
-                local_files = open_local_files(self._settings.beside.files, self._reached)
+                local_files = open_local_files(self._settings.changed_together.files, self._reached)
             except FileChanged as error:
                 raise stale_file(error) from error
         self._refuse_hindered([*files, *(file for file, _ in local_files)])
@@ -150,12 +150,12 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         for ports that got their P_Keys by this change; and the digests of the files."""
         drifted = [f"0x{guid:016x}" for guid in sorted(self._prediction.drifted)]
         found = [digest_of(file.seen.data) for file in (*self._course.local_files, *self._course.files)]
-        beside = self._settings.beside
+        changed_together = self._settings.changed_together
         return {
             KEPT_HOSTS: to_json(self._reached),
             KEPT_DRIFT: drifted,
             KEPT_FILES: found,
-            **({KEPT_BESIDE: beside.to_json()} if beside else {}),
+            **({KEPT_TOGETHER: changed_together.to_json()} if changed_together else {}),
             **({KEPT_SPREADS: True} if self._settings.spreads else {}),
         }
 
@@ -189,7 +189,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         """Give OpenSM one policy after the other, each verified on the ports before the next."""
         policies = self._site.make_policy_files(self._course.files, self._guards, assignment.check)
         if self._settings.spreads and all(step.tables == self._course.start for step in self._course.steps):
-            policies.to_signal = []  # the master has read its policy, and no other OpenSM reads one before it is master
+            policies.to_signal = []  # the master has read its policy; a standby reads one only when it becomes master
         steps = self._steps(assignment, policies, "OpenSM was signalled twice")
         steps.undoes_fallback, steps.unread = True, bool(self._site.unread_edit("policy"))
         if not self._guards.tokens:
@@ -261,7 +261,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
             try:
                 step = self._rollback_step(files, step_contents, failed, read, touched_ports)
                 self._runner(undo).run(Course([step]), lambda step: step)
-                self._settings.beside.places.restore(lambda: self._writer.keystore)
+                self._settings.changed_together.places.restore(lambda: self._writer.keystore)
             except IbkeysError as error:
                 failed.append((None, str(error)))
             undo.outcome = "open" if failed else "done"

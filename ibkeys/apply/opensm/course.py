@@ -13,7 +13,7 @@ from ibkeys.apply.by_sm.wanted import (
     enforcement_of,
     goal_of,
 )
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.opensm.interlocks import (
     drift_of,
     notes_on_older_policy,
@@ -78,7 +78,7 @@ class OpensmPlanning:
         site, prediction = self.site, self.prediction
         local_files = [file for file, _ in self.local_files]
         course = PolicyCourse(dict(prediction.present), files=self.files, local_files=local_files)
-        course.set_places = self.settings.beside.places.record
+        course.set_places = self.settings.changed_together.places.record
         new = policy_for(plan, site)
         self._refuse_other_master(plan, new)
         images = former.files if former is not None else []

@@ -8,7 +8,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
-from ibkeys.apply.former import KEPT_FILES
+from ibkeys.apply.former_values import KEPT_FILES
 from ibkeys.apply.opensm.policy_files import digest_of
 from ibkeys.change.former_managers import known_managers, managers_of_subnet
 from ibkeys.managers.files.opensm_file import OpensmFile

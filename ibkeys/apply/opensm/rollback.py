@@ -10,7 +10,7 @@ from typing import Final
 from ibkeys.apply.by_sm.course import TablesStep
 from ibkeys.apply.by_sm.run import stale_file
 from ibkeys.apply.by_sm.wanted import foreign_ports, former_enforcement, leaves_of_others
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.opensm.course import OpensmPlanning, PolicyCourse, notes_on_moved_groups, parsed
 from ibkeys.apply.opensm.interlocks import (
     end_of,
@@ -58,7 +58,7 @@ class RollbackPlanning(OpensmPlanning):
         except FileChanged as error:
             raise stale_file(error) from error
         course = PolicyCourse(dict(self.prediction.present), files=self.files)
-        places = self.settings.beside.places
+        places = self.settings.changed_together.places
         course.set_places = places.record if former.makes_again else places.restore
         master = self.files[-1].key
         present = self.site.policy
@@ -211,7 +211,7 @@ class RollbackPlanning(OpensmPlanning):
         now: the standby was off, and partition-spread or an administrator gave it the master's policy since."""
         *standbys, master = self.files
         contents = step_contents.get(master.key)
-        if contents is None or self.settings.spreads:  # what was spread is the policy that is in force
+        if contents is None or self.settings.spreads:  # a spread gave the standbys the policy in force
             return
         copies = [each for each in standbys if each.key not in step_contents and each.seen.data in contents]
         step_contents |= {each.key: contents for each in copies}

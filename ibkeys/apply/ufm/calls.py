@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ibkeys.apply.by_sm.run import PortsNotStored
-from ibkeys.apply.ufm.stored import Memberships, MembershipsByBase, StoredPartition
+from ibkeys.apply.ufm.stored_partition import Memberships, MembershipsByBase, StoredPartition
 from ibkeys.change.clock import look_until
 from ibkeys.change.runner import Runner, StepKind
 from ibkeys.change.wanted import differing_places

@@ -18,7 +18,7 @@ from ibkeys.apply.by_sm.ports_proof import TablesLook
 from ibkeys.apply.by_sm.prediction import Prediction
 from ibkeys.apply.by_sm.run import stopped_by
 from ibkeys.apply.carrier import Assignment, CarrierResult, RollbackResult
-from ibkeys.apply.former import FormerValues
+from ibkeys.apply.former_values import FormerValues
 from ibkeys.apply.going_back import go_back_by_plan
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey

@@ -13,8 +13,8 @@ from dataclasses import dataclass, field
 from ibkeys.apply.by_sm.course import CarrierSettings, TablesCourse, TablesStep
 from ibkeys.apply.by_sm.prediction import Prediction, breaks_of
 from ibkeys.apply.by_sm.wanted import enforcement_of, goal_of
-from ibkeys.apply.former import FormerValues
-from ibkeys.apply.ufm.stored import (
+from ibkeys.apply.former_values import FormerValues
+from ibkeys.apply.ufm.stored_partition import (
     Flags,
     MembersChange,
     MembershipsByBase,

@@ -14,8 +14,8 @@ from typing import Any, Final
 
 from ibkeys.audit.findings import GROUPS, SEVERITIES, Report, Result, RuleResult, Severity, Subject
 from ibkeys.audit.formats import words
+from ibkeys.audit.formats.equal_findings import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.page import markup, render_page, within
-from ibkeys.audit.formats.same import FindingGroup, grouped, names_in
 from ibkeys.audit.formats.words import Texts, count
 from ibkeys.audit.pictures.members import members_svg
 from ibkeys.grouping import gathered

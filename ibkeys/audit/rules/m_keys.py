@@ -121,7 +121,7 @@ def reads_open(data: AuditInput, verdict: RuleVerdict) -> None:
     lower_in_cloud=True,
 )
 def shared(data: AuditInput, verdict: RuleVerdict) -> None:
-    """Fail end ports with an M_Key that more nodes have than --max-share (MK004)."""
+    """Fail end ports whose M_Key is on more than --max-share nodes (MK004)."""
     nodes: dict[int, set[int]] = {}
     ports = [port for port in _with_key(verdict) if port.m_key_state == "set"]
     for port in ports:

@@ -35,11 +35,11 @@ class EngineHooks:
     def add_entries(self) -> None:
         """Write further entries to the journal in the transaction of the engine's own entries. Raises StoreError."""
 
-    def note_failure(self, each: PendingSet) -> None:
+    def note_failure(self, pending: PendingSet) -> None:
         """Note the first failure of a Set: its port did not answer or could not be changed. The Set may still be tried
         again."""
 
-    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
+    def note_outcome(self, pending: PendingSet, journal_error: StoreError | None) -> None:
         """Note the outcome of a Set. *journal_error*: the error that kept the outcome off the disk, None if it is
         there."""
 
@@ -144,7 +144,7 @@ class Engine:
             if id(each.target.port.node) in answering and not self.is_stopped:
                 tasks.append(self._change(each))
             else:
-                self._end(each, each.set_error)
+                self._end_set(each, each.set_error)
         return tasks
 
     def _ask_again(self) -> None:
@@ -251,75 +251,75 @@ class Engine:
         else:
             self._ended += group
 
-    def _change(self, each: PendingSet) -> Task:
+    def _change(self, pending: PendingSet) -> Task:
         """Task: send a Set and prove it, if the attribute is still as it was read."""
-        each.error = None
+        pending.error = None
         try:
-            yield from self._steps.refresh(each)
+            yield from self._steps.refresh(pending)
         except IbkeysError as error:
-            if was_not_asked(error, each):
-                each.set_error = error
-                self._unsent.append(each)
+            if was_not_asked(error, pending):
+                pending.set_error = error
+                self._unsent.append(pending)
             else:
-                self._end(each, error)
+                self._end_set(pending, error)
             return
-        proof: SetProof | None = yield from self._steps.set_and_prove(each)
+        proof: SetProof | None = yield from self._steps.set_and_prove(pending)
         if proof is None:
-            self._unsent.append(each)
+            self._unsent.append(pending)
         else:
-            self._judge(each, proof)
+            self._judge(pending, proof)
 
-    def _judge(self, each: PendingSet, proof: SetProof) -> None:
+    def _judge(self, pending: PendingSet, proof: SetProof) -> None:
         """Decide by the proof whether a Set has ended, is asked about again, or is sent in its other form."""
-        each.is_silent, each.error = proof.is_silent, proof.error
+        pending.is_silent, pending.error = proof.is_silent, proof.error
         if not proof.is_silent:
-            self._answering.add(id(each.target.port.node))
-        elif was_not_asked(proof.error, each) and not each.was_asked_again:
-            each.was_asked_again = True  # the node did not answer another Get: the port is asked after this run
-            self._unproven.append(each)
+            self._answering.add(id(pending.target.port.node))
+        elif was_not_asked(proof.error, pending) and not pending.was_asked_again:
+            pending.was_asked_again = True  # the node did not answer another Get: the port is asked after this run
+            self._unproven.append(pending)
             return
-        elif self._asks_silent_again and not each.was_asked_again:
-            each.was_asked_again = True
-            self._silent.append(each)
+        elif self._asks_silent_again and not pending.was_asked_again:
+            pending.was_asked_again = True
+            self._silent.append(pending)
             self._begun_count -= 1
-            self._note_failure(each)
+            self._note_failure(pending)
             return
-        if isinstance(each.set_error, MadStatusError) and proof.error is not None and proof.changed_nothing:
-            image = each.edit.fallback(each.after)
+        if isinstance(pending.set_error, MadStatusError) and proof.error is not None and proof.changed_nothing:
+            image = pending.edit.fallback(pending.after)
             if image is not None:
-                each.after = image
-                self._ready.append(each)
+                pending.after = image
+                self._ready.append(pending)
                 return
-        self._end(each, proof.error)
+        self._end_set(pending, proof.error)
 
-    def _prove_again(self, each: PendingSet) -> Task:
+    def _prove_again(self, pending: PendingSet) -> Task:
         """Task: read a port again that did not answer after its Set, and judge the Set, or send it again if it provably
         never arrived."""
         try:
-            yield from self._steps.check_links(each.target)
+            yield from self._steps.check_links(pending.target)
         except IbkeysError as error:
             error.step = "it did not answer after its Set, and then"
-            self._end(each, error)
+            self._end_set(pending, error)
             return
-        proof = yield from each.edit.prove(self._client, each)
+        proof = yield from pending.edit.prove(self._client, pending)
         if not proof.never_arrived or self.is_stopped:
-            self._judge(each, proof)
+            self._judge(pending, proof)
         else:
-            yield from self._change(each)
+            yield from self._change(pending)
 
-    def _end(self, each: PendingSet, error: IbkeysError | None = None) -> None:
-        each.error = error
-        self._ended.append(each)
+    def _end_set(self, ended: PendingSet, error: IbkeysError | None = None) -> None:
+        ended.error = error
+        self._ended.append(ended)
         if error is not None:
-            self._note_failure(each)
+            self._note_failure(ended)
 
-    def _note_failure(self, each: PendingSet) -> None:
-        if not each.has_failed:
-            each.has_failed = True
-            self._hooks.note_failure(each)
+    def _note_failure(self, pending: PendingSet) -> None:
+        if not pending.has_failed:
+            pending.has_failed = True
+            self._hooks.note_failure(pending)
 
 
-def _image(each: PendingSet) -> Image:
-    edit = each.edit
-    before, after = edit.without_secrets(each.before), edit.without_secrets(each.after)
-    return image_of(each.target.port, edit.name, edit.modifier, before, after, edit.key_name)
+def _image(pending: PendingSet) -> Image:
+    edit = pending.edit
+    before, after = edit.without_secrets(pending.before), edit.without_secrets(pending.after)
+    return image_of(pending.target.port, edit.name, edit.modifier, before, after, edit.key_name)

@@ -58,55 +58,55 @@ class PortSteps:
             text = at_port(target.port, f"the route to it changed since it was read ({reason}); nothing was sent to it")
             raise Unreachable(text) if writer.fabric.has_changed(target.port) else NoReply(text)
 
-    def refresh(self, each: PendingSet) -> Task:
+    def refresh(self, pending: PendingSet) -> Task:
         """Task: read the attribute again if the last read is older than `MAX_READ_AGE`. Raises Refused (``stale``) if
         it changed, and the errors of `check_links` and of the Get."""
-        if self._now() - each.read_at <= MAX_READ_AGE:
+        if self._now() - pending.read_at <= MAX_READ_AGE:
             return
-        yield from self.check_links(each.target)
-        now: bytes = yield self._get(each)
-        each.read_at = self._now()
-        if each.edit.changed_meanwhile(each.before, now):
-            text = f"{each.edit.name} changed since it was read; another program is writing this port"
-            raise Objection("stale", at_port(each.target.port, text)).refusal()
+        yield from self.check_links(pending.target)
+        now: bytes = yield self._get(pending)
+        pending.read_at = self._now()
+        if pending.edit.changed_meanwhile(pending.before, now):
+            text = f"{pending.edit.name} changed since it was read; another program is writing this port"
+            raise Objection("stale", at_port(pending.target.port, text)).refusal()
 
-    def set_and_prove(self, each: PendingSet) -> Task:
+    def set_and_prove(self, pending: PendingSet) -> Task:
         """Task: set and prove; set again only where a read proved that the Set never arrived, and the edit allows it.
 
         Return the `SetProof`; None if the Set was not sent. ``each.set_error``: the error that answered the Set, or
         None.
         """
         proof = SetProof()
-        for _ in range(each.edit.max_sends):
-            each.set_error = yield from self._set(each)
-            if isinstance(each.set_error, NoReply) and not each.set_error.attempts:
+        for _ in range(pending.edit.max_sends):
+            pending.set_error = yield from self._set(pending)
+            if isinstance(pending.set_error, NoReply) and not pending.set_error.attempts:
                 return None  # nothing was sent, because the node had not answered another SMP
-            each.sent += 1
-            proof = yield from each.edit.prove(self._client, each)
+            pending.sent += 1
+            proof = yield from pending.edit.prove(self._client, pending)
             if not proof.never_arrived:
                 break
-            each.read_at = self._now()  # the proof has read the attribute, which is still as before
+            pending.read_at = self._now()  # the proof has read the attribute, which is still as before
         return proof
 
-    def _set(self, each: PendingSet) -> Task:
+    def _set(self, pending: PendingSet) -> Task:
         """Task: send the Set once; return the error that answered it, or None. An agent may apply a Set and still
         return an error: the proof decides.
         """
-        edit, target = each.edit, each.target
-        route, node, key = target.handle.route, _node_for_scheduler(each), target.m_key
+        edit, target = pending.edit, pending.target
+        route, node, key = target.handle.route, _node_for_scheduler(pending), target.m_key
         try:
             yield self._client.request(
-                Method.SET, edit.attribute, edit.modifier, route, node=node, m_key=key, data=each.after, retries=0
+                Method.SET, edit.attribute, edit.modifier, route, node=node, m_key=key, data=pending.after, retries=0
             )
         except (NoReply, MadStatusError, SendRefused) as error:
             return error
         return None
 
-    def _get(self, each: PendingSet) -> Request:
-        return self._request(each, each.edit.attribute, each.edit.modifier)
+    def _get(self, pending: PendingSet) -> Request:
+        return self._request(pending, pending.edit.attribute, pending.edit.modifier)
 
-    def _request(self, each: PendingSet, attribute: type[Attribute], modifier: int) -> Request:
-        target, node = each.target, _node_for_scheduler(each)
+    def _request(self, pending: PendingSet, attribute: type[Attribute], modifier: int) -> Request:
+        target, node = pending.target, _node_for_scheduler(pending)
         route = target.handle.route
         return self._client.request(Method.GET, attribute, modifier, route, node=node, m_key=target.m_key)
 
@@ -114,14 +114,14 @@ class PortSteps:
         return self._writer.fabric.umad.now()
 
 
-def was_not_asked(error: IbkeysError | None, each: PendingSet) -> bool:
+def was_not_asked(error: IbkeysError | None, pending: PendingSet) -> bool:
     """Return whether an SMP was not sent because its node did not answer another one before; False for an edit that is
     alone (`Edit.is_alone`)."""
-    return isinstance(error, NoReply) and not error.attempts and not each.edit.is_alone
+    return isinstance(error, NoReply) and not error.attempts and not pending.edit.is_alone
 
 
-def _node_for_scheduler(each: PendingSet) -> object:
+def _node_for_scheduler(pending: PendingSet) -> object:
     """Return the object by which the scheduler tells nodes apart; it sends nothing more to a node that missed an SMP.
     An edit with ``is_alone`` gets an object of its own, so that an unanswered SMP of another edit does not hold it
     back."""
-    return object() if each.edit.is_alone else each.target.port.node
+    return object() if pending.edit.is_alone else pending.target.port.node

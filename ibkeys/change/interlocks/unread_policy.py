@@ -19,11 +19,11 @@ from ibkeys.topology.nodes import Port
 
 
 def objections_to_unread_policy(writer: ChangeWriter, master: Instance, topology: Topology) -> Iterator[Objection]:
-    """Yield an objection if the policy of this OpenSM was edited, and OpenSM has not read the edit; or if the policy
-    file is missing, and a port of *topology* has P_Keys that OpenSM only gives by a policy, so that the file existed at
-    the last sweep.
+    """Yield an objection if the policy of this OpenSM was edited and OpenSM has not read the edit, or if the policy
+    file is missing now and was there at the last sweep.
 
-    SMPs: only if the policy file is missing: the P_Key tables of host ports until one differs.
+    The file was there if a port of *topology* has P_Keys that OpenSM gives only by a policy. SMPs: only if the file is
+    missing: the P_Key tables of host ports until one has such a P_Key.
     """
     file = master.files["policy"]
     if file.reading == "not-read":

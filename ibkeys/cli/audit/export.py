@@ -24,7 +24,7 @@ from ibkeys.errors import IbkeysError, UsageError
 
 if TYPE_CHECKING:
     from ibkeys.cli.audit.exporting import Publisher, Reader
-    from ibkeys.export.latest import Latest
+    from ibkeys.export.latest_page import Latest
 
 _DEFAULT_INTERVAL: Final = timedelta(minutes=5)
 _STALE_AFTER: Final = 3
@@ -82,7 +82,7 @@ def export(where: Where, target: ExportTarget, compared: Compare, profile: Profi
     A sweep that failed or is partial shows as ibkeys_sweep_success 0; for data that was not read there is no metric.
     """
     from ibkeys.cli.audit.exporting import Publisher, Reader
-    from ibkeys.export.latest import Latest
+    from ibkeys.export.latest_page import Latest
     from ibkeys.export.page import MetricChoice
 
     _check_options(where, target, compared)

@@ -15,7 +15,7 @@ from ibkeys.cli.opening import open_fabric
 from ibkeys.cli.options import Where
 from ibkeys.cli.showing import errors_of, finish
 from ibkeys.errors import IbkeysError, StoreError
-from ibkeys.export.latest import Latest, MetricsPage
+from ibkeys.export.latest_page import Latest, MetricsPage
 from ibkeys.export.of_sweep import SweepAttempt
 from ibkeys.export.page import MetricChoice, fabric_families
 from ibkeys.export.textfile import write_textfile

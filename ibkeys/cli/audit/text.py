@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ibkeys.audit.findings import SEVERITIES
 from ibkeys.audit.formats import words
-from ibkeys.audit.formats.same import grouped, names_in
+from ibkeys.audit.formats.equal_findings import grouped, names_in
 from ibkeys.cli import exits
 from ibkeys.cli.documents.audit import AUDIT_EXPLAIN
 from ibkeys.cli.exits import clean, write

@@ -128,7 +128,7 @@ def _write_table(about: dict[str, Any], events: Sequence[PortEvent]) -> None:
 def _say_unread(found: PortHistory) -> None:
     """Warn about attributes that the newest snapshot lacks: each attribute once, with its ports."""
     names = FoldedNames(port.to_json() for port, _ in found.unread)
-    why = "was not read in the newest snapshot: later changes are not known"
+    why = "was not read in the newest snapshot, so later changes are not known"
     for what, pairs in grouped(found.unread, lambda pair: pair[1]).items():
         unread = dict.fromkeys(port for port, _ in pairs)
         who = ", ".join(names.words(port.to_json() for port in unread))

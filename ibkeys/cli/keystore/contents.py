@@ -103,7 +103,7 @@ def _subnets(where: Where) -> dict[str, list[str]]:
 
     If the journal cannot be read, return an empty mapping and write a warning.
     """
-    from ibkeys.smkeys.begun import subnets_of_keys
+    from ibkeys.smkeys.recorded_changes import subnets_of_keys
     from ibkeys.store.journal import Journal
 
     try:

@@ -171,7 +171,7 @@ def _refuse_absent(numbers: Collection[int], ports: Iterable[Port]) -> None:
         missing = sorted(set(numbers) - {port.num for port in own})
         if missing:
             listed = ", ".join(map(str, missing))
-            raise AddressError(f"{node.description or hex(node.guid)!r}: no port {listed} that a link reaches")
+            raise AddressError(f"no link reaches port {listed} of {node.description or hex(node.guid)!r}")
 
 
 def _level(port: Port) -> int | None:

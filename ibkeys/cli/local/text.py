@@ -127,12 +127,12 @@ def _users_by_index(
     group: Sequence[KernelPort], interfaces: Iterable[Interface], partition: int | None
 ) -> dict[int, list[str]]:
     """Return the names of the programs and IPoIB interfaces that use each index of the P_Key table."""
-    from ibkeys.host.kernel.programs import choose
+    from ibkeys.host.kernel.programs import choose_entries
 
     users: dict[int, list[str]] = {}
     if not group[0].is_infiniband:
         return users
-    for choice in choose(group[0].p_keys, partition):
+    for choice in choose_entries(group[0].p_keys, partition):
         if choice.index is not None:
             users.setdefault(choice.index, []).append(choice.program.name)
     interfaces_by_index = grouped((each for each in interfaces if each.port in group), lambda each: each.index)
@@ -143,9 +143,9 @@ def _users_by_index(
 
 
 def _programs_without_entry(port: KernelPort, partition: int | None) -> Iterator[str]:
-    from ibkeys.host.kernel.programs import choose
+    from ibkeys.host.kernel.programs import choose_entries
 
-    for choice in choose(port.p_keys, partition):
+    for choice in choose_entries(port.p_keys, partition):
         if choice.reason is not None:
             yield f"{choice.program.name}: none: {choice.reason}"
 

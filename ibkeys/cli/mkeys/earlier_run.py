@@ -28,7 +28,7 @@ def finish_run(
     *opensm_conf*: the file of --opensm-conf, or None. Raises as `RunRequest.carry_out` does.
     """
     from ibkeys.mkeys.opensm import planned
-    from ibkeys.mkeys.rollout.rest import plan_rest
+    from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 
     hosts = request.hosts()
     return request.carry_out(
@@ -105,7 +105,7 @@ def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
     from ibkeys.change.interlocks.overtaken import why_overtaken
     from ibkeys.mkeys.opensm import planned
     from ibkeys.mkeys.rollout.going_back import plan_return
-    from ibkeys.mkeys.rollout.rest import plan_rest
+    from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 
     if request.is_through_opensm:
         return why_overtaken(
@@ -117,7 +117,7 @@ def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
 
 def _close(request: RunRequest, writer: ChangeWriter) -> str:
     """Close the run, remove the locks that it left on the hosts of OpenSMs, and return its name."""
-    from ibkeys.mkeys.opensm.earlier import hosts_of_last_run
+    from ibkeys.mkeys.opensm.last_run_record import hosts_of_last_run
     from ibkeys.mkeys.rollout.closing import close_overtaken
 
     name = close_overtaken(writer)

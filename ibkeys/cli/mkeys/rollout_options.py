@@ -60,8 +60,8 @@ class KeyOptions:
             raise UsageError("--same and --per-port exclude each other")
         if not (self.same or self.per_port):
             raise UsageError(
-                "ibkeys would send the Sets, not OpenSM: say whether all ports get one key (--same, which stock OpenSM "
-                "can keep) or each its own (--per-port)"
+                "add --same for one key on all ports (stock OpenSM can keep it), or --per-port for a key of its own on "
+                "each port: here ibkeys sends the Sets, not OpenSM"
             ).explained(
                 "Stock OpenSM keeps one key for the subnet, its m_key.",
                 "--per-port lasts only where no SM runs, or one that has m_key_per_port.",

@@ -19,7 +19,7 @@ override: Final = option(
 
 @dataclass(frozen=True, slots=True)
 class Changing:
-    """The user's consent before a change: to make it without a question, and to override interlocks."""
+    """The options of a change: to show it only, to make it without a question, and to override interlocks."""
 
     dry_run: bool = flag_field("--dry-run", help="Show what would change, but change nothing.")
     yes: bool = flag_field("--yes", help="Do not ask.")

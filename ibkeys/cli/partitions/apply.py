@@ -27,7 +27,7 @@ from ibkeys.errors import UsageError
 if TYPE_CHECKING:
     from ibkeys.apply.apply import Permissions
     from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
-    from ibkeys.apply.by_sm.beside import Beside
+    from ibkeys.apply.by_sm.changed_together import ChangedTogether
     from ibkeys.apply.carriers import CarrierChoice
     from ibkeys.change.confirming.guardian import Guardian
     from ibkeys.change.consent import Objection, Question
@@ -88,7 +88,7 @@ class ApplyRequest:
     ``path``: the file of the plan for a new apply; ``plan``: the plan of a new apply that is in no file, with
     ``command``, which made it for ``subject``, and ``questions`` and ``objections`` about it; ``operation``: the number
     of an earlier apply to resume or close. One of the three is given. ``each``: whether each port gets a row.
-    ``rewrite``: whether OpenSM first rewrites every table. ``beside``: what changes together with the policy.
+    ``rewrite``: whether OpenSM first rewrites every table. ``changed_together``: what changes together with the policy.
     """
 
     command_options: ManyPortsOptions
@@ -103,17 +103,19 @@ class ApplyRequest:
     subject: str = ""
     questions: tuple[Question, ...] = ()
     objections: tuple[Objection, ...] = ()
-    beside: Beside | None = None
+    changed_together: ChangedTogether | None = None
 
     def via(self) -> CarrierChoice:
         """Return the data for choosing the carrier: the method if one was typed, settings, hosts, and access to UFM."""
-        from ibkeys.apply.by_sm.beside import Beside
+        from ibkeys.apply.by_sm.changed_together import ChangedTogether
         from ibkeys.apply.by_sm.course import CarrierSettings
         from ibkeys.apply.carriers import CarrierChoice
         from ibkeys.managers.ufm.access import is_ufm
 
-        beside = self.beside or Beside()
-        settings = CarrierSettings(self.through.sm_wait, self.permissions.breaks, self.rewrite, beside=beside)
+        changed_together = self.changed_together or ChangedTogether()
+        settings = CarrierSettings(
+            self.through.sm_wait, self.permissions.breaks, self.rewrite, changed_together=changed_together
+        )
         hosts, name = hosts_of(self.command_options.where, self.command_options.sm_hosts), self.through.via
         name, url = ("ufm", name) if name is not None and is_ufm(name) else (name, "")
         return CarrierChoice(

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from ibkeys.source import Source
     from ibkeys.topology.model import Topology
     from ibkeys.topology.nodes import Port
-    from ibkeys.watch.refused import RefusedPacket
+    from ibkeys.watch.refused_packet import RefusedPacket
 
 _NO_PACKET: Final = (
     "--trap: no packet was found in this text. Give a trap 257, 258 or 259 in hex, its line of OpenSM's log, an event "
@@ -33,7 +33,7 @@ _NO_PACKET: Final = (
 
 def read_trap(text: str) -> RefusedPacket:
     """Return the refused packet in the value of ``--trap``. Raises UsageError if there is none."""
-    from ibkeys.watch.refused import read_refused
+    from ibkeys.watch.refused_packet import read_refused
 
     found = read_refused(text)
     if found is None:

@@ -17,7 +17,7 @@ from ibkeys.cli.policies.flags import FlagOptions
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ibkeys.apply.by_sm.beside import LocalFile
+    from ibkeys.apply.by_sm.changed_together import LocalFile
     from ibkeys.automation.partition_edits import RequestedEdit
     from ibkeys.cli.documents.field import Document
 
@@ -168,20 +168,20 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
             ports_of_words = look_up_also_absent(source, policy, topology, words, look_up)
     edited = requested.edit(policy_file.policy, ports_of_words)
     requested.refuse_index_0(edited, Consent(overrides=frozenset(consent.override)))
-    beside: Sequence[LocalFile] = ()
-    if requested.beside is not None and topology is not None:
-        beside = requested.beside(topology).files
+    changed_together: Sequence[LocalFile] = ()
+    if requested.changed_together is not None and topology is not None:
+        changed_together = requested.changed_together(topology).files
     groups = LivingGroups.between(edited.before, edited.after)
     edited = edited.noted(requested.lacking_ipoib(policy_file.policy), *groups.notes())
-    has_text = edited.pending or editing.out is not None or bool(beside)
+    has_text = edited.pending or editing.out is not None or bool(changed_together)
     refused = has_text and refuse_by_interlocks(
         place, consent.force, consent.override, only_say=consent.dry_run, further=ports_of_words.objections
     )
     written = has_text and not consent.dry_run
     if written:
         place.write(edited.after.data or b"", like=policy_file)
-        write_local_files(beside)
-    report(document, edited, place, written, ports_of_words.ports, command_options.format, beside)
+        write_local_files(changed_together)
+    report(document, edited, place, written, ports_of_words.ports, command_options.format, changed_together)
     if refused:
         return exits.REFUSED
-    return exits.SAYS_NO if consent.dry_run and (edited.pending or beside) else exits.DONE
+    return exits.SAYS_NO if consent.dry_run and (edited.pending or changed_together) else exits.DONE

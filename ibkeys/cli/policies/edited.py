@@ -20,9 +20,9 @@ from ibkeys.topology.names.folded import FoldedNames
 from ibkeys.topology.port_id import IDENTITY
 
 if TYPE_CHECKING:
-    from ibkeys.apply.by_sm.beside import LocalFile
+    from ibkeys.apply.by_sm.changed_together import LocalFile
     from ibkeys.change.consent import Objection
-    from ibkeys.host.replacing.looked_up import SeenFile
+    from ibkeys.host.replacing.file_to_replace import SeenFile
     from ibkeys.partitions.editing.changes import EditedPolicy, MemberChange
     from ibkeys.partitions.model import Policy
     from ibkeys.topology.nodes import Port
@@ -40,7 +40,7 @@ class PolicyFile:
         """Read a file that may not exist. Raises FileError; UsageError for a name that is not a file's."""
         from ibkeys import files
         from ibkeys.cli.sm.policy import require_file
-        from ibkeys.host.replacing.looked_up import look
+        from ibkeys.host.replacing.file_to_replace import look
 
         require_file(
             name,
@@ -77,7 +77,7 @@ class PolicyFile:
         has changed the file since it was read; FileError if it cannot be written.
         """
         from ibkeys import files
-        from ibkeys.host.replacing.looked_up import Metadata
+        from ibkeys.host.replacing.file_to_replace import Metadata
         from ibkeys.host.replacing.putting import put
 
         present = self.content.found
@@ -138,7 +138,7 @@ def write_local_files(files: Iterable[LocalFile]) -> None:
     """Replace files that change with a policy file. Raises FileChanged if another program or administrator has changed
     one since it was read; FileError if it cannot be written."""
     from ibkeys.errors import FileChanged
-    from ibkeys.host.replacing.looked_up import look
+    from ibkeys.host.replacing.file_to_replace import look
     from ibkeys.host.replacing.putting import put
 
     for each in files:

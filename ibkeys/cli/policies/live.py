@@ -58,7 +58,7 @@ def carry_out(requested: RequestedEdit, command_options: EditOptions) -> int:
         return exits.DONE
     if command_options.format == "table":
         write_each(map(clean, difference(planned.edited)))
-        for file in planned.beside.files:
+        for file in planned.changed_together.files:
             write_each(map(clean, differing_lines(file.before, file.after, str(file.path))))
     if not editing.allow_removals:
         refuse_other_removals(planned.plan, requested, planned.edited)
@@ -108,5 +108,5 @@ def _request(
         subject=requested.subject,
         questions=planned.questions,
         objections=planned.objections,
-        beside=planned.beside,
+        changed_together=planned.changed_together,
     )

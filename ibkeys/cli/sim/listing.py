@@ -10,7 +10,7 @@ from ibkeys.cli.documents.sim import SIM_LS, SIM_LS_COLUMNS
 from ibkeys.cli.exits import clean, write
 from ibkeys.cli.help.command import command
 from ibkeys.cli.render import write_columns, write_document
-from ibkeys.cli.sim.made import socket_option
+from ibkeys.cli.sim.shared import socket_option
 from ibkeys.errors import TransportError
 from ibkeys.printable import counted
 

@@ -17,7 +17,7 @@ import click
 
 from ibkeys.cli import exits, options
 from ibkeys.cli.help.command import command
-from ibkeys.cli.sim.made import SubnetOptions, make_subnet, shell_starter, socket_option
+from ibkeys.cli.sim.shared import SubnetOptions, make_subnet, shell_starter, socket_option
 
 if TYPE_CHECKING:
     from ibkeys.simulated_host import SimulatedHost

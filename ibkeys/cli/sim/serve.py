@@ -18,8 +18,8 @@ from ibkeys import files
 from ibkeys.cli import exits, options
 from ibkeys.cli.exits import write, write_exact
 from ibkeys.cli.help.command import command
-from ibkeys.cli.sim.made import SubnetOptions, make_subnet, shell_starter, socket_option
 from ibkeys.cli.sim.mads import TraceOptions, mad_watcher, trace_options
+from ibkeys.cli.sim.shared import SubnetOptions, make_subnet, shell_starter, socket_option
 from ibkeys.cli.sim.source import assumed_lines, end_ports_of, write_ready
 from ibkeys.errors import IbkeysError, UsageError
 from ibkeys.printable import counted

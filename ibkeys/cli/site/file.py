@@ -92,7 +92,7 @@ def read_site(path: Path) -> SiteFile:
             _check(name, value)
             if SETTINGS[name].is_of_subnet and not subnet:
                 raise UsageError(
-                    f"{name} needs {SUBNET} in this file: the GUIDs of this host's ports on the subnet of {name}"
+                    f"{name} is for one subnet, so this file needs {SUBNET} too: the GUIDs of this host's ports on it"
                 )
         return SiteFile(path, document, subnet)
     except (UsageError, EncodeError) as error:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from ibkeys.mkeys.repair.outlook import RepairOutlook
     from ibkeys.mkeys.repair.repair import Repair
     from ibkeys.mkeys.repair.result import RepairResult
-    from ibkeys.mkeys.repair.start import ConfAdvice
+    from ibkeys.mkeys.repair.start_advice import ConfAdvice
 
 _COMMAND = "sm-repair"
 _MOST_NAMED: Final = 8
@@ -57,7 +57,7 @@ def sm_repair(command_options: ChangeOptions, cache_dir: Path | None, opensm_con
     """
     from ibkeys.managers.opensm.process import OPENSM_CACHE, opensm_processes
     from ibkeys.mkeys.repair.repair import plan_repair
-    from ibkeys.mkeys.repair.start import advise
+    from ibkeys.mkeys.repair.start_advice import advise
     from ibkeys.store.journal import Journal
     from ibkeys.store.journal.runs import Runs
 

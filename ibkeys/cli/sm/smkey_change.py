@@ -38,7 +38,7 @@ class SmKeyRequest(FilesRequest):
         keys are in the key store is finished instead. Raises Refused for an interlock, for an open change and without
         confirmation; and the errors of the change.
         """
-        from ibkeys.smkeys.begun import refuse_while_open
+        from ibkeys.smkeys.recorded_changes import refuse_while_open
 
         with self.open_writer(COMMAND) as writer:
             refuse_while_open(writer, {writer.fabric.own_guid})
@@ -46,7 +46,7 @@ class SmKeyRequest(FilesRequest):
 
     def finish(self) -> int:
         """Finish the earlier change, with the same keys, and return the exit code."""
-        from ibkeys.smkeys.begun import require_open
+        from ibkeys.smkeys.recorded_changes import require_open
 
         with self.open_writer(COMMAND) as writer:
             require_open(writer, self.record.id)
@@ -58,8 +58,8 @@ class SmKeyRequest(FilesRequest):
         Raises Refused if a file has them, and without confirmation; UsageError or StoreError if the change has ended.
         """
         from ibkeys.change.interrupts import Interrupts
-        from ibkeys.smkeys.begun import require_open
         from ibkeys.smkeys.giving_up import give_up, refuse_ended, refuse_written
+        from ibkeys.smkeys.recorded_changes import require_open
 
         refuse_ended(self.record)
         with self.open_writer(COMMAND) as writer:
@@ -83,7 +83,7 @@ class SmKeyRequest(FilesRequest):
         """
         from ibkeys.change.interlocks.overtaken import why_overtaken
         from ibkeys.change.interrupts import Interrupts
-        from ibkeys.smkeys.begun import finish_command, why_not_open
+        from ibkeys.smkeys.recorded_changes import finish_command, why_not_open
 
         with self.open_writer(COMMAND) as writer:
             close = partial(self._close, writer)

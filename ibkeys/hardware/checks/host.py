@@ -102,6 +102,6 @@ def _receive_answer(reading: FabricReading, mad: bytes, end: float) -> Incoming 
     umad = reading.fabric.umad
     while (remaining := end - umad.now()) > 0:
         for incoming in umad.recv(remaining):
-            if incoming.mad[at.TID] == mad[at.TID]:
+            if incoming.mad[at.LOWER_TID] == mad[at.LOWER_TID]:
                 return incoming
     return None

@@ -73,7 +73,7 @@ class TableChoice:
         return str(self.index) if self.program.takes == "index" else f"0x{self.p_key.partition:04x}"
 
 
-def choose(table: Table | None, partition: int | None = None) -> list[TableChoice]:
+def choose_entries(table: Table | None, partition: int | None = None) -> list[TableChoice]:
     """Return the entry that each of `PROGRAMS` takes from a *table* (None: not readable) for a job in *partition* (15
     bits; None: the program's default)."""
     return [_choose_entry(program, table, partition) for program in PROGRAMS]
@@ -150,7 +150,7 @@ def job_script_lines(ports: Sequence[KernelPort], partition: int | None = None) 
 
     A variable has one value for all ports of a job, so the value has to fit each of them.
     """
-    chosen = [(port, choose(port.p_keys, partition)) for port in ports]
+    chosen = [(port, choose_entries(port.p_keys, partition)) for port in ports]
     return [
         _make_line(program, tuple((port, choices[place]) for port, choices in chosen), partition)
         for place, program in enumerate(PROGRAMS)

@@ -1,8 +1,8 @@
 """Reading a tree of /sys that cannot be trusted: that of this host, or a copy of another host's.
 
-Each file is read up to one page, which is all that a kernel writes into one. Links are followed inside the tree only. A
-value that cannot be read or is invalid is None, and is recorded as a `SysfsTrouble`, unless its file does not exist and
-is not required, or it is a link; nothing is raised.
+Each file is read up to one page, which is all that a kernel writes into one. Links are followed inside the tree only.
+Nothing is raised: a value that cannot be read or is invalid is None, and is recorded as a `SysfsTrouble`. A missing
+file is recorded only if it is required.
 """
 
 from __future__ import annotations

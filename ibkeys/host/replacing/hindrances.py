@@ -14,7 +14,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError
-from ibkeys.host.replacing.looked_up import SeenFile, open_folder
+from ibkeys.host.replacing.file_to_replace import SeenFile, open_folder
 from ibkeys.host.replacing.mounts import mount_number
 from ibkeys.host.replacing.names import new_name, unfinished_name
 from ibkeys.host.replacing.rights import ACL, rights_hindrance

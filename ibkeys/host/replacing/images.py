@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ibkeys.errors import FileError, KeyGone
 from ibkeys.host.replacing.conversions import NO_BYTES, FileConversions
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.store.journal import FileImage
 
 

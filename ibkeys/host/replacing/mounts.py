@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.files import or_none
-from ibkeys.host.replacing.looked_up import SeenFile, open_folder
+from ibkeys.host.replacing.file_to_replace import SeenFile, open_folder
 
 PROC: Final = Path("/proc/self")
 

@@ -8,7 +8,7 @@ import os
 from contextlib import suppress
 from typing import Final
 
-from ibkeys.host.replacing.looked_up import Metadata, read_metadata
+from ibkeys.host.replacing.file_to_replace import Metadata, read_metadata
 from ibkeys.host.replacing.rights import ACL
 
 _OF_THE_CONTENT: Final = frozenset({"security.ima", "security.evm"})

@@ -26,7 +26,7 @@ from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.inside_root import READ_WARILY
 from ibkeys.host.replacing import new_file, renames
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile, open_folder, read_in_folder
+from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile, open_folder, read_in_folder
 from ibkeys.host.replacing.names import new_name, unfinished_name
 
 

@@ -18,9 +18,9 @@ from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileError, StoreError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
+from ibkeys.host.replacing.file_to_replace import Metadata, SeenFile, open_folder, read_in_folder
 from ibkeys.host.replacing.hindrances import hindrance
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.looked_up import Metadata, SeenFile, open_folder, read_in_folder
 from ibkeys.host.replacing.names import is_new_name, is_unfinished
 from ibkeys.host.replacing.new_file import is_in_use
 from ibkeys.host.replacing.putting import put

@@ -11,7 +11,7 @@ from ibkeys import files
 from ibkeys.closing import closing_descriptor
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.file_access import FileFact
-from ibkeys.host.replacing.looked_up import SeenFile, open_folder, real_path
+from ibkeys.host.replacing.file_to_replace import SeenFile, open_folder, real_path
 
 ACL: Final = "system.posix_acl_access"
 """The extended attribute with the ACL."""

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.putting import prepared
 from ibkeys.host.replacing.replace import metadata_for, note_failed, record, refuse_hindered
 from ibkeys.store.journal import FileEntry, RunningOperation

@@ -17,8 +17,8 @@ from typing import Final, NoReturn
 from ibkeys import files
 from ibkeys.closing import Closing
 from ibkeys.errors import HostNotReached
+from ibkeys.managers.elsewhere.answer_limits import HOST_BYTES, HOST_SECONDS, Spending
 from ibkeys.managers.elsewhere.channel import Channel, ChannelBroken
-from ibkeys.managers.elsewhere.spending import HOST_BYTES, HOST_SECONDS, Spending
 from ibkeys.printable import clean
 
 START_SECONDS: Final = 30.0

@@ -10,7 +10,7 @@ from typing import Self
 
 from ibkeys.errors import FileChanged, FileError, FileFormatError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.managers.instance import Role
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.opensm.edit import NewValue, with_options

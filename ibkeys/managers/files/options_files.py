@@ -15,7 +15,7 @@ from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.managers.instance import HOW_TO_MEND, Instance
 from ibkeys.managers.report import HostReport
 from ibkeys.managers.site import Running
-from ibkeys.managers.starting import command_to_start
+from ibkeys.managers.start_command import command_to_start
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.printable import named
 

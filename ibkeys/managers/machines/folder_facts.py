@@ -9,8 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.hindrances import MOUNT_POINT, links_hindrance, owner_hindrance
-from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.mounts import is_layer
 from ibkeys.managers.machines.writer import HostWriter
 

@@ -21,9 +21,9 @@ from ibkeys.errors import FileError, HostNotReached
 from ibkeys.host.file_access import FileFact
 from ibkeys.host.host_lock import FoundLock
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.hindrances import name_hindrance
 from ibkeys.host.replacing.images import image_of, known_bytes
-from ibkeys.host.replacing.looked_up import SeenFile
 from ibkeys.host.replacing.replace import LeftOvers, note_failed
 from ibkeys.host.replacing.rights import changed_error, refuse_wider, rights_hindrance
 from ibkeys.host.replacing.staging import StagedFile

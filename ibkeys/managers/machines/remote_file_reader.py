@@ -1,5 +1,5 @@
 """Reading a file of another host that may be replaced: its real path, its bytes, and the metadata that must be kept. It
-is as `ibkeys.host.replacing.looked_up` for this host.
+is as `ibkeys.host.replacing.file_to_replace` for this host.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Final
 from ibkeys import files
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.inside_root import MOST_LINKS
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
+from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.machines.other_root import refuse_other_root
 from ibkeys.managers.machines.writer import NOTHING, HostWriter, WriterRefused
@@ -48,8 +48,8 @@ class RemoteFileReader:
         self.writer = writer
 
     def look(self, path: Path) -> SeenFile:
-        """Return the file that *path* leads to, as `ibkeys.host.replacing.looked_up.look` does, without the extended
-        attributes. Raises FileError, FileChanged, HostNotReached."""
+        """Return the file that *path* leads to, as `ibkeys.host.replacing.file_to_replace.look` does, without the
+        extended attributes. Raises FileError, FileChanged, HostNotReached."""
         place, status = self._resolve(path)
         if status is None:
             return SeenFile(place, None)

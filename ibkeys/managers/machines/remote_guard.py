@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from ibkeys.errors import HostRefused
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.managers.machines import writer as host_program
 from ibkeys.managers.machines.writer import HostWriter, WriterRefused, checksum_of
 from ibkeys.managers.opensm.process import OpensmProcess

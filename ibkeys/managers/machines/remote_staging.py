@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from ibkeys.errors import FileChanged, FileError, HostNotReached
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.host.replacing.replace import note_failed
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.machines.remote_file_reader import marks

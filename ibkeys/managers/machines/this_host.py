@@ -12,8 +12,8 @@ from ibkeys.host.host_files import THIS_HOST, HostFiles
 from ibkeys.host.host_lock import FoundLock, LocalLock, take_lock
 from ibkeys.host.replacing import replace as replacing
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, FileConversions
+from ibkeys.host.replacing.file_to_replace import SeenFile, look, real_path
 from ibkeys.host.replacing.hindrances import hindrance
-from ibkeys.host.replacing.looked_up import SeenFile, look, real_path
 from ibkeys.host.replacing.mounts import is_in_layer
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.host.replacing.rights import set_mode
@@ -43,8 +43,8 @@ class ThisHost(LocalProcesses):
     def look(self, path: Path) -> SeenFile:
         """Return the file that *path* leads to, with all symbolic links followed.
 
-        The result for a file of another host has no extended attributes. A replacement keeps them nevertheless.
-        Raises FileError and FileChanged as `ibkeys.host.replacing.looked_up.look`, and FileError for a file in another
+        The result for a file of another host has no extended attributes. A replacement keeps them nevertheless. Raises
+        FileError and FileChanged as `ibkeys.host.replacing.file_to_replace.look`, and FileError for a file in another
         root directory or mount namespace.
         """
         seen = look(path)

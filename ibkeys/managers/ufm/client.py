@@ -17,7 +17,7 @@ from ibkeys.closing import calling_after
 from ibkeys.errors import FileFormatError, UfmNotReached, UfmRefused, UsageError
 from ibkeys.lazily import how_to_install, is_of_distribution, optional
 from ibkeys.managers.ufm.access import MOST_BYTES, UfmAccess
-from ibkeys.managers.ufm.quiet import masked_logs
+from ibkeys.managers.ufm.quiet_logs import masked_logs
 from ibkeys.printable import clean
 
 HttpMethod = Literal["GET", "POST", "PUT", "DELETE"]

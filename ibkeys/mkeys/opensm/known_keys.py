@@ -21,7 +21,7 @@ from ibkeys.managers.instance import Instance
 from ibkeys.managers.opensm.on_this_host import own_socket
 from ibkeys.managers.report import HostReport, assign_ports, report_on_host
 from ibkeys.managers.site import ReachedHost, Running
-from ibkeys.mkeys.opensm.earlier import key_of_last_run
+from ibkeys.mkeys.opensm.last_run_record import key_of_last_run
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import hides_key
 from ibkeys.printable import counted, named
@@ -79,8 +79,11 @@ def read_key_files(reached: Sequence[ReachedHost], own_guid: int) -> list[Guid2M
 
 
 def options_files(reached: Sequence[ReachedHost], own_guid: int) -> list[OpensmFile]:
-    """Return the options file of each OpenSM of these hosts that belongs to this subnet. Files that cannot be read are
-    left out: they are reported when the OpenSMs are found by their ports."""
+    """Return the options file of each OpenSM of these hosts that belongs to this subnet. *own_guid*: the GUID of the
+    local port.
+
+    A file that cannot be read is left out here. It is reported later, when the sweep has found the port of its OpenSM.
+    """
     found: list[OpensmFile] = []
     for each, instance, is_of_this_subnet in _instances(reached, own_guid):
         if not is_of_this_subnet or instance.files["options"].is_there is False:

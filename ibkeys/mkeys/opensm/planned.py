@@ -41,7 +41,6 @@ from ibkeys.managers.instance import CHECK_FIRST
 from ibkeys.managers.site import KEPT_HOSTS, MASTER, ReachedHost, hosts_in, reach, to_json
 from ibkeys.managers.subnet_managers import managers_of
 from ibkeys.mkeys.opensm.course import RunKeys, plan_steps
-from ibkeys.mkeys.opensm.earlier import record_of_last_run
 from ibkeys.mkeys.opensm.fit_managers import AFTER_REPAIR, MIXED, find_key_managers, setting_in_options
 from ibkeys.mkeys.opensm.known_keys import (
     Guid2MKeyFile,
@@ -51,6 +50,7 @@ from ibkeys.mkeys.opensm.known_keys import (
     refuse_without_keys,
     take_keys_that_opensm_gave,
 )
+from ibkeys.mkeys.opensm.last_run_record import record_of_last_run
 from ibkeys.mkeys.opensm.method import OpensmMethod
 from ibkeys.mkeys.opensm.overtaken import files_of_absent, refuse_changed_files
 from ibkeys.mkeys.opensm.record import NAME, RunRecord
@@ -59,10 +59,10 @@ from ibkeys.mkeys.opensm.secrecy import notes_on_files, objections_to_sa_key
 from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_strange_ports
-from ibkeys.mkeys.rollout.going_back import ask_of_ended, return_of_last_run
+from ibkeys.mkeys.rollout.going_back import note_return_of_former_keys, return_of_last_run
 from ibkeys.mkeys.rollout.new_keys import object_to_user_key, why_left_alone
 from ibkeys.mkeys.rollout.new_run import plan_new_run
-from ibkeys.mkeys.rollout.rest import rest_of_last_run
+from ibkeys.mkeys.rollout.rest_of_run import rest_of_last_run
 from ibkeys.mkeys.set import changes_of
 from ibkeys.printable import counted, named
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
@@ -181,7 +181,7 @@ def plan_return(
     Raises Refused (``overtaken``) if another program or administrator has changed files or ports since, and (`MIXED`)
     while some ports have the former key and some the new one: such a run can only be resumed. Raises UsageError if
     there is no such run, Incomplete if none of its ports could be read, and the errors of `plan_keys` and
-    `ask_of_ended`.
+    `note_return_of_former_keys`.
     """
     record, reached = reach_hosts_of_last_run(writer, through)
     run = return_of_last_run(writer, progress=progress, reading=READING)
@@ -201,7 +201,7 @@ def plan_return(
         return run
     _refuse_without_ports(run, record)
     _describe(writer, run, method)
-    ask_of_ended(writer, run, leaves_open)
+    note_return_of_former_keys(writer, run, leaves_open)
     return run
 
 

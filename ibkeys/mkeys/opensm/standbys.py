@@ -31,7 +31,7 @@ from ibkeys.managers.machines.machine import Machine
 from ibkeys.managers.opensm import process as opensm_host
 from ibkeys.managers.opensm.process import OpensmProcess, opensm_processes
 from ibkeys.managers.site import ReachedHost
-from ibkeys.managers.starting import command_to_start
+from ibkeys.managers.start_command import command_to_start
 from ibkeys.managers.subnet_managers import Manager
 from ibkeys.mkeys.opensm.fit_managers import setting_in_options
 from ibkeys.store.journal import FileEntry, RunningOperation

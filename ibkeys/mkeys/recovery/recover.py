@@ -32,7 +32,7 @@ from ibkeys.mkeys.recovery.result import OnResult, OnStatus, RecoveryResult, Rec
 from ibkeys.mkeys.recovery.routes import LinkMap
 from ibkeys.mkeys.recovery.search import Search
 from ibkeys.mkeys.recovery.still_closed import StillClosed
-from ibkeys.store.cut_off import close_cut_off, is_any_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off, is_any_cut_off
 from ibkeys.store.journal import Journal, JournalEntry, RunningOperation
 from ibkeys.store.private_files import is_there
 from ibkeys.topology.nodes import Port

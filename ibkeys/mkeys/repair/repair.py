@@ -39,7 +39,7 @@ from ibkeys.mkeys.repair.candidates import candidates_of, ring_of
 from ibkeys.mkeys.repair.outlook import RepairOutlook, outlook_of
 from ibkeys.mkeys.repair.result import RepairResult
 from ibkeys.mkeys.stored_links import remember_topology
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.private_files import DIRECTORY_MODE, make_directory, named_errors
 from ibkeys.topology.subnet_manager import SubnetManager, shown_subnet_manager
 

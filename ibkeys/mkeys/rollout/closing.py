@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.mkeys.rollout.earlier_run import last_run
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal
 
 

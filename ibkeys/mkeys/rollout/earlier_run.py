@@ -14,7 +14,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.errors import KeyGone, Refused, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
-from ibkeys.mkeys.rollout.absent import identities
+from ibkeys.mkeys.rollout.absent_ports import identities
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.found_ports import has_wanted_setting, present_setting, put_in_stages, reachable_ports
 from ibkeys.mkeys.rollout.port_job import PortJob

@@ -39,15 +39,15 @@ def plan_return(
     """Plan to give every port that the last run has begun its former key, level and lease.
 
     *at_once*, *max_failures*: None keeps the limit of the run; *progress*: called with the progress of the sweep;
-    *leaves_open*: as in `ask_of_ended`. Raises UsageError if there is no run, and for a run through OpenSM; Refused
-    (``overtaken``) if another program or administrator has changed its ports since; KeyGone, StoreError; and the errors
-    of `ask_of_ended` and `Fabric.sweep`.
+    *leaves_open*: as in `note_return_of_former_keys`. Raises UsageError if there is no run, and for a run through
+    OpenSM; Refused (``overtaken``) if another program or administrator has changed its ports since; KeyGone,
+    StoreError; and the errors of `note_return_of_former_keys` and `Fabric.sweep`.
     """
     run = return_of_last_run(writer, at_once, max_failures, progress)
     refuse_other_method(run)
     refuse_strange_ports(writer, run)
     describe(writer, run)
-    ask_of_ended(writer, run, leaves_open)
+    note_return_of_former_keys(writer, run, leaves_open)
     return run
 
 
@@ -79,8 +79,8 @@ def return_of_last_run(
     return run
 
 
-def ask_of_ended(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> None:
-    """If *run* rolls back a run that has ended, add notes about that to the plan of *run*. Raises Refused
+def note_return_of_former_keys(writer: ChangeWriter, run: PlannedRun, leaves_open: bool) -> None:
+    """If *run* rolls back a run that has ended, note in its plan that the former M_Keys return. Raises Refused
     (``confirmation``) if ports have no M_Key afterwards, unless *leaves_open*; in a dry run the refusal is added to the
     plan instead."""
     if not run.undoes_ended:

@@ -13,7 +13,7 @@ from ibkeys.change.target import PortTarget
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.wanted import LINKS, OnFound, Wanted
 from ibkeys.keys.key_setting import KeySetting
-from ibkeys.mkeys.rollout.absent import name_absent_in_new_run
+from ibkeys.mkeys.rollout.absent_ports import name_absent_in_new_run
 from ibkeys.mkeys.rollout.beginning import NewRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import refuse_while_open
 from ibkeys.mkeys.rollout.found_ports import candidate_ports, has_wanted_setting, present_setting, put_in_stages

@@ -130,18 +130,18 @@ class Rollout(KeyKeeper):
         found = keep_keys(self._store, job)
         self._keys += [found] if found is not None else []
 
-    def note(self, each: PendingSet, edit: KeyEdit) -> None:
+    def note(self, pending: PendingSet, edit: KeyEdit) -> None:
         """Note the result of a port in the key store, and collect its state for the journal."""
         assert isinstance(edit, PortJob)
         if edit.proven_key == "wanted" and edit.ref is None and not edit.goes_back:
             self._store_keys(edit)  # the port had its wanted setting already, so no Set stored the key
-        super().note(each, edit)
+        super().note(pending, edit)
         replaced = edit.returns_from
         if edit.proven_key == "wanted" and replaced is not None and self._store.get(replaced).state == "pending":
             self._store.abandon(replaced, "the run was rolled back")
-        self._states.append((edit.sequence, _state_of(each, edit), _reason_of(each)))
+        self._states.append((edit.sequence, _state_of(pending, edit), _reason_of(pending)))
 
-    def note_failure(self, each: PendingSet) -> None:
+    def note_failure(self, pending: PendingSet) -> None:
         """Count a failed port, and stop the run when ``max_failures`` ports have failed."""
         self._failures += 1
         if self._failures == self._most_failures:
@@ -149,12 +149,12 @@ class Rollout(KeyKeeper):
             self._stop(f"{many} failed, which is the most that may")
             self._engine.stop()
 
-    def note_outcome(self, each: PendingSet, journal_error: StoreError | None) -> None:
+    def note_outcome(self, pending: PendingSet, journal_error: StoreError | None) -> None:
         """Count and report the result of a port. *journal_error*: the error that kept the result off the disk."""
-        super().note_outcome(each, journal_error)
-        job, reason = each.edit, _reason_of(each)
+        super().note_outcome(pending, journal_error)
+        job, reason = pending.edit, _reason_of(pending)
         assert isinstance(job, PortJob)
-        is_done = each.error is None
+        is_done = pending.error is None
         if journal_error is not None:
             self._stop(str(journal_error))
             if is_done:
@@ -168,7 +168,7 @@ class Rollout(KeyKeeper):
         account.replies_lost += job.replies_lost
         account.sets_lost += job.sets_lost
         account.violations += job.violations
-        account.unresolved += each.is_silent
+        account.unresolved += pending.is_silent
         result = PortResult(job.port.identity(), "done" if is_done else "failed", reason or None)
         account.add(result)
         try:
@@ -194,20 +194,20 @@ def _by_hops(stage: Iterable[PortJob]) -> Collection[Sequence[PortJob]]:
     return distances.values()
 
 
-def _state_of(each: PendingSet, job: PortJob) -> RunPortState:
-    if each.error is None:
+def _state_of(pending: PendingSet, job: PortJob) -> RunPortState:
+    if pending.error is None:
         return "undone" if job.goes_back else "done"
-    if each.is_silent:
+    if pending.is_silent:
         return "sent"
     # A port to which nothing was sent waits until the run is resumed. In a rollback such a port still has the setting
     # of the run, so it counts as failed, not as a port that the run never set.
-    return "failed" if each.entries or job.goes_back else "waiting"
+    return "failed" if pending.entries or job.goes_back else "waiting"
 
 
-def _reason_of(each: PendingSet) -> str:
-    if each.error is None:
+def _reason_of(pending: PendingSet) -> str:
+    if pending.error is None:
         return ""
-    if each.sent:
-        return str(each.error)
-    what = "no Set was sent to it now: " if each.entries else "nothing was sent to it: "
-    return PortText.joined(what, str(each.error))
+    if pending.sent:
+        return str(pending.error)
+    what = "no Set was sent to it now: " if pending.entries else "nothing was sent to it: "
+    return PortText.joined(what, str(pending.error))

@@ -23,7 +23,7 @@ from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import ReportPort
 from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
-from ibkeys.store.cut_off import close_cut_off
+from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState, RunningOperation
 from ibkeys.store.journal.runs import REMOVAL
 from ibkeys.store.origin import Origin

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from ibkeys.errors import UsageError
 from ibkeys.keys.pkey import PKey
 from ibkeys.partitions.editing.adding import append_definition, append_items, change_memberships
+from ibkeys.partitions.editing.deciding_item import DecidingItems
 from ibkeys.partitions.editing.partition_name import (
     PartitionName,
     find_partition,
@@ -18,7 +19,6 @@ from ibkeys.partitions.editing.partition_name import (
 )
 from ibkeys.partitions.editing.proof import unwanted_difference
 from ibkeys.partitions.editing.removing import remove_items
-from ibkeys.partitions.editing.standing import DecidingItems
 from ibkeys.partitions.editing.text import PolicyText, TextEdit
 from ibkeys.partitions.membership import PortKind, end_ports_of
 from ibkeys.partitions.model import (

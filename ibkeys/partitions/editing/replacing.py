@@ -8,7 +8,7 @@ from typing import Final
 
 from ibkeys.errors import Refused, UsageError
 from ibkeys.partitions.editing.changes import EditedPolicy, KnownPorts, MemberChange
-from ibkeys.partitions.editing.standing import DecidingItems
+from ibkeys.partitions.editing.deciding_item import DecidingItems
 from ibkeys.partitions.editing.text import PolicyText, TextEdit
 from ibkeys.partitions.model import Definition, Partition, Policy
 from ibkeys.partitions.reader import parse_policy

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, Literal
 
 from ibkeys.errors import LibraryMissing, Refused
-from ibkeys.sim.hosted import hidden, landlock, namespaces
+from ibkeys.sim.hosted import hidden_files, landlock, namespaces
 from ibkeys.sim.hosted.linux import give_up_privileges
 from ibkeys.simulated_host import SimulatedHost
 
@@ -50,7 +50,7 @@ def _by_namespace(host: SimulatedHost, peers: Iterable[int]) -> None:
     if not _join_peer(peers):
         namespaces.make(host)
     give_up_privileges()
-    found = list(hidden.visible_adapters())
+    found = list(hidden_files.visible_adapters())
     if found:
         raise OSError(0, f"{found[0]} is still there")
 
@@ -67,7 +67,9 @@ def _join_peer(peers: Iterable[int]) -> bool:
 
 def _by_landlock(host: SimulatedHost, peers: Iterable[int]) -> None:
     give_up_privileges()
-    landlock.hide([hidden.DEVICES, *hidden.adapter_classes(), *hidden.OWN_FOLDERS, *hidden.SERVICES])
+    landlock.hide(
+        [hidden_files.DEVICES, *hidden_files.adapter_classes(), *hidden_files.OWN_FOLDERS, *hidden_files.SERVICES]
+    )
     _check_devices()
 
 
@@ -81,7 +83,7 @@ def _by_permissions(host: SimulatedHost, peers: Iterable[int]) -> None:
 def _check_devices() -> None:
     """Raise OSError if this process can open a device for MADs. No issm device is opened, because that would set
     IsSM."""
-    for path in hidden.managing_devices():
+    for path in hidden_files.managing_devices():
         if os.path.basename(path).startswith("issm"):
             continue
         try:
@@ -129,7 +131,7 @@ def _close_devices() -> None:
         is_folder = stat.S_ISDIR(mode)
         if number > 2 and (is_folder or stat.S_ISCHR(mode)):
             os.close(number)
-        elif is_folder or path.startswith(f"{hidden.DEVICES}/"):
+        elif is_folder or path.startswith(f"{hidden_files.DEVICES}/"):
             raise Refused(f"descriptor {number} of the program would be {path}: redirect it elsewhere", "adapters")
 
 

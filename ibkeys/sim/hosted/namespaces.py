@@ -12,7 +12,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from ibkeys.sim.hosted import hidden
+from ibkeys.sim.hosted import hidden_files
 from ibkeys.sim.hosted.linux import call, library, mount
 from ibkeys.simulated_host import SimulatedHost
 
@@ -45,12 +45,12 @@ def make(host: SimulatedHost) -> None:
     mount("none", "/", flags=lib.MS_REC | lib.MS_PRIVATE)
     _hide_services(Path(host.folder))
     _protect_parents()
-    for folder in hidden.OWN_FOLDERS:
+    for folder in hidden_files.OWN_FOLDERS:
         if os.path.isdir(folder):
             own = Path(host.folder) / "files" / folder.strip("/")
             own.mkdir(0o755, parents=True, exist_ok=True)
             mount(str(own), folder, flags=lib.MS_BIND)
-    for folder in hidden.adapter_classes():
+    for folder in hidden_files.adapter_classes():
         mount("none", folder, "tmpfs", lib.MS_RDONLY)
     _make_dev(host)
 
@@ -69,7 +69,7 @@ def _protect_parents() -> None:
     Nothing can be mounted on a missing folder, so its parent folder is made read-only.
     """
     lib = library()
-    missing = [folder for folder in hidden.OWN_FOLDERS if not os.path.isdir(folder)]
+    missing = [folder for folder in hidden_files.OWN_FOLDERS if not os.path.isdir(folder)]
     for parent in dict.fromkeys(os.path.dirname(folder) for folder in missing):
         if os.access(parent, os.W_OK):
             mount(parent, parent, flags=lib.MS_BIND | lib.MS_REC)
@@ -80,7 +80,7 @@ def _hide_services(folder: Path) -> None:
     lib = library()
     empty_file = folder / "nothing"
     empty_file.touch(0o600)
-    for path in hidden.SERVICES:
+    for path in hidden_files.SERVICES:
         if os.path.isdir(path):
             mount("none", path, "tmpfs", lib.MS_RDONLY)
         elif os.path.exists(path):

@@ -95,11 +95,11 @@ _SPEEDS: Final = {
 _WIDTHS: Final = {1: 1, 2: 17, 4: 3, 8: 7, 12: 11}
 
 
-def build(history: SimHistory, file: NetFile, port_guids: PortGuids, links: InitialState | None) -> list[SimNode]:
-    """Return the nodes of *file*, with their cables. *links*: the state of the links; None: as it was read, else
+def build(history: SimHistory, file: NetFile, port_guids: PortGuids, link_state: InitialState | None) -> list[SimNode]:
+    """Return the nodes of *file*, with their cables. *link_state*: the state of the links; None: as it was read, else
     active."""
     nodes = [_build_node(history, index, record, port_guids) for index, record in enumerate(file.nodes)]
-    state = int(PortState.INITIALIZE if links == "initialize" else PortState.ACTIVE)
+    state = int(PortState.INITIALIZE if link_state == "initialize" else PortState.ACTIVE)
     for (a, p), (b, q) in file.links:
         port, peer = nodes[a].ports[p], nodes[b].ports[q]
         port.peer = port.first_peer = peer
@@ -107,10 +107,10 @@ def build(history: SimHistory, file: NetFile, port_guids: PortGuids, links: Init
         negotiate(port, peer)
         for end in (port, peer):
             end.set_states(state, _LINK_UP)
-    read_ports = _apply_readings(nodes, file, state if links is not None else None)
-    if links != "initialize":
+    read_ports = _apply_readings(nodes, file, state if link_state is not None else None)
+    if link_state != "initialize":
         _configure_as_sm(nodes, read_ports)
-    _set_fdb_capacities(nodes, file, links)
+    _set_fdb_capacities(nodes, file, link_state)
     return nodes
 
 
@@ -293,7 +293,7 @@ def _configure_as_sm(nodes: list[SimNode], read_ports: set[SimPort]) -> None:
             port.sm_lid = master
 
 
-def _set_fdb_capacities(nodes: list[SimNode], file: NetFile, links: InitialState | None) -> None:
+def _set_fdb_capacities(nodes: list[SimNode], file: NetFile, link_state: InitialState | None) -> None:
     top = max((port.lid + (1 << port.lmc) - 1 for node in nodes for port in node.end_ports), default=0)
     capacity = LINEAR_FDB_CAP if top < LINEAR_FDB_CAP else LARGE_LINEAR_FDB_CAP
     for node, record in zip(nodes, file.nodes, strict=True):
@@ -302,8 +302,8 @@ def _set_fdb_capacities(nodes: list[SimNode], file: NetFile, links: InitialState
         if record.switch_info is None:
             SwitchInfo.linear_fdb_cap.patch(node.switch_info, capacity)
         # The first routes lead to every LID. A file may have a lower LinearFDBTop, where it does not have every LID.
-        if links != "initialize" and SwitchInfo.linear_fdb_top.decode(node.switch_info) < top:
+        if link_state != "initialize" and SwitchInfo.linear_fdb_top.decode(node.switch_info) < top:
             SwitchInfo.linear_fdb_top.patch(node.switch_info, top)
-        if links == "initialize":
+        if link_state == "initialize":
             SwitchInfo.port_state_change.patch(node.switch_info, 1)  # as after power-up
             node.routes = bytearray()

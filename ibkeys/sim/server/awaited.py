@@ -96,4 +96,4 @@ class PendingRequests:
 def _key(mad: bytes) -> _Key:
     """Return the class, the slot of the client, and the lower half of the TransactionID, which belongs to the
     program."""
-    return mad[at.MGMT_CLASS], mad[SLOT], mad[at.TID]
+    return mad[at.MGMT_CLASS], mad[SLOT], mad[at.LOWER_TID]

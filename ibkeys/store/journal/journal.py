@@ -117,15 +117,15 @@ class RunningOperation:
         return self.id
 
     def begin_step(self, name: str) -> None:
-        """Record that a step begins. If the operation has no record yet, the step is written with the first one. Raises
-        StoreError."""
+        """Record that a step begins. If the operation is not in the journal yet, the step is written together with it.
+        Raises StoreError."""
         self._step = name
         if self.id is not None:
             self.journal.begin_step(self.id, name)
 
     def end_step(self, status: EntryStatus) -> None:
-        """Record the outcome of the step under way, if any. If the operation has no record yet, the step leaves no
-        trace. Raises StoreError."""
+        """Record the outcome of the step that was begun last, if any. If the operation is not in the journal yet,
+        nothing is written. Raises StoreError."""
         if self.id is not None and self._step:
             self.journal.end_step(self.id, status)
         self._step = ""
@@ -312,8 +312,8 @@ class Journal(Store):
         return found
 
     def managers(self) -> dict[int, dict[str, str]]:
-        """Return, by operation, the SMs of its subnet that its starts found, port GUID → port. Operations that looked
-        for none are left out."""
+        """Return the SMs that each operation found on its subnet when it was started: operation → port GUID → port.
+        Operations that did not look for SMs are left out."""
         found: dict[int, dict[str, str]] = {}
         query = "SELECT operation, port_guid, port FROM managers ORDER BY operation, port_guid"
         for operation, port_guid, port in self.database.query(query, of="managers"):

@@ -28,10 +28,10 @@ class KeyTable:
     owner: str = ""
     others: Collection[str] = ()
 
-    def select(self, columns: str, which: str = "", *parameters: object) -> list[tuple[Any, ...]]:
-        """Return *columns* of the rows that *which* selects, the clauses of a SELECT after FROM, with its
+    def select(self, columns: str, clauses: str = "", *parameters: object) -> list[tuple[Any, ...]]:
+        """Return *columns* of the rows that *clauses* select. *clauses*: the part of a SELECT after FROM, with its
         *parameters*."""
-        return self.store.database.query(f"SELECT {columns} FROM {self.name} {which}", parameters, of=self.name)
+        return self.store.database.query(f"SELECT {columns} FROM {self.name} {clauses}", parameters, of=self.name)
 
     def row(self, columns: str, ref: int) -> tuple[Any, ...]:
         """Return *columns* of the row with the number *ref*. Raises StoreError if there is no such row."""

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node
-    from ibkeys.topology.searched import SearchableFabric
+    from ibkeys.topology.searched_fabric import SearchableFabric
 
 Row = Mapping[str, Any]
 Place = tuple[str, int]

@@ -25,7 +25,7 @@ from ibkeys.topology.names.all_of_a_type import ALL, Everyone, Place, place_of
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
-    from ibkeys.topology.searched import SearchableFabric
+    from ibkeys.topology.searched_fabric import SearchableFabric
 
 Row = Mapping[str, Any]
 """The keys that every port carries in every document (`Port.identity`), with any others."""

@@ -22,7 +22,7 @@ from ibkeys.change.clock import Clock
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged
 from ibkeys.host.replacing.conversions import FileConversions
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
+from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile
 from ibkeys.host.replacing.replace import LeftOvers
 from ibkeys.keys.pkey import PKey
 from ibkeys.managers.files.opensm_file import OpensmFile

@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.apply.opensm.last_policy import LastChange, last_change
 from ibkeys.apply.opensm.policy_files import digest_of
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
+from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile
 from ibkeys.managers.files.opensm_file import OpensmFile
 from ibkeys.store.journal import FileImage, Journal, RunningOperation
 from ibkeys.store.origin import Origin

@@ -10,7 +10,7 @@ import pytest
 from ibkeys.apply.opensm.interlocks import objections_to_standbys
 from ibkeys.apply.opensm.policy_files import current_step, without_shared_files
 from ibkeys.errors import FileChanged
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile
+from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile
 from ibkeys.managers.files.opensm_file import OpensmFile
 from tests.apply.opensm.madeup import POLICY
 

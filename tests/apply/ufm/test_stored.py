@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ibkeys.apply.ufm.stored import Flags, Memberships, StoredPartition, changes_in, flags_in, host_of
+from ibkeys.apply.ufm.stored_partition import Flags, Memberships, StoredPartition, changes_in, flags_in, host_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.managers.ufm.answers import Member, UfmPartition
 from ibkeys.managers.ufm.rest import Call

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from ibkeys.keys.smkey import SMKey
-from ibkeys.smkeys.begun import KEPT_KEYS, KEPT_PORTS
+from ibkeys.smkeys.recorded_changes import KEPT_KEYS, KEPT_PORTS
 from ibkeys.store.journal import Journal
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.keystore.sm_keys import SmKeys

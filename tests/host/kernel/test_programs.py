@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ibkeys.host.kernel.ports import read_ports
-from ibkeys.host.kernel.programs import PROGRAMS, choose, job_script_lines
+from ibkeys.host.kernel.programs import PROGRAMS, choose_entries, job_script_lines
 from ibkeys.host.kernel.sysfs import Sysfs
 from ibkeys.host.kernel.tables import Table
 from ibkeys.keys.pkey import PKey
@@ -24,11 +24,11 @@ def table(*keys: int | None) -> Table:
 
 
 def taken(keys: Table | None, partition: int | None = None) -> dict[str, tuple[int | None, str | None]]:
-    return {choice.program.name: (choice.index, choice.value) for choice in choose(keys, partition)}
+    return {choice.program.name: (choice.index, choice.value) for choice in choose_entries(keys, partition)}
 
 
 def reasons(keys: Table | None, partition: int | None = None) -> dict[str, str | None]:
-    return {choice.program.name: choice.reason for choice in choose(keys, partition)}
+    return {choice.program.name: choice.reason for choice in choose_entries(keys, partition)}
 
 
 def test_by_default_all_but_ucx_take_index_0() -> None:
@@ -61,7 +61,7 @@ def test_ucx_takes_a_limited_entry_where_there_is_no_full_one() -> None:
     assert taken(keys)[UCX] == (1, "0x7fff")
     assert taken(keys, 0x10)[UCX] == (2, "0x0010")
     assert taken(table(0x0010, 0x8020))[UCX] == (1, "0x0020")
-    assert all(choice.value is not None for choice in choose(keys, 0x10))
+    assert all(choice.value is not None for choice in choose_entries(keys, 0x10))
 
 
 @pytest.mark.parametrize("partition", [None, 0x10])
@@ -69,7 +69,7 @@ def test_ucx_takes_a_limited_entry_where_there_is_no_full_one() -> None:
 def test_an_entry_that_was_not_read_may_be_the_full_one_that_ucx_prefers(partition: int | None, place: int) -> None:
     keys: list[int | None] = [0x0010, 0x0020]
     keys.insert(place, None)
-    found = next(choice for choice in choose(table(*keys), partition) if choice.program.name == UCX)
+    found = next(choice for choice in choose_entries(table(*keys), partition) if choice.program.name == UCX)
     assert (found.value, found.is_known, found.reason) == (None, False, f"index {place} could not be read")
     assert taken(table(0x8010, None))[UCX] == (0, "0x0010")
 
@@ -96,14 +96,14 @@ def test_with_both_forms_an_index_names_the_full_one_and_a_value_the_first() -> 
 def test_an_entry_that_was_not_read_leaves_unknown_what_it_may_decide() -> None:
     keys = table(0xFFFF, None, 0x8010)
     assert taken(keys)[NCCL] == (0, "0")
-    for choice in choose(keys, 0x10):
+    for choice in choose_entries(keys, 0x10):
         assert (choice.index, choice.is_known, choice.reason) == (None, False, "index 1 could not be read")
-    assert all(not choice.is_known for choice in choose(None))
+    assert all(not choice.is_known for choice in choose_entries(None))
 
 
 @pytest.mark.parametrize("keys", [(), table(0, 0)])
 def test_a_table_without_a_p_key_fits_none(keys: Table) -> None:
-    assert all(choice.value is None and choice.reason for choice in choose(keys))
+    assert all(choice.value is None and choice.reason for choice in choose_entries(keys))
     assert set(reasons(keys, 0x10).values()) == {"partition 0x0010 is not in the P_Key table"}
 
 
@@ -111,7 +111,7 @@ def test_a_table_without_a_p_key_fits_none(keys: Table) -> None:
 def test_what_is_taken_is_in_the_table(keys: list[int | None], partition: int | None) -> None:
     found = table(*keys)
     held = [each for each in found if each is not None and each.is_valid and partition in (None, each.partition)]
-    for choice in choose(found, partition):
+    for choice in choose_entries(found, partition):
         assert (choice.value is None) == (choice.reason is not None)
         if choice.index is None:
             continue

@@ -14,7 +14,7 @@ from typing import Any
 
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import renames
-from ibkeys.host.replacing.looked_up import look
+from ibkeys.host.replacing.file_to_replace import look
 from ibkeys.host.replacing.replace import replace
 from ibkeys.store.journal import Journal
 from tests.dying import at_each_step, crash

@@ -13,7 +13,7 @@ from ibkeys import files
 from ibkeys.errors import FileError
 from ibkeys.host.replacing import hindrances
 from ibkeys.host.replacing.conversions import FileConversions
-from ibkeys.host.replacing.looked_up import look
+from ibkeys.host.replacing.file_to_replace import look
 
 KEY, REFERENCE = b"0xfeed", b"key:7"
 WITH_KEYS = FileConversions(

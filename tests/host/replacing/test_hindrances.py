@@ -12,7 +12,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import mounts
-from ibkeys.host.replacing.looked_up import look, real_path
+from ibkeys.host.replacing.file_to_replace import look, real_path
 from tests.host.replacing.helpers import OLD, names, run_python, what_hinders
 
 CHECK = "import sys, pathlib; from tests.host.replacing.helpers import what_hinders; "
@@ -190,7 +190,7 @@ def test_a_real_layer_is_told_from_a_volume_in_it(tmp_path: Path) -> None:
         "pathlib.Path('lower/file').write_bytes(b'a'); "
         "run('mount', '-t', 'overlay', 'o', '-o', 'lowerdir=lower,upperdir=upper,workdir=work', 'all'); "
         "os.mkdir('all/volume'); run('mount', '-t', 'tmpfs', 'none', 'all/volume'); "
-        "from ibkeys.host.replacing.mounts import is_in_layer; from ibkeys.host.replacing.looked_up import look; "
+        "from ibkeys.host.replacing.mounts import is_in_layer; from ibkeys.host.replacing.file_to_replace import look; "
         "places = [pathlib.Path(sys.argv[1]), pathlib.Path(sys.argv[1]).parent / 'volume' / 'file']; "
         "print([is_in_layer(look(place)) for place in places]); "
     ) + PRINT  # fmt: skip

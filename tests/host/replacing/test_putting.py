@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting, renames
-from ibkeys.host.replacing.looked_up import FoundFile, Metadata, SeenFile, look
+from ibkeys.host.replacing.file_to_replace import FoundFile, Metadata, SeenFile, look
 from ibkeys.host.replacing.putting import put
 from tests.host.replacing.helpers import NEW, OLD, THEIRS, names
 

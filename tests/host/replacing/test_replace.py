@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing import putting
 from ibkeys.host.replacing.conversions import LINES, NO_BYTES, NOT_KEPT, WIDTH, WITHOUT_KEYS, difference
+from ibkeys.host.replacing.file_to_replace import look
 from ibkeys.host.replacing.images import known_bytes
-from ibkeys.host.replacing.looked_up import look
 from ibkeys.host.replacing.names import is_new_name, is_unfinished, new_name, unfinished_name
 from ibkeys.host.replacing.new_file import create
 from ibkeys.host.replacing.replace import clean_up, record, replace

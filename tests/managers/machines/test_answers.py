@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from ibkeys.errors import HostNotReached
-from ibkeys.host.replacing.looked_up import look
+from ibkeys.host.replacing.file_to_replace import look
 from ibkeys.managers.elsewhere.conversation import Conversation
 from ibkeys.managers.elsewhere.remote import RemoteFiles
 from ibkeys.managers.machines.other_host import OtherHost

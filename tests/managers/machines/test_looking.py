@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from ibkeys.errors import FileError
-from ibkeys.host.replacing.looked_up import look
+from ibkeys.host.replacing.file_to_replace import look
 from ibkeys.managers.machines import other_host
 from ibkeys.managers.machines.folder_facts import FolderFacts, folder_hindrance
 from ibkeys.managers.machines.machine import Machine

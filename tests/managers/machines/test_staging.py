@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.errors import FileChanged, FileError
 from ibkeys.host.replacing.conversions import FileConversions
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.managers.machines.machine import Machine
 from ibkeys.store.journal import Journal, RunningOperation
 from tests.managers.machines.there import NEW, OLD, There, cutting, names

@@ -20,7 +20,7 @@ from ibkeys.change.clock import Clock
 from ibkeys.change.consent import Consent
 from ibkeys.change.through_sm import ManagedOpensm, OpensmManagers
 from ibkeys.change.writer import ChangeWriter
-from ibkeys.host.replacing.looked_up import SeenFile
+from ibkeys.host.replacing.file_to_replace import SeenFile
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.files.opensm_file import OpensmFile

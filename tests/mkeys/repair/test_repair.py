@@ -15,7 +15,7 @@ from ibkeys.host.replacing.conversions import NO_BYTES
 from ibkeys.managers.key_files import ExportSummary, export_key_files
 from ibkeys.managers.opensm.process import OpensmConfig, read_opensm_config
 from ibkeys.mkeys.repair.repair import plan_repair
-from ibkeys.mkeys.repair.start import advise
+from ibkeys.mkeys.repair.start_advice import advise
 from ibkeys.store.journal import Journal
 from ibkeys.store.journal.runs import RunOptions
 from ibkeys.store.keystore.keystore import KeyStore

@@ -146,7 +146,7 @@ class Running:
 
     def __init__(self, stack: ExitStack, **options: Any) -> None:
         self.name = fresh_name()
-        self.subnet = Subnet.from_text(NET, links=options.pop("links", "active"))
+        self.subnet = Subnet.from_text(NET, link_state=options.pop("links", "active"))
         self.said: list[str] = []
         self._stack = stack
         self.server = Server(self.subnet, self.name, log=self.said.append, **options)

@@ -12,7 +12,7 @@ from tests.sim.subnet.asking import GET, NODE1, NODE_INFO, SWITCH_B, node_info
 
 
 def test_power_up_state_is_ibsims() -> None:
-    subnet = Subnet.from_file(DATA / "fabrics" / "two-switch.net", links="initialize")
+    subnet = Subnet.from_file(DATA / "fabrics" / "two-switch.net", link_state="initialize")
     port = subnet.port(NODE1, 1)
     assert (port.state, port.physical_state, port.lid, port.sm_lid) == (2, 5, 1, 0)
     assert node_info(subnet.process(build_smp(GET, NODE_INFO, path=(1,)), NODE1, 1)).node_type == 2
@@ -55,4 +55,4 @@ def test_wrong_arguments() -> None:
     with pytest.raises(UsageError, match="port GUIDs"):
         Subnet.from_text(text, port_guids="other")  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="links"):
-        Subnet.from_text(text, links="up")  # type: ignore[arg-type]
+        Subnet.from_text(text, link_state="up")  # type: ignore[arg-type]

@@ -28,7 +28,7 @@ from ibkeys.sim.server.umad import wire
 from ibkeys.sim.server.umad.hosts import (
     Adapter,
     adapters_of,
-    choose,
+    choose_port,
     describe_adapter,
     describe_port,
     name_of,
@@ -188,7 +188,7 @@ class Connections:
         self._answer(connected, hello, found)
 
     def _answer(self, connected: socket.socket, hello: Hello, found: list[Adapter]) -> None:
-        chosen = choose(found, hello.ca, hello.port)
+        chosen = choose_port(found, hello.ca, hello.port)
         if hello.question == WireQuestion.OPEN and chosen is not None:
             self._open_port(connected, chosen[1])
             return

@@ -108,7 +108,7 @@ def _named(nodes: Sequence[SimNode]) -> list[Adapter]:
     return sorted(found, key=lambda adapter: adapter.name)
 
 
-def choose(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, SimPort] | None:
+def choose_port(adapters: Sequence[Adapter], name: str, number: int) -> tuple[Adapter, SimPort] | None:
     """Return the adapter *name* and its port *number*, None if there is none; for "" or 0 the first suitable one.
 
     Suitable is, as in libibumad (umad.c: resolve_ca_name), an Active port, else a port with a link, else a port that is

@@ -39,7 +39,7 @@ _MOST_ALIKE: Final = 256
 _ALIKE: Final = wire.HEADER_SIZE + at.HOP_COUNT + 1
 """The end of the bytes that, together with the first hop, decide whether a directed-route request is valid."""
 _AGENT: Final = wire.HEADER_SIZE + at.AGENT.start
-_TID: Final = wire.HEADER_SIZE + at.TID.start
+_TID: Final = wire.HEADER_SIZE + at.LOWER_TID.start
 _FIRST_HOP: Final = wire.HEADER_SIZE + at.INITIAL_PATH.start + 1
 _DR_LIDS: Final = slice(
     wire.HEADER_SIZE + DirectedRouteSmp.dr_slid.byte, wire.HEADER_SIZE + DirectedRouteSmp.dr_dlid.stop

@@ -9,7 +9,7 @@ import pytest
 
 from ibkeys.errors import AddressError
 from ibkeys.sim.server.umad import wire
-from ibkeys.sim.server.umad.hosts import adapters_of, choose
+from ibkeys.sim.server.umad.hosts import adapters_of, choose_port
 from ibkeys.sim.server.umad.wire import WireQuestion
 from ibkeys.sim.subnet import Subnet
 from tests.fattree import fat_tree
@@ -43,7 +43,7 @@ Ca 1 "D" # "MT4119 ConnectX5   Mellanox Technologies"
 
 @pytest.fixture
 def subnet() -> Subnet:
-    return Subnet.from_text(NET, links="active")
+    return Subnet.from_text(NET, link_state="active")
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,7 @@ def test_adapters_with_the_same_name_get_others(subnet: Subnet) -> None:
     ],
 )
 def test_the_first_port_that_fits_is_chosen(subnet: Subnet, ca: str, port: int, found: tuple[str, int] | None) -> None:
-    chosen = choose(adapters_of(subnet, "node01", subnet.nodes[0]), ca, port)
+    chosen = choose_port(adapters_of(subnet, "node01", subnet.nodes[0]), ca, port)
     assert (chosen and (chosen[0].name, chosen[1].number)) == found
 
 
@@ -102,7 +102,7 @@ def test_without_an_active_port_one_with_a_link_is_chosen(subnet: Subnet) -> Non
     for adapter in adapters:
         for port in adapter.ports():
             port.state = 1
-    chosen = choose(adapters, "", 0)
+    chosen = choose_port(adapters, "", 0)
     assert chosen is not None
     assert (chosen[0].name, chosen[1].number) == ("mlx5_0", 2)
 

@@ -20,8 +20,8 @@ from ibkeys.store.keystore.links import LinkRow
 from ibkeys.topology.model import Topology
 from ibkeys.topology.nodes import LinkEnd, Port
 
-KEPT_BESIDE: Final = "beside"
-"""The journal's name of the option that has a `Beside`."""
+KEPT_TOGETHER: Final = "beside"
+"""The journal's name of the option that has a `ChangedTogether`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +99,7 @@ class Places:
 
 
 @dataclass(frozen=True, slots=True)
-class Beside:
+class ChangedTogether:
     """All that changes together with the policy; nothing by default."""
 
     files: tuple[LocalFile, ...] = ()
@@ -119,8 +119,9 @@ class Beside:
 
     @classmethod
     def in_journal(cls, options: Mapping[str, Any]) -> Self:
-        """Return the `Beside` in the *options* of an operation; an empty one if they have none. Raises StoreError."""
-        kept = options.get(KEPT_BESIDE)
+        """Return the `ChangedTogether` in the *options* of an operation; an empty one if they have none. Raises
+        StoreError."""
+        kept = options.get(KEPT_TOGETHER)
         if kept is None:
             return cls()
         try:

@@ -83,7 +83,7 @@ class StoredPartition:
         )
 
     def with_members(self, members: Memberships) -> StoredPartition:
-        """Return the partition with other members."""
+        """Return this partition with *members* in place of its own. UFM has it then."""
         return replace(self, members=dict(members), exists=True)
 
     def with_settings(self, entry: UfmPartition | None) -> StoredPartition:

@@ -1,5 +1,6 @@
-"""The journal of the fabric as that of a rehearsal: interlocks know what was changed before, and an undo finds the
-operation that it takes back.
+"""The journal of a rehearsal, copied from the journal of the real fabric.
+
+With it interlocks know which changes were made before, and an undo finds the operation that it takes back.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ from ibkeys.store.journal.records import KEY_COMMANDS
 
 
 def copy_journal(source: Path, target: Path, operation: int | None, policy: Path, copy: Path) -> None:
-    """Copy the journal *source*, which is only read, to *target*, so that ibkeys finds the files of the operations on
-    the copy of the fabric. *operation*: the one that is to be undone, or None. *policy*: the policy of the site's
-    OpenSM; *copy*: where the rehearsal has it.
+    """Copy the journal *source* to *target*, and change the paths of its files to those of the rehearsal. *source* is
+    only read. *operation*: the operation that is to be undone, or None. *policy*: the policy file of the site's OpenSM;
+    *copy*: the path of its copy in the rehearsal.
 
-    Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, whose
-    keys only the key store has, for another one that follows no plan, and for one that did not change *policy*.
+    Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, because the
+    copy of the fabric does not have those keys, for another one that follows no plan, and for one that did not change
+    *policy*.
     """
     with Journal.read(source) as journal:
         if operation is not None:

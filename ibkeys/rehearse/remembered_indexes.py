@@ -1,9 +1,10 @@
-"""The indexes that a running OpenSM remembers: of P_Keys that ports had since it started, and do not have now.
+"""The P_Key indexes that a running OpenSM remembers. They are of P_Keys that a port had since that OpenSM started, and
+does not have now.
 
-OpenSM gives such a P_Key its former index again (keep_pkey_indexes), and a restarted OpenSM forgets it. The journal has
-the tables that changes replaced and made. So that the OpenSM of a rehearsal remembers too, the ports get these P_Keys,
-and OpenSM starts with a policy that gives them to the ports; then it reads the policy in force and takes them away.
-Source: opensm osm_pkey.c (accum_pkeys), osm_pkey_mgr.c.
+OpenSM gives such a P_Key its former index again (keep_pkey_indexes); a restarted OpenSM has forgotten it. The tables
+before and after each change are in the journal. The OpenSM of a rehearsal has to remember the same indexes. So its
+ports get these P_Keys, and it starts with a policy that has them. Then it reads the policy in force and takes them
+away. Source: opensm osm_pkey.c (accum_pkeys), osm_pkey_mgr.c.
 """
 
 from __future__ import annotations
@@ -25,8 +26,9 @@ _BLOCK_MASK: Final = 0xFFFF
 
 
 def remembered(journal: Path, since: str, tables: Tables) -> dict[PortKey, dict[int, int]]:
-    """Return the P_Keys that an OpenSM remembers which was started at the time *since*, by the *journal*: those of
-    partitions of which the port has none in *tables*, the present ones, at an index that is free. Raises StoreError."""
+    """Return the P_Keys that an OpenSM remembers, by port and index. *since*: the time of its start; *tables*: the
+    present tables. A P_Key of the *journal* is remembered if its port has no P_Key of that partition now, and the index
+    is free. Raises StoreError."""
     last: dict[PortKey, dict[int, tuple[int, int]]] = {}
     with Journal.read(journal) as opened:
         for record in opened.list_operations():

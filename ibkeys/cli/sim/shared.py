@@ -1,4 +1,5 @@
-"""What several sim commands share: the socket name of a server, how a subnet is made of files, shells on hosts."""
+"""Functions that several sim commands share: the socket name of a server, building a subnet from files, shells on
+hosts."""
 
 from __future__ import annotations
 

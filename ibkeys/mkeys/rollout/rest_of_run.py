@@ -15,7 +15,7 @@ from ibkeys.errors import StoreError, UsageError
 from ibkeys.keys.key_setting import KeySetting
 from ibkeys.keys.mkey import NO_MKEY, MKey
 from ibkeys.managers.hosts import SmHost
-from ibkeys.mkeys.rollout.absent import name_absent_beside_run
+from ibkeys.mkeys.rollout.absent_ports import name_absent_beside_run
 from ibkeys.mkeys.rollout.beginning import LastRun, PlannedRun
 from ibkeys.mkeys.rollout.earlier_run import (
     last_run_with_keys,

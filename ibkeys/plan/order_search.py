@@ -10,7 +10,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from ibkeys.plan.kinds import PortKind, bits_of
+from ibkeys.plan.port_kinds import PortKind, bits_of
 
 P = TypeVar("P", bound=Hashable)
 Pair = tuple[int, int, int]
