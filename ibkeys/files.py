@@ -63,7 +63,7 @@ def or_none(read: Callable[P, T], *args: P.args, **named: P.kwargs) -> T | None:
 
 
 @contextmanager
-def told_as(error: Callable[[str], Exception], what: str) -> Iterator[None]:
+def os_errors_as(error: Callable[[str], Exception], what: str) -> Iterator[None]:
     """Turn an OSError in this block into *error*. The message is *what*, and the reason of the OSError."""
     try:
         yield

@@ -10,7 +10,7 @@ K = TypeVar("K", bound=Hashable)
 
 
 def grouped(things: Iterable[T], value_of: Callable[[T], K]) -> dict[K, list[T]]:
-    """Return *things* grouped by what *value_of* returns for each. Groups and their members keep their order."""
+    """Return *things* grouped by the result of *value_of* for each. Groups and their members keep their order."""
     return gathered((value_of(thing), thing) for thing in things)
 
 

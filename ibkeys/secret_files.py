@@ -14,7 +14,7 @@ def read_secret_file(path: Path, option: str, warn: Callable[[str], None]) -> by
 
     *warn*: called with a warning if other users may read the file.
     """
-    with files.told_as(UsageError, f"{option}: {path}: cannot be read"):
+    with files.os_errors_as(UsageError, f"{option}: {path}: cannot be read"):
         data, mode = files.read_with_mode(path, files.SECRET)
     if mode is not None and mode & 0o077:
         warn(f"{path}: other users may read this key (mode {mode:04o}): chmod 600 it, and consider the key compromised")

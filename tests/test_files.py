@@ -205,6 +205,6 @@ def test_whose_files_are_trusted(own: int, caller: str, users: set[int], monkeyp
     ("failure", "why"), [(OSError(2, "no such file"), "no such file"), (OSError("no number"), "no number")]
 )
 def test_what_the_system_refuses_is_told_as_the_error_of_the_caller(failure: OSError, why: str) -> None:
-    with pytest.raises(FileError) as caught, files.told_as(FileError, "a: cannot be read"):
+    with pytest.raises(FileError) as caught, files.os_errors_as(FileError, "a: cannot be read"):
         raise failure
     assert (str(caught.value), caught.value.__cause__) == (f"a: cannot be read: {why}", failure)

@@ -13,7 +13,7 @@ from typing import Literal, NamedTuple
 
 from ibkeys.agreement.causes import AgreementState, Cause, FourViews, ReadByTheSm, ValueFacts, ValueVerdict, judge
 from ibkeys.agreement.sm_file import SmFile
-from ibkeys.agreement.source_values import NOTHING, PortView, said_by_node, said_by_sa
+from ibkeys.agreement.source_values import NOTHING, PortView, values_of_node, values_of_sa
 from ibkeys.agreement.wanted import wanted
 from ibkeys.fabric.sa_view import SaView
 from ibkeys.mad.records import PKeyTableRecord
@@ -118,7 +118,7 @@ def _values(inputs: Inputs) -> Iterator[AgreementValue]:
     leaves = {leaf for port in found.end_ports() if (leaf := leaf_of(port)) is not None}
     for port in found.ports():
         views = _Four(
-            policy.get(port, NOTHING), file.get(port, NOTHING), said_by_sa(inputs.view, port), said_by_node(port)
+            policy.get(port, NOTHING), file.get(port, NOTHING), values_of_sa(inputs.view, port), values_of_node(port)
         )
         if port.is_end_port or (port in leaves and port.capacity):
             yield from _p_keys(port, views, sm.policy_read if sm is not None else "unknown", least)

@@ -56,13 +56,13 @@ class PortView:
 NOTHING: Final = PortView()
 
 
-def said_by_node(port: Port) -> PortView:
+def values_of_node(port: Port) -> PortView:
     """Return the values that the port itself gave in a sweep. A value that a file has only from the SM is left out."""
     table = None if PKeyTable.name in port.attributes_from_sm else port.p_key_raw
     return _view_of(table, None if PortInfo.name in port.attributes_from_sm else port.info)
 
 
-def said_by_sa(view: SaView | None, port: Port) -> PortView:
+def values_of_sa(view: SaView | None, port: Port) -> PortView:
     """Return the values in the SA's records of a port, or none if the SA was not queried."""
     if view is None:
         return NOTHING

@@ -32,7 +32,7 @@ def wanted(
     """Return the values that *policy* gives each end port with a port GUID, and its leaf port.
 
     If *enforce* is known, ports between switches are returned too, with enforcement off. *policy* None: there is no
-    file, so every port is a full member; so it is with a file that OpenSM refuses.
+    file, and every port is a full member, as with a file that OpenSM refuses.
 
     The other arguments are the settings with which an SM turns a policy into tables. *sm_port_guid*: the port of the
     SM, None if it is not known. *allow_both*: the SM's allow_both_pkeys. *enforce*: the enforcement of leaf ports, None

@@ -68,14 +68,14 @@ class ApplyPlan(Plan):
     ``carrier``: the backend that makes the change; ``survey``: the ports as they were read. ``document`` and
     ``options``: for a new apply, its plan and the permissions, for the journal. ``operation_id``: known once the run
     began, or from the start if an operation is continued. ``undoes``: the operation that is undone, None otherwise.
-    ``makes_again``: that is an undo, so that the plan makes a change again, as in `FormerValues`.
-    ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier found that
-    necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the digest of the
-    plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest. ``late_notes``: notes that
-    are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its record if only absent ports are
-    left. ``waiting``: flags of the policy that the subnet manager may not take over at once, and members that are not
-    on the fabric. ``wanted``: the plan, or the former values; ``other_indexes``: the P_Keys that are at other indexes
-    than in it after the change.
+    ``makes_again``: the operation that is undone is an undo itself, so this plan makes a change again, as in
+    `FormerValues`. ``gone_back``: the run was rolled back, because it was not confirmed in time or because the carrier
+    found that necessary; ``is_rollback_refused``: that rollback was refused, and nothing was undone. ``digest``: the
+    digest of the plan, if there is one; ``rehearsal``: the last rehearsal of a new plan with this digest.
+    ``late_notes``: notes that are shown at the end. ``can_be_closed``: `ibkeys resume --overtaken` can end its record
+    if only absent ports are left. ``waiting``: flags of the policy that the subnet manager may not take over at once,
+    and members that are not on the fabric. ``wanted``: the plan, or the former values; ``other_indexes``: the P_Keys
+    that are at other indexes after the change than ``wanted`` has them at.
     """
 
     carrier: Carrier = field(kw_only=True)

@@ -109,8 +109,8 @@ class Carrier(Protocol):
 
     @property
     def waiting(self) -> tuple[str, ...]:
-        """What no fresh read can verify, in words: flags of the policy that the subnet manager may not take over at
-        once, and members that are not on the fabric. Known after `find_remaining`."""
+        """The facts that no fresh read can verify, in words: flags of the policy that the subnet manager may not take
+        over at once, and members that are not on the fabric. Known after `find_remaining`."""
         return ()
 
     def survey(self, ports: Collection[PortKey], *, by_port_guid: bool = False) -> Survey:
@@ -157,5 +157,5 @@ class Carrier(Protocol):
 
     def go_back(self, operation: RunningOperation) -> RollbackResult:
         """Restore the values that *operation*, which is still open, overwrote, in one step: the user is not asked, and
-        no interlock stops it. Raises IbkeysError if it could not be planned, or was stopped by an error that is not of
-        single ports."""
+        no interlock stops it. Raises IbkeysError if it cannot be planned, or if an error stops it before any port has
+        failed."""

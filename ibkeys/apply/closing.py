@@ -1,6 +1,6 @@
-"""Ending the record of an apply that can be neither finished nor undone: another program or administrator has changed
-its files or ports, the ports that are left are gone, or it belongs to another subnet. Only the journal is written, and
-guards on other hosts are ended."""
+"""Ending the record of an apply that can be neither finished nor undone: another program or administrator has
+changed its files or ports, the ports that are left are gone, or it belongs to another subnet. Only the journal is
+written, and guards on other hosts are ended."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ _Outcome = tuple[int, OperationState]
 
 
 @dataclass(slots=True)
-class Ending:
-    """Ends the record of an apply that did not end, or of an undo whose own undo did not end: *operation*, by default
-    the last one. *via*, *carrier*: as in `plan_resume`; *say*: called with each guard on another host that could not be
+class RecordEnding:
+    """Ends the record of an unfinished apply, or of an undo whose own undo is unfinished: *operation*, by default the
+    last one. *via*, *carrier*: as in `plan_resume`; *say*: called with each guard on another host that could not be
     ended. Nothing on the fabric is written."""
 
     writer: ChangeWriter

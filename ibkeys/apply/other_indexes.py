@@ -42,8 +42,8 @@ class OtherIndex:
 
 def other_indexes(wanted: PartitionPlan | FormerValues, targets: Mapping[PortKey, PortTarget]) -> Iterator[OtherIndex]:
     """Yield the P_Keys of end ports that are at other indexes than *wanted* has them. A port that lacks a wanted P_Key,
-    or has a further one in these blocks, is left out: more than indexes differs there. *targets*: the ports as they
-    were read after the change."""
+    or has a further one in these blocks, is left out, because more than its indexes differ. *targets*: the ports as
+    they were read after the change."""
     for key, expected, blocks in _tables_of(wanted):
         target = targets.get(key)
         if target is None or target.port.is_external:
@@ -60,7 +60,8 @@ def other_indexes(wanted: PartitionPlan | FormerValues, targets: Mapping[PortKey
 
 
 def in_words(found: list[OtherIndex], is_undo: bool) -> str:
-    """Return the note on *found*. *is_undo*: they were expected at their former indexes, else at those of a plan."""
+    """Return the note on *found*. *is_undo*: whether they were expected at their former indexes; False: at the indexes
+    of a plan."""
     ports = len({each.port for each in found})
     than = "before the change" if is_undo else "planned"
     has = "has P_Keys" if ports == 1 else "have P_Keys"

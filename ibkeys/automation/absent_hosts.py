@@ -27,7 +27,7 @@ _WITH_PORT: Final = re.compile(r"(.+) port [0-9]+")
 
 @dataclass(frozen=True, slots=True)
 class RecordedNames:
-    """Names of nodes by GUID that no sweep is needed for. ``ports``: by port GUID; ``nodes``: by node GUID."""
+    """Names of nodes that are known without a sweep. ``ports``: by port GUID; ``nodes``: by node GUID."""
 
     ports: Mapping[int, str] = field(default_factory=dict)
     nodes: Mapping[int, str] = field(default_factory=dict)
@@ -44,7 +44,8 @@ class RecordedNames:
         return cls({**of_comments, **of_journal}, source.node_names)
 
     def advised(self, error: NotFound) -> NotFound:
-        """Return *error* with the way to name a host that is down, and its GUIDs as far as they are known."""
+        """Return *error* with advice on how to name a host that is down, and with the GUIDs of that host, if they are
+        known."""
         known = [text for word in error.words for text in self._guids_of(word)]
         advice = "a host that is down is named by its port GUIDs"
         return error.advised(f"{advice}: {named(known)}" if known else f"{advice}, which `ibstat -p` shows on the host")
@@ -85,8 +86,7 @@ def look_up_also_absent(
     words: Sequence[str],
     find_ports: Callable[[Topology, Sequence[str]], PortsOfWords],
 ) -> PortsOfWords:
-    """Look *words* up with *find_ports*, and give the GUIDs that no port of the fabric has the names that are recorded
-    for them.
+    """Look *words* up with *find_ports*. A GUID that no port of the fabric has gets the name that is recorded for it.
 
     The NotFound of a name says how a host that is down is named. Raises the errors of *find_ports*, and StoreError.
     """

@@ -89,7 +89,8 @@ class Asked:
     """The arguments of a script for a change of *fabric*, see `How`. ``goes_on``: the operation that is resumed or
     undone.
 
-    ``begun``: the operation, once it has begun. ``subject``: what it changes, such as a partition, for the journal.
+    ``begun``: the operation, once it has begun. ``subject``: the subject of the change, such as a partition, for the
+    journal.
     """
 
     fabric: LiveFabric
@@ -261,9 +262,9 @@ def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Pr
     """Plan a change by *prepare*, get the consent, and make it.
 
     The plan that is made was planned with all its overrides: if the consent adds overrides, to the proposal or to an
-    error of planning, the change is planned and shown again. Raises Refused for an interlock and for a no, and the
-    errors of planning and making. A change that stopped before its end (Incomplete) raises nothing: the error is
-    `ChangeResult.problem`.
+    error of planning, the change is planned and shown again. Raises Refused for an interlock and if consent is not
+    given, and the errors of planning and making. A change that stopped before its end (Incomplete) raises nothing: the
+    error is `ChangeResult.problem`.
     """
     given = asked.given
     while True:

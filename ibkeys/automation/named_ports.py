@@ -30,8 +30,7 @@ class PortsOfWords:
 
     ``guids``: the port GUIDs by the word that stands for them; keywords are left out. ``known``: the names and types of
     all ports of the fabric, by GUID. ``ports``: all end ports of the fabric, by GUID. ``objections``: the interlocks
-    that the ports trigger. ``notes``: what the user should know of the ports; ``warnings``: what may be wrong with
-    them.
+    that the ports trigger. ``notes``: facts about the ports for the user; ``warnings``: possible faults of the ports.
     """
 
     guids: dict[str, list[int]]

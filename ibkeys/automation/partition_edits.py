@@ -32,9 +32,9 @@ class RequestedEdit:
     ``target``: the partition whose members may be removed; None: those that the edit changes. ``leaves_ipoib_open``:
     whether the user could give ipoib to the partition, and did not say whether it gets it. ``moves_index_0``: whether
     the P_Key at index 0 of members may change. ``find``: looks the words up on a fabric; None: as `look_up`.
-    ``changed_together``: returns what changes together with the policy, known after ``edit``; None: nothing does.
-    ``out_of``: the partition from which the ports are moved; ``new_name``: the name that the partition gets; "" if it
-    keeps its own.
+    ``changed_together``: returns the files and places that change together with the policy, known after ``edit``; None:
+    there are none. ``out_of``: the partition from which the ports are moved; ``new_name``: the name that the partition
+    gets; "" if it keeps its own.
     """
 
     command: str

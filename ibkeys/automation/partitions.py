@@ -90,7 +90,7 @@ def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permission
     """Apply a plan, or the file of one. Raises the errors of `plan_apply`, FileFormatError and UsageError for a
     file."""
     via = carrier_choice(asked, permissions.breaks)
-    with files.told_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
+    with files.os_errors_as(UsageError, str(plan) if isinstance(plan, str | Path) else "plan"):
         document = plan if isinstance(plan, PartitionPlan) else read_plan(Path(plan))
 
     def prepare(writer: ChangeWriter, hooks: ApplyHooks) -> ApplyPlan:

@@ -29,7 +29,7 @@ from ibkeys.topology.model import Topology
 class PlannedEdit:
     """An edit of the policy in force that was not made yet. ``plan``: None if the policy in force says this already.
     ``questions``: consequences that the user must be asked about; ``objections``: the interlocks that the edit itself
-    triggers; ``changed_together``: what changes together with the policy."""
+    triggers; ``changed_together``: the files and places that change together with the policy."""
 
     edited: EditedPolicy
     plan: PartitionPlan | None = None

@@ -48,8 +48,8 @@ def plan_values(writer: ChangeWriter, record: OperationRecord) -> Plan:
     """Plan to finish an operation that sets values of single ports, with the overrides with which it began.
 
     Raises Refused (``overtaken``) if a port has a value that is neither the former nor the wanted one, (``stale``) if a
-    port is not on the fabric; StoreError for an operation that is not open, or that the journal or the key store no
-    longer has whole; and the errors of the plan of its kind.
+    port is not on the fabric; StoreError for an operation that is not open, or of which the journal or the key store
+    has lost a part; and the errors of the plan of its kind.
     """
     if record.state in ("done", "undone"):
         raise not_open(record)

@@ -34,7 +34,7 @@ class ManagersAway:
 
 def managers_away(journal: Journal, present: Mapping[str, str], brings: str) -> ManagersAway:
     """Return the absent SMs that the journal lists in the subnet (`managers_of_subnet`) of those that are *present*
-    (port GUID → port). *brings*: what such an SM has of its own, in words."""
+    (port GUID → port). *brings*: the settings of its own that such an SM brings back, in words."""
     away: dict[str, str] = {}
     accepted: dict[str, str] = {}
     kept = list(_kept_managers(journal))

@@ -17,7 +17,7 @@ Entries = Mapping[int, PKey]
 
 @dataclass(frozen=True, slots=True)
 class TableChange:
-    """One P_Key table: index → P_Key, empty entries (partition 0) left out, as read and as planned.
+    """One P_Key table as read and as planned: index → P_Key, without empty entries (partition 0).
 
     ``capacity``: entries of the table. ``peer``: the port at the other end of the link: the leaf port of an end port,
     the end port of a leaf port; None if there is none or it does not matter.

@@ -121,10 +121,10 @@ def writer_of(
     """Return the writer of a changing command, with the user's consent and the options for the journal.
 
     *command*: its name in the journal. *continued*: the operation that the command continues; None: a new one.
-    *subject*: what it changes, such as a partition, which the journal has before the options. Notes on standard error
-    name the other open operations. Open operations of the command's own kind are left to the plan of a
-    new operation, which names them or is refused because of them. Raises UsageError for an interlock that does not
-    exist, and StoreError for a journal that cannot be read.
+    *subject*: the subject of the change, such as a partition; the journal has it before the options. Notes on standard
+    error name the other open operations. Open operations of the command's own kind are left to the plan of a new
+    operation, which names them or is refused because of them. Raises UsageError for an interlock that does not exist,
+    and StoreError for a journal that cannot be read.
     """
     from ibkeys.change.consent import Consent
     from ibkeys.change.open_operations import notes_on_open

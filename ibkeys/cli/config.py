@@ -41,7 +41,7 @@ def read_config(path: Path) -> Config:
     Comment lines (``#``), and names that ibkeys does not use (MLX_EPI), are ignored. Raises FileFormatError for a file
     that cannot be read, and for an invalid value, with its line and column. No message repeats a key.
     """
-    with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the configuration"):
+    with files.os_errors_as(partial(FileFormatError, path=str(path)), "cannot read the configuration"):
         lines = files.read_text(path, files.SETTINGS, "replace").splitlines()
     values: dict[str, Any] = {}
     for number, line in enumerate(lines, 1):

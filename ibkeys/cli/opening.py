@@ -150,7 +150,7 @@ def _set_more_notes(where: Where, fabric: Fabric) -> None:
 def what_host_knows(where: Where) -> list[str]:
     """Return descriptions of keys and files of this host that may open ports which do not answer.
 
-    Of key files that this command has used already, they say so.
+    A description says so if this command has used the key file already.
     """
     from ibkeys.managers.opensm.on_this_host import describe_locked_out
 

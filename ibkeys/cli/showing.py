@@ -335,8 +335,9 @@ def note_stops_between_switches(reach: Reach, chosen: Collection[int] = ()) -> N
 
 
 def write_unreached(unreached: int, always: bool = False) -> None:
-    """Write the number of ports that no link of this subnet reaches, if any, with -v. They may be linked to another
-    subnet; ports without a cable are normal on hosts with several ports, so `discover` alone always names them."""
+    """Write the number of ports that no link of this subnet reaches, if there are any: with -v, or *always*. They may
+    be linked to another subnet; ports without a cable are normal on hosts with several ports, so `discover` alone
+    always names them."""
     if unreached and (always or exits.explains_all()):
         write(f"({counted(unreached, 'CA or router port')} not read: not linked, or linked to another subnet)")
 

@@ -20,7 +20,7 @@ from ibkeys.discovery.links.proof import LinkProof, LinkProver
 from ibkeys.errors import IbkeysError
 from ibkeys.mad.attributes import NodeInfo, PortInfo
 from ibkeys.printable import counted
-from ibkeys.topology.model import Trouble, Unasked
+from ibkeys.topology.model import Trouble, UnqueriedPlace
 from ibkeys.topology.nodes import LinkEnd, Port
 
 AskFarEnd = Callable[[Port, LinkProof | None, int | None], Task]
@@ -155,7 +155,7 @@ class UnprovenPlaces:
 
     def _report_unasked(self) -> None:
         """Add the places that were not queried to the topology: a trouble with the reason and the remedy, and an
-        `Unasked` for each. Also set ``missing``: the protected ports that were not found."""
+        `UnqueriedPlace` for each. Also set ``missing``: the protected ports that were not found."""
         topology, proven = self.nodes.topology, self.nodes.proven
         topology.missing = frozenset(self._protected - proven)
         missing = len(topology.missing - self.ring.settled)
@@ -166,7 +166,7 @@ class UnprovenPlaces:
             is_found = proof.far_end is not None and proof.far_end[0] in proven
             text = _why_not_asked(known, proof, self.doubts.get(near, ""), missing, is_found)
             topology.troubles.append(Trouble(near, text, NodeInfo.name, "not-asked"))
-            topology.unasked.append(Unasked(near, known, proof.far_end))
+            topology.unasked.append(UnqueriedPlace(near, known, proof.far_end))
         self._unasked = {}
 
 

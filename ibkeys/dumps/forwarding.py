@@ -37,8 +37,8 @@ _MOST_ENTRIES: Final = 512 * MIB
 def read_forwarding(path: Path, limit: int) -> DumpFacts:
     """Return the forwarding tables of a file; one that does not begin at LID 0 is left out, with a note.
 
-    Raises FileFormatError, also for a table that is cut off. In opensm.fdbs only a table with fewer rows than the one
-    before it is known to be.
+    Raises FileFormatError, also for a table that is cut off. In opensm.fdbs a table counts as cut off only if it has
+    fewer rows than the table before it.
     """
     reader = _Reader()
     last = None

@@ -85,7 +85,7 @@ def text_lines(path: Path, limit: int) -> Iterator[TextLine]:
 
 def readable(path: Path) -> AbstractContextManager[None]:
     """Raise FileFormatError in place of an OSError in this block, for a file that cannot be read."""
-    return files.told_as(partial(FileFormatError, path=str(path)), "cannot be read")
+    return files.os_errors_as(partial(FileFormatError, path=str(path)), "cannot be read")
 
 
 def without_messages(lines: Iterator[TextLine]) -> Iterator[TextLine]:

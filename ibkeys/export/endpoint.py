@@ -63,7 +63,7 @@ def parse_listen(text: str) -> Listen:
             f"address {text}: it names none; for all addresses of this host write 0.0.0.0{text} or [::]{text}"
         )
     host = host or LOOPBACK
-    with files.told_as(UsageError, f"address {text}: {host} is not an address of this host"):
+    with files.os_errors_as(UsageError, f"address {text}: {host} is not an address of this host"):
         found = socket.getaddrinfo(host, int(number), type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     family, _, _, _, address = found[0]
     return Listen(host, int(number), family, address)
@@ -125,7 +125,7 @@ def serving(listen: Listen, guard: Guard, page: Callable[[], bytes | None]) -> I
     *page* is called in other threads. Raises UsageError if the address cannot be used, or the protection is too weak.
     """
     guard.require_for(listen)
-    with files.told_as(UsageError, f"address {listen.host}:{listen.port}: cannot be listened on"):
+    with files.os_errors_as(UsageError, f"address {listen.host}:{listen.port}: cannot be listened on"):
         server = _Server(listen, guard, page)
     thread = threading.Thread(target=server.serve_forever, name="metrics", daemon=True)
     thread.start()

@@ -33,4 +33,4 @@ def write_textfile(path: Path, page: bytes) -> None:
 
 
 def _as_one_error(path: Path) -> AbstractContextManager[None]:
-    return files.told_as(FileError, f"{path}: the text file cannot be written here")
+    return files.os_errors_as(FileError, f"{path}: the text file cannot be written here")

@@ -62,8 +62,8 @@ class EnforcingPort:
 
 @dataclass(frozen=True, slots=True)
 class LeafPortsProof(Proof[PortsLook[PortId]]):
-    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of leaf ports that do, and
-    of all. A leaf port that does not answer is neither wrong nor known to enforce."""
+    """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of leaf ports that enforce
+    as wanted, and the number of all. A leaf port that does not answer is neither wrong nor known to enforce."""
 
     writer: ChangeWriter
     leaves: Sequence[EnforcingPort]

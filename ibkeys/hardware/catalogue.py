@@ -44,5 +44,5 @@ def all_findings(reading: FabricReading) -> Iterator[Finding]:
 
 
 def none_checked(why: str) -> list[Finding]:
-    """Return a finding for every check, that it was not made. *why*: the reason in words."""
+    """Return for every check the finding that it was not made. *why*: the reason in words."""
     return [each.finding(not_checked(why)) for each in CHECKS]

@@ -24,7 +24,8 @@ _TEXT_COLUMN: Final = re.compile(r"(?:  \|?| \|)\S[^\n]{0,20}$", re.MULTILINE)
 
 
 def mads_in(text: str) -> Iterator[bytes]:
-    """Yield the bytes of a MAD or a Notice that *text* may be in hex: as it stands, then without what a hex dump adds.
+    """Yield the bytes of a MAD or a Notice that *text* may be in hex: first the text as it is, then without the
+    additions of a hex dump.
 
     A reading of another size is left out.
     """

@@ -16,7 +16,7 @@ from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.wanted import LINKS
 from ibkeys.keys.mkey import NO_MKEY
 from ibkeys.mkeys.rollout.absent_ports import absent_ports
-from ibkeys.topology.model import Topology, Unasked
+from ibkeys.topology.model import Topology, UnqueriedPlace
 from ibkeys.topology.nodes import LinkEnd, Port
 
 
@@ -55,7 +55,7 @@ class KeySurvey:
     replaced: list[ReplacedPort] = field(default_factory=list)
     vanished: list[int] = field(default_factory=list)
     claimed: list[int] = field(default_factory=list)
-    unidentified: list[Unasked] = field(default_factory=list)
+    unidentified: list[UnqueriedPlace] = field(default_factory=list)
 
     @property
     def pending(self) -> bool:

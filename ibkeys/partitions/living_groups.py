@@ -1,8 +1,8 @@
-"""What OpenSM does not take over at once when it reads another policy: it keeps each multicast group that exists as it
-is, and one that the policy no longer makes until its last member has left.
+"""The changes of multicast groups that OpenSM does not make at once when it reads another policy.
 
-The groups are those of two policies. Which of them the SM really has, and with which values, `ibkeys compare --ipoib`
-asks. Source: opensm osm_prtn.c (osm_prtn_add_mcgroup), osm_mcast_mgr.c; a running OpenSM, observed.
+It keeps each group that exists as it is. It keeps a group that the policy no longer makes until its last member has
+left. The groups here are those of two policies. `ibkeys compare --ipoib` asks the SM which groups it really has, and
+with which values. Source: opensm osm_prtn.c (osm_prtn_add_mcgroup), osm_mcast_mgr.c; a running OpenSM, observed.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ _Values = Mapping[str, int]
 
 @dataclass(frozen=True, slots=True)
 class LivingGroups:
-    """What two policies say differently of multicast groups. ``flags``: the flags whose values differ for a group that
-    both make, by partition, in words; ``gone`` and ``new``: the MGIDs of the groups that only the first one makes, and
-    only the second; ``partitions``: the numbers of the partitions of ``flags`` and ``new`` that exist."""
+    """The differences between the multicast groups of two policies. ``flags``: the flags whose values differ for a
+    group that both make, by partition, in words; ``gone`` and ``new``: the MGIDs of the groups that only the first one
+    makes, and only the second; ``partitions``: the numbers of the partitions of ``flags`` and ``new`` that exist."""
 
     flags: tuple[str, ...] = ()
     gone: tuple[int, ...] = ()
@@ -56,7 +56,7 @@ class LivingGroups:
         return cls(tuple(flags), gone, frozenset((*differing, *(existing & {*new.values()}))), tuple(new))
 
     def in_words(self) -> str:
-        """Return what differs, for one line."""
+        """Return the differences in words, for one line."""
         groups = [
             f"{counted(len(mgids), 'group')} {what}"
             for mgids, what in ((self.new, "new"), (self.gone, "gone"))

@@ -54,7 +54,7 @@ _KEYWORDS: Final[tuple[Keyword, ...]] = ("ALL", "ALL_CAS", "ALL_SWITCHES", "ALL_
 
 def read_policy(path: str | Path) -> Policy:
     """Return the policy in a file, with the problems of its text. Raises FileFormatError if the file cannot be read."""
-    with files.told_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
+    with files.os_errors_as(partial(FileFormatError, path=str(path)), "the policy cannot be read"):
         data = files.read_bytes(path, files.LARGE)
     return parse_policy(data, str(path))
 

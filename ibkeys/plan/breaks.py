@@ -74,7 +74,7 @@ def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[Enforcement
             circle.message,
             "circle" if circle.entering else "no-room",
         )
-        for circle in stages.circles
+        for circle in stages.cycles
     ]
     for stage in stages.tables:
         breaks += filter(None, map(lasting.narrow, _breaks_of_stage(stage)))

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from itertools import combinations, product
 from typing import Final, Generic, TypeVar
 
-from ibkeys.plan.order_search import Forced, Pair, Rounds
+from ibkeys.plan.order_search import ForcedDrop, OrderSearch, Pair
 from ibkeys.plan.port_kinds import Levels, PortKind, TableSpace, bits_of
 from ibkeys.printable import counted
 
@@ -76,10 +76,10 @@ def _port_list(ports: Sequence[Hashable]) -> str:
 @dataclass(slots=True)
 class StepSequence(Generic[P]):
     """The steps of a change. ``changed``: for each step, by port, the partitions that have their final membership after
-    the step; a port without such a partition is left out. ``circles``: the cycles in which pairs are cut."""
+    the step; a port without such a partition is left out. ``cycles``: the cycles in which pairs are cut."""
 
     changed: list[dict[P, frozenset[int]]] = field(default_factory=list)
-    circles: tuple[WaitCycle[P], ...] = ()
+    cycles: tuple[WaitCycle[P], ...] = ()
 
 
 class FabricTransition(Generic[P]):
@@ -173,13 +173,13 @@ class FabricTransition(Generic[P]):
         best = self._run(pairs, additions_first)
         if additions_first:
             other = self._run(pairs, additions_first, removals_at_once=True)
-            best = min(best, other, key=lambda each: (len(each.circles), each.phases))
-        return StepSequence(list(map(self._partitions_by_port, best.steps)), tuple(map(self._wait_cycle, best.circles)))
+            best = min(best, other, key=lambda each: (len(each.cycles), each.phases))
+        return StepSequence(list(map(self._partitions_by_port, best.steps)), tuple(map(self._wait_cycle, best.cycles)))
 
-    def _run(self, pairs: list[Pair], additions_first: bool, *, removals_at_once: bool = False) -> Rounds[P]:
+    def _run(self, pairs: list[Pair], additions_first: bool, *, removals_at_once: bool = False) -> OrderSearch[P]:
         planning = self._rounds(pairs, additions_first)
         planning.run(removals_at_once=removals_at_once)
-        if not planning.circles:
+        if not planning.cycles:
             return planning
         drops = self._rounds(pairs, additions_first).find_first_drops(_SEARCH // len(self._kinds))
         if drops is not None:
@@ -187,10 +187,10 @@ class FabricTransition(Generic[P]):
             planning.run(first_drops=drops)
         return planning
 
-    def _rounds(self, pairs: list[Pair], additions_first: bool) -> Rounds[P]:
-        return Rounds(self._kinds, self._partitions, self._waits, pairs, additions_first)
+    def _rounds(self, pairs: list[Pair], additions_first: bool) -> OrderSearch[P]:
+        return OrderSearch(self._kinds, self._partitions, self._waits, pairs, additions_first)
 
-    def _wait_cycle(self, forced: Forced) -> WaitCycle[P]:
+    def _wait_cycle(self, forced: ForcedDrop) -> WaitCycle[P]:
         ports = [kind.ports for kind in self._kinds]
         pairs = [
             (a, b)

@@ -88,7 +88,7 @@ class PolicySource:
 
     @property
     def is_of_ufm(self) -> bool:
-        """Whether it is what UFM has: its path is a URL of UFM."""
+        """Whether the policy is the one of a UFM: its path is then the URL of the UFM."""
         return self.file.startswith("ufm:")
 
     def require_text(self) -> bytes:
@@ -121,8 +121,8 @@ class PlanOptions:
 
     @classmethod
     def as_in_force(cls, part_enforce: str | None, allow_both_pkeys: bool | None) -> Self:
-        """Return the options under which a plan keeps what an OpenSM with these options has in force. An option that is
-        not known, or has a value that OpenSM does not know, has OpenSM's default."""
+        """Return the options for a plan that agrees with an OpenSM that runs with these options. An option that is not
+        known, or has a value that OpenSM does not know, has OpenSM's default."""
         known: tuple[Enforce, ...] = get_args(Enforce)
         enforce = next((each for each in known if each == part_enforce), known[0])
         return cls(enforce, bool(allow_both_pkeys))
@@ -218,8 +218,8 @@ class PartitionPlan:
 
     @property
     def living_groups(self) -> LivingGroups:
-        """What the policy says differently of multicast groups than that of the master's OpenSM did when the plan was
-        made; nothing if that was not read, or if the policy is UFM's, which says nothing of groups."""
+        """The differences between the multicast groups of the policy and those of the policy that the master's OpenSM
+        had when the plan was made. Empty if the latter was not read, or if the policy is UFM's, which has no groups."""
         live = self.live_policy.parsed() if self.live_policy is not None and not self.policy.is_of_ufm else None
         return LivingGroups.between(live, self.policy.parsed())
 

@@ -114,7 +114,7 @@ class Phase:
 
 
 @dataclass(frozen=True, slots=True)
-class Grown:
+class GrownTable:
     """A table with its former and its planned entries. ``late``: the planned entries for which the table has no
     room."""
 
@@ -175,7 +175,7 @@ def phases_of(
 _IN_ORDER: Final[tuple[PhaseName, ...]] = get_args(PhaseName)
 
 
-def grow(table: TableChange) -> Grown:
+def grow(table: TableChange) -> GrownTable:
     """Return a table with its former and its planned entries, as far as it has room for both."""
     before, after = table.before, table.after
     grown = dict(before)
@@ -192,7 +192,7 @@ def grow(table: TableChange) -> Grown:
     for index, key in waiting:
         if not (_has_stand_in(grown, after, key) or _put_aside(grown, table, index, key)):
             late[index] = key
-    return Grown(grown, late)
+    return GrownTable(grown, late)
 
 
 def _has_stand_in(grown: dict[int, PKey], after: Entries, key: PKey) -> bool:

@@ -21,7 +21,7 @@ Wait = tuple[tuple[int, int], int, int]
 
 
 @dataclass(frozen=True, slots=True)
-class Forced:
+class ForcedDrop:
     """A drop that is made although it cuts pairs, because all remaining changes wait for each other.
 
     ``bit``: its partition. ``leaving``: the kinds that drop. ``entering``: the kind whose rise waited for the drop,
@@ -36,11 +36,11 @@ class Forced:
 
 
 @dataclass(slots=True)
-class Rounds(Generic[P]):
+class OrderSearch(Generic[P]):
     """One search for a sequence of steps.
 
     ``changed``: for each kind, the partitions in which it has its final membership so far. ``steps``: ``changed`` after
-    each step. ``circles``: the drops that cut pairs. ``phases``: the number of steps, where one with both rises and
+    each step. ``cycles``: the drops that cut pairs. ``phases``: the number of steps, where one with both rises and
     drops counts as two. ``_pairs_of``: the pairs of each kind.
     """
 
@@ -51,7 +51,7 @@ class Rounds(Generic[P]):
     _additions_first: bool
     changed: list[int] = field(init=False)
     steps: list[list[int]] = field(default_factory=list)
-    circles: list[Forced] = field(default_factory=list)
+    cycles: list[ForcedDrop] = field(default_factory=list)
     phases: int = 0
     _pairs_of: dict[int, list[Pair]] = field(default_factory=dict)
 
@@ -231,11 +231,11 @@ class Rounds(Generic[P]):
                 costs.append((sum(bool(wanted[number] & bit) for number in kinds), len(kinds), kinds))
         return min(costs)
 
-    # --- circles -----------------------------------------------------------------------------------------------------
+    # --- cycles -----------------------------------------------------------------------------------------------------
 
     def _forced_drops(self) -> list[int]:
         """Return drops of one partition that cut pairs, because all changes wait for each other. Add them to
-        ``circles``."""
+        ``cycles``."""
         circle = self._find_circle()
         rise = min(circle, key=lambda each: len(self._awaited(*each[0])))
         (entering, _), leaving, bit = rise
@@ -244,7 +244,7 @@ class Rounds(Generic[P]):
         for number in awaited or [leaving]:
             drops[number] |= bit
         cut = [pair for pair in self._pairs if self._is_cut(pair, self.changed, drops)]
-        self.circles.append(Forced(bit, awaited or [leaving], entering if awaited else None, cut, circle))
+        self.cycles.append(ForcedDrop(bit, awaited or [leaving], entering if awaited else None, cut, circle))
         return drops
 
     def _find_circle(self) -> list[Wait]:

@@ -61,7 +61,7 @@ class SmPolicies:
     ``texts``: the policies in order; the last is that of the plan. ``states``: for each policy, the P_Keys of each end
     port afterwards. ``tables``: for each policy, by port GUID, the whole tables of the ports whose tables are known;
     P_Keys without room are in `Placement.dropped`. Since OpenSM remembers more than the present tables, a new P_Key may
-    get another index than here. ``circles``: the cycles in which a step cuts pairs. ``given_default``: the GUIDs of
+    get another index than here. ``cycles``: the cycles in which a step cuts pairs. ``given_default``: the GUIDs of
     ports that had no P_Key of the default partition. ``torn``: (number of the policy from 0, port GUID, partition) for
     each P_Key that OpenSM moves between two blocks. ``moved_groups``: (MGID, former partition, new partition) of each
     group because of which OpenSM 3.3.23 may crash at a later change.
@@ -70,7 +70,7 @@ class SmPolicies:
     texts: tuple[bytes, ...]
     states: tuple[State, ...]
     tables: tuple[Mapping[int, Placement], ...]
-    circles: tuple[WaitCycle[int], ...] = ()
+    cycles: tuple[WaitCycle[int], ...] = ()
     given_default: tuple[int, ...] = ()
     torn: tuple[tuple[int, int, int], ...] = ()
     moved_groups: tuple[tuple[int, int, int], ...] = ()
@@ -201,7 +201,7 @@ class _PolicySequence:
             (*texts, self.text),
             states,
             tuple(placed),
-            steps.circles,
+            steps.cycles,
             tuple(
                 guid
                 for guid, table in self.tables.items()

@@ -67,14 +67,14 @@ class Stages:
     """The stages of a plan.
 
     ``tables``: for each stage, all tables with their entries before and after the stage. ``changed``: for each stage,
-    by port, the partitions that are as planned when the stage ends. ``circles``: the cycles in which pairs are cut.
+    by port, the partitions that are as planned when the stage ends. ``cycles``: the cycles in which pairs are cut.
     ``turned``: the leaf ports whose enforcement is switched on in the first stage and off in the last, instead of off
     in the first and on in the last.
     """
 
     tables: tuple[tuple[TableChange, ...], ...]
     changed: tuple[dict[PortId, frozenset[int]], ...]
-    circles: tuple[WaitCycle[PortId], ...] = ()
+    cycles: tuple[WaitCycle[PortId], ...] = ()
     turned: frozenset[PortKey] = frozenset()
 
 
@@ -200,7 +200,7 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
     turned = frozenset(chain.turned.port.key for chain in chains if chain.turned is not None)
     early, late = _early_losses_and_late_gains(chains)
     if len(sequence.changed) < 2 and not (turned or early or late):
-        return Stages((tables,), tuple(sequence.changed), sequence.circles)
+        return Stages((tables,), tuple(sequence.changed), sequence.cycles)
     owner = {chain.tables[0].peer: chain.port for chain in chains if chain.tables[0].peer is not None}
     owner |= {table.port.key: chain.port for chain in chains for table in chain.tables}
     staged = {table.port.key: table for chain in chains for table in chain.tables if chain.turned is not None}
@@ -228,7 +228,7 @@ def stages_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementCh
             stage.append(replace(table, before=now[key], after=target) if is_written else table)
             now[key] = target
         stages.append(tuple(stage))
-    return Stages(tuple(stages), tuple(all_changed), sequence.circles, turned)
+    return Stages(tuple(stages), tuple(all_changed), sequence.cycles, turned)
 
 
 def _early_losses_and_late_gains(

@@ -31,10 +31,10 @@ P = TypeVar("P", bound=Hashable)
 @dataclass(frozen=True, slots=True)
 class TableSteps(Generic[P]):
     """The steps of a change. ``states``: for each step, by port, its P_Keys after the step; the last state is the
-    planned one. Empty if nothing changes. ``circles``: the cycles in which a step cuts pairs."""
+    planned one. Empty if nothing changes. ``cycles``: the cycles in which a step cuts pairs."""
 
     states: tuple[Mapping[P, frozenset[PKey]], ...]
-    circles: tuple[WaitCycle[P], ...] = ()
+    cycles: tuple[WaitCycle[P], ...] = ()
 
 
 def steps_between(
@@ -65,7 +65,7 @@ def steps_between(
     ]
     if states or old != new:  # where a port gains or loses the limited P_Key beside the full one, no level changes
         states[-1:] = [new]
-    return TableSteps(tuple(states), sequence.circles)
+    return TableSteps(tuple(states), sequence.cycles)
 
 
 def _partly_changed(old: frozenset[PKey], new: frozenset[PKey], changed: frozenset[int]) -> frozenset[PKey]:

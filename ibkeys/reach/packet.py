@@ -71,7 +71,7 @@ class PacketPath:
 
     @property
     def outcome(self) -> PacketOutcome:
-        """What becomes of the packet."""
+        """The outcome: whether the packet arrives, is dropped or is lost, as far as it is known."""
         if self.stopped_by is not None:
             return "stopped"
         if self.unread is not None or self.route.arrives is None:
@@ -86,7 +86,8 @@ class PacketPath:
 
 
 def follow_packet(route: ForwardingRoute, p_key: PKey, inbound_check: InboundCheck) -> PacketPath:
-    """Return what becomes of a packet with *p_key* on *route*. *inbound_check*: the assumption about switches."""
+    """Return the path of a packet with *p_key* on *route*, up to the hop at which it ends. *inbound_check*: the
+    assumption about switches."""
     checks: list[HopCheck] = []
     for number, port, direction in checking_ports(route):
         if not is_check_read(port, direction):
@@ -115,7 +116,7 @@ def checking_ports(route: ForwardingRoute) -> Iterator[tuple[int, Port, CheckedD
 
 
 def is_check_read(port: Port, direction: CheckedDirection) -> bool:
-    """Return whether what a port checks in a direction was read."""
+    """Return whether the values that decide the check of a port in a direction were read."""
     return port.p_keys is not None if direction == "received" else not is_unread(port, _BITS[direction])
 
 

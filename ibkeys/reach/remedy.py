@@ -1,5 +1,5 @@
-"""What lets a refused packet pass: the memberships that sender and receiver need, and the checks between switches that
-have to end.
+"""Finding the change that lets a refused packet pass: the memberships that sender and receiver need, and the checks
+between switches that have to end.
 
 It is found by making the change in a copy of the tables and following the packet again, with the rules of
 `ibkeys.reach.packet`. The change of a membership is that of OpenSM: the P_Key goes into the table of the port, and into
@@ -19,9 +19,9 @@ from ibkeys.topology.nodes import Port
 
 @dataclass(frozen=True, slots=True)
 class Remedy:
-    """What lets a packet pass. ``memberships``: the ports that become members of its partition, the sender first, each
-    with its new membership. ``unchecked``: the ports between switches whose check has to end, each with the direction.
-    ``missing``: why no change of this kind lets it pass; "" if these do."""
+    """The change that lets a packet pass. ``memberships``: the ports that become members of its partition, the sender
+    first, each with its new membership. ``unchecked``: the ports between switches whose check has to end, each with the
+    direction. ``missing``: why no change of this kind lets it pass; "" if these do."""
 
     memberships: tuple[tuple[Port, Membership], ...] = ()
     unchecked: tuple[tuple[Port, CheckedDirection], ...] = ()

@@ -79,7 +79,7 @@ def bundle_bytes(bundle: Bundle) -> bytes:
 def read_bundle(path: Path) -> Bundle:
     """Return the bundle in the file *path*. Raises FileFormatError for anything that `bundle_bytes` does not write;
     UsageError if the file cannot be read."""
-    with files.told_as(UsageError, str(path)):
+    with files.os_errors_as(UsageError, str(path)):
         data = files.read_bytes(path, files.STATE)
     try:
         members = _members(data)

@@ -1,4 +1,4 @@
-"""Why OpenSM changes a value when it starts: a table of likely causes, by what it changes."""
+"""Why OpenSM changes a value when it starts: a table of likely causes, by the value that it changes."""
 
 from __future__ import annotations
 

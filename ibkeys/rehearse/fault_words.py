@@ -1,4 +1,4 @@
-"""What happened under a fault of a rehearsal, in words."""
+"""The results of a rehearsal with a fault, in words."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_WORDS: Final = {
 
 
 def fault_in_words(tried: Mapping[str, Any]) -> str:
-    """Return what a fault was: its kind, node and Set."""
+    """Return a fault in words: its kind, node and Set."""
     node = f" {tried['node']['node_desc']!r}" if tried["node"] is not None else ""
     when = f"at Set {tried['set']}" if tried["set"] is not None else "not reached, fewer Sets came"
     return f"{IN_WORDS[tried['kind']]}{node} {when}"
@@ -29,7 +29,7 @@ def change_in_words(tried: Mapping[str, Any]) -> str:
 
 
 def way_back_in_words(tried: Mapping[str, Any]) -> str:
-    """Return whether the way back worked."""
+    """Return in words whether the command after the fault, a resume or an undo, worked."""
     goal = "before" if "undo" in (tried["way_back"] or "") else "planned"
     found = f"{counted(len(tried['left']), 'value')} not as {goal}" if tried["left"] else f"all as {goal}"
     if _are_only_moved(tried["left"]):

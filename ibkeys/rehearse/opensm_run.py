@@ -72,7 +72,7 @@ class OpensmRun:
         self.wait_until_it_rests(before + 1)
 
     def stop(self) -> None:
-        """End it, and wait until it has ended."""
+        """End OpenSM, and wait until it has ended."""
         self._process.terminate()
         self._process.wait()
 
@@ -81,7 +81,8 @@ class OpensmRun:
         kill_program(self._process)
 
     def once_more(self) -> OpensmRun:
-        """Return another OpenSM that was started as this one, which has ended, once it rests. The log goes on."""
+        """Start OpenSM again with the same command line when this one has ended, and return it once it rests. It goes
+        on in the same log."""
         self._process.wait()
         started = self._again()
         started.wait_until_it_rests()

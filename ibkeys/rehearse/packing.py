@@ -1,4 +1,4 @@
-"""Packing what a rehearsal needs into a bundle, on the host of the site's OpenSM."""
+"""Packing the input of a rehearsal into a bundle, on the host of the site's OpenSM."""
 
 from __future__ import annotations
 

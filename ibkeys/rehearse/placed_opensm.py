@@ -70,7 +70,7 @@ class MadeUpKeys:
 @dataclass(frozen=True, slots=True)
 class PlacedOpensm:
     """An OpenSM whose files are in ``folder``. ``options``: all options of the site's; ``home``: its port; ``policy``:
-    where the site has its policy; ``notes``: what the user should know of its files."""
+    where the site has its policy; ``notes``: facts about its files for the user."""
 
     opensm: SiteOpensm
     folder: Path
@@ -85,7 +85,7 @@ class PlacedOpensm:
         return self.folder / POLICY
 
     def start(self, twin: Twin) -> OpensmRun:
-        """Start it on its host, and return it when it rests. Raises IbkeysError as `OpensmRun.wait_until_it_rests`."""
+        """Start OpenSM on its host, and return it when it rests. Raises IbkeysError as `OpensmRun.wait_until_it_rests`."""
         words = [str(self.opensm.program), "-F", str(self.folder / CONF)]
         started = OpensmRun(twin, self.home.node, words, self.folder, _longest_silence(self.options))
         try:

@@ -1,4 +1,4 @@
-"""A rehearsal: what the site's OpenSM does with a change, made on a private copy of the fabric.
+"""A rehearsal: the site's OpenSM makes a change on a private copy of the fabric.
 
 The copy is served as the snapshot has it. OpenSM is started on it: it changes the values that a restart on the fabric
 would change. If the snapshot was taken while a subnet manager was master, P_Keys and enforcement are then put back
@@ -52,18 +52,18 @@ _POLICY, _PLAN, _STORES = "new.conf", "plan.json", "stores"
 
 @dataclass(frozen=True, slots=True)
 class RehearsalRequest:
-    """What to rehearse, and on which copy.
+    """The change to rehearse, and the copy of the fabric for it.
 
     ``fabric``: the fabric as records of the simulator. ``opensm``: the site's OpenSM. ``host``: the node on which it
     runs, as the user typed it; None: the port of its option guid, else ``port_guid``, the port of the master, or of the
     host that took the snapshot. ``had_master``: whether a subnet manager was master. ``number_of``: returns the number
     that stands for an M_Key in ``fabric``, None if no port has it, or if keys cannot be compared, which
-    ``can_compare_keys`` says. ``change``: the bytes of a plan, or with
-    ``is_policy`` of a policy, which is planned on the copy; ``command``: the words of an ibkeys command, which is run
-    there; without either the rehearsal ends after the start of OpenSM. ``journal``: the journal of the fabric, which is
-    only read, and ``operation`` the operation in it that the command undoes. ``standbys``: the
-    other SMs. ``believed``: the P_Key tables as the master's SA has them, of the ports for which that is known.
-    ``arguments``: further arguments of the change and of its undo; ``only_apply``: of the first alone.
+    ``can_compare_keys`` says. ``change``: the bytes of a plan, or with ``is_policy`` of a policy, which is planned on
+    the copy; ``command``: the words of an ibkeys command, which is run there; without either the rehearsal ends after
+    the start of OpenSM. ``journal``: the journal of the fabric, which is only read, and ``operation`` the operation in
+    it that the command undoes. ``standbys``: the other SMs. ``believed``: the P_Key tables as the master's SA has them,
+    of the ports for which that is known. ``arguments``: further arguments of the change and of its undo;
+    ``only_apply``: further arguments of the change alone.
     """
 
     fabric: NetFile
@@ -122,7 +122,7 @@ class Rehearsal:
         self._journal = folder / _STORES / JOURNAL_NAME
 
     def make(self) -> dict[str, Any]:
-        """Make it, and return it as `rehearse` does."""
+        """Make the rehearsal, and return the content of its document, as `rehearse` does."""
         request = self._request
         with Twin(self._subnet, self._subnet.nodes[0], self._folder) as twin:
             placed = place_opensm(

@@ -36,8 +36,8 @@ class RehearsedStandby:
 
 
 class Takeover(NamedTuple):
-    """What a standby on ``host`` changes when it takes over: the ``tables`` then, and the likely cause of each
-    difference. ``same_policy``: whether its policy has the bytes of the master's."""
+    """The changes that a standby on ``host`` makes when it takes over: the ``tables`` afterwards, and the likely cause
+    of each difference. ``same_policy``: whether its policy has the bytes of the master's."""
 
     host: SimNode
     tables: Tables
@@ -68,7 +68,7 @@ def take_over(
     fabric: NetFile, standby: RehearsedStandby, folder: Path, master: PlacedOpensm, recorded: Tables, keys: MadeUpKeys
 ) -> Takeover:
     """Start the OpenSM of a standby alone on a fresh copy of *fabric*, with its files in the new *folder*, and return
-    what it makes of the tables *recorded*. *master*: the OpenSM of the rehearsal. Raises as `place_opensm`, IbkeysError
+    its changes of the tables *recorded*. *master*: the OpenSM of the rehearsal. Raises as `place_opensm`, IbkeysError
     if it does not come to rest."""
     assert standby.opensm is not None
     folder.mkdir()

@@ -1,4 +1,5 @@
-"""Notes on facts of the fabric and options of OpenSM that make it do other than a plan expects. They name the ports."""
+"""Notes on facts of the fabric and options of OpenSM because of which OpenSM acts otherwise than a plan expects. They
+name the ports."""
 
 from __future__ import annotations
 
@@ -50,7 +51,7 @@ def of_full_tables(subnet: Subnet) -> Iterator[str]:
 
 
 def of_memory(subnet: Subnet, memory: Memory) -> Iterator[str]:
-    """Yield a note on the end ports of which OpenSM remembers an index, which a restarted OpenSM does not."""
+    """Yield a note on the end ports for which OpenSM remembers an index. A restarted OpenSM does not remember it."""
     ports = [port for node in subnet.nodes for port in node.end_ports if (node.guid, port.number) in memory]
     if ports:
         yield (

@@ -17,8 +17,8 @@ from ibkeys.topology.port_id import PortId, PortKey
 
 
 class PortTables(NamedTuple):
-    """What a rehearsal compares of one port. ``p_keys``: all entries, 0 for an empty one; ``enforcement``: inbound and
-    outbound; ``m_key``, ``level``, ``lease``, ``lid``: 0 for a port that is no end port."""
+    """The values of one port that a rehearsal compares. ``p_keys``: all entries, 0 for an empty one; ``enforcement``:
+    inbound and outbound; ``m_key``, ``level``, ``lease``, ``lid``: 0 for a port that is no end port."""
 
     p_keys: tuple[int, ...]
     enforcement: tuple[bool, bool]

@@ -176,7 +176,7 @@ class TableWatch:
         subnet.history.forget_fresh()
 
     def look(self, seconds: float) -> None:
-        """Note what has changed since the last call. *seconds*: the time now, on the clock of `time.monotonic`."""
+        """Note the changes since the last call. *seconds*: the time now, on the clock of `time.monotonic`."""
         history = self._subnet.history
         if history.fresh_ports:
             self.writes += self._changed(seconds)

@@ -27,7 +27,7 @@ _NAME: Final = "rehearsal"
 _PAUSE: Final = 0.05
 
 
-class Ended(NamedTuple):
+class EndedCommand(NamedTuple):
     """A command on the copy that has ended. ``code``: its exit status; ``output``, ``errors``: what it wrote;
     ``seconds``: how long it ran."""
 
@@ -56,7 +56,7 @@ class Twin(Closing):
         self._thread = threading.Thread(target=self._server.serve, daemon=True)
         self._thread.start()
 
-    def run(self, words: Sequence[str]) -> Ended:
+    def run(self, words: Sequence[str]) -> EndedCommand:
         """Run a command on the host, and wait for its end."""
         started = time.monotonic()
         with subprocess.Popen(
@@ -69,7 +69,7 @@ class Twin(Closing):
             errors="replace",
         ) as self._running:
             output, errors = self._running.communicate()
-        return Ended(self._running.returncode, output, errors, time.monotonic() - started)
+        return EndedCommand(self._running.returncode, output, errors, time.monotonic() - started)
 
     def kill_command(self) -> None:
         """Kill the program that `run` waits for. May be called from another thread."""

@@ -65,7 +65,7 @@ def _snapshot_of(paths: Sequence[Path]) -> Snapshot | None:
         path = newest_snapshot(path)
     if not path.is_file():  # a pipe can be read once only, and must be a net file
         return None
-    with files.told_as(partial(FileFormatError, path=str(path)), "cannot be read"):
+    with files.os_errors_as(partial(FileFormatError, path=str(path)), "cannot be read"):
         if files.read_head(path, len(_DATABASE)) == _DATABASE:  # only then is SQLite imported
             from ibkeys.store.snapshot import is_snapshot
 

@@ -46,11 +46,11 @@ class Subnet:
 
     ``nodes``: its nodes in the order of the file. ``history``: its clock, events and changes. ``faults``: the injected
     faults. ``receivers``: the receivers at its ports. ``traps``: the traps of its agents. ``managers``: the subnet
-    managers. ``software``: what programs set on their own nodes. ``cables``: plugs and pulls cables. ``carrier``:
-    carries MADs. ``inbound_check``: how its switches compare memberships in inbound enforcement. ``first_routes``: the
-    forwarding tables of the start. ``fingerprint``: equal for subnets with the same nodes, links and recorded values in
-    the file, and the same *port_guids* and *link_state*. ``assumed``: the values that the file does not have, and those
-    in their place. Raises UsageError for an unknown *port_guids* or *link_state*.
+    managers. ``software``: makes the changes that programs make on their own nodes. ``cables``: plugs and pulls cables.
+    ``carrier``: carries MADs. ``inbound_check``: how its switches compare memberships in inbound enforcement.
+    ``first_routes``: the forwarding tables of the start. ``fingerprint``: equal for subnets with the same nodes, links
+    and recorded values in the file, and the same *port_guids* and *link_state*. ``assumed``: the values that the file
+    does not have, and those in their place. Raises UsageError for an unknown *port_guids* or *link_state*.
     """
 
     def __init__(

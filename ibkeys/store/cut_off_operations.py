@@ -34,8 +34,8 @@ def close_cut_off(
 ) -> list[int]:
     """Set *state* on every open or failed operation of *commands* that meets the conditions; return their numbers.
 
-    The caller is a later operation, which has completed the changes of these. The conditions, each for one operation
-    ("" or None: no such condition):
+    The caller is a later operation, which has completed the changes of these operations. The conditions, each for one
+    operation ("" or None: no such condition):
 
     - *since*: it began at this time, in the journal's form, or later.
     - *but*: it is not the operation with this number, the caller's own.

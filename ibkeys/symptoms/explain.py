@@ -54,9 +54,8 @@ class LikelyCause:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A row that fits a text. ``details``: what its values mean. ``numbers``: those near it, as they are printed.
-    ``leaks``: the secret that the text holds by this row, "" for none.
-    """
+    """A row that fits a text. ``details``: the meaning of its values. ``numbers``: those near it, as they are printed.
+    ``leaks``: the secret that the text holds by this row, "" for none."""
 
     symptom: Symptom
     causes: tuple[LikelyCause, ...]

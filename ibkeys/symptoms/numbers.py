@@ -51,7 +51,8 @@ class Number:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """What a text holds. ``numbers``: in their order. ``keys``: how many different keys other than 0 it has."""
+    """The numbers in a text, and how many keys it holds. ``numbers``: in their order. ``keys``: how many different keys
+    other than 0 it has."""
 
     numbers: tuple[Number, ...]
     keys: int

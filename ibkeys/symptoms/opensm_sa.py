@@ -1,7 +1,7 @@
 """Lines of OpenSM's log about requests to its SA: multicast groups, paths and records.
 
-Wording: the format strings of Debian's opensm 3.3.23, and the sources of 3.3 (linux-rdma/opensm). What follows from a
-line: as it was observed with OpenSM on a simulated fabric.
+Wording: the format strings of Debian's opensm 3.3.23, and the sources of 3.3 (linux-rdma/opensm). The consequences of a
+line are those that were observed with OpenSM on a simulated fabric.
 """
 
 from __future__ import annotations

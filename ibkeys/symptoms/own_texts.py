@@ -1,4 +1,4 @@
-"""What ibkeys says itself: messages, exit codes, audit rules, interlocks.
+"""The texts of ibkeys itself: messages, exit codes, audit rules, interlocks.
 
 Each message is in `ibkeys.errors` or in the module that raises it; a test holds the patterns against real output.
 """

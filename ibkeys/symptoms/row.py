@@ -22,8 +22,8 @@ class Cause:
 
     ``name``: for tests and JSON. ``text``: the cause in a sentence. ``commands``: command lines of ibkeys without
     ``ibkeys``, with places such as ``{lid}`` for numbers of the text; the first whose numbers are known is printed.
-    They only read. Empty: no command of ibkeys decides. ``shows``: what the output shows if this is the cause.
-    ``remedy``: what to do then.
+    They only read. Empty: no command of ibkeys decides. ``shows``: the output that confirms this cause. ``remedy``: the
+    remedy for this cause.
     """
 
     name: str
@@ -49,12 +49,13 @@ def places_of(line: str) -> set[NumberKind]:
 class Symptom:
     """A row of the table.
 
-    ``name``: its identifier. ``title``: what it is, as a heading. ``subject``: the part of the table it belongs to.
-    ``patterns``: regular expressions; a blank stands for any white space, and case does not matter. ``example``: such
-    a text. ``meaning``: what it says. ``causes``: the likely ones, the most likely first. ``unknown``: what the text
-    does not say. ``source``: where the wording and the meaning are from. ``leaks``: the secret that such a text holds,
-    and what to do; "" for none. ``rank``: 0 for a text that has one meaning, 1 for one that follows from another
-    fault, 2 for one that says little: such a row is left out beside others. ``words``: more words to find it by.
+    ``name``: its identifier. ``title``: its heading. ``subject``: the part of the table it belongs to. ``patterns``:
+    regular expressions; a blank stands for any white space, and case does not matter. ``example``: such a text.
+    ``meaning``: the meaning of the text. ``causes``: the likely ones, the most likely first. ``unknown``: facts that
+    the text does not show. ``source``: where the wording and the meaning are from. ``leaks``: the secret that such a
+    text holds, and the user's action; "" for none. ``rank``: 0 for a text that has one meaning, 1 for one that follows
+    from another fault, 2 for one that says little: such a row is left out beside others. ``words``: more words to find
+    it by.
     """
 
     name: str

@@ -1,7 +1,7 @@
 """The security traps 256 to 259, as OpenSM's log and programs write them.
 
-Wording: the format strings of Debian's opensm 3.3.23, and the sources of 3.3 (linux-rdma/opensm). What follows from a
-trap: IBA 14.2.5.1, and as it was observed with OpenSM on a simulated fabric.
+Wording: the format strings of Debian's opensm 3.3.23, and the sources of 3.3 (linux-rdma/opensm). The consequences of a
+trap: IBA 14.2.5.1, and observations with OpenSM on a simulated fabric.
 """
 
 from __future__ import annotations

@@ -127,7 +127,7 @@ class HexText:
 
 
 def read_hex(text: str) -> HexText | None:
-    """Return what *text* holds if it is a Notice or a MAD in hex, with or without the offsets of a hex dump; else
+    """Return the contents of *text* if it is a Notice or a MAD in hex, with or without the offsets of a hex dump; else
     None."""
     for raw in mads_in(text):
         notice = notice_of(raw)
@@ -170,7 +170,7 @@ def _of_notice(notice: Notice) -> HexText | None:
 
 
 def words_of(kind: NumberKind, value: int) -> str:
-    """Return in words what a P_Key or Q_Key means; "" for another kind."""
+    """Return the meaning of a P_Key or Q_Key in words; "" for another kind."""
     if kind in (NumberKind.P_KEY, NumberKind.P_KEY2):
         return f"{PKey(value)}: {explain_p_key(PKey(value))}"
     if kind is NumberKind.Q_KEY:

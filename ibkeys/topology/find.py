@@ -27,7 +27,7 @@ ALIAS_MEANS: Final = "upstream OpenSM gives an alias nothing; NVIDIA's applies i
 
 
 class SeveralNodes(AddressError):
-    """A host's name stands for several nodes, and one was to be named. ``ports``: the end ports of all of them."""
+    """A host's name stands for several nodes, where only one may be named. ``ports``: the end ports of all of them."""
 
     def __init__(self, message: str, ports: Sequence[Port]) -> None:
         super().__init__(message)

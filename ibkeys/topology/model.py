@@ -12,7 +12,7 @@ from ibkeys.mad.attributes import PortInfo
 from ibkeys.topology.find import find_port
 from ibkeys.topology.nodes import Node, Port
 from ibkeys.topology.troubles import Trouble as Trouble
-from ibkeys.topology.troubles import Unasked as Unasked
+from ibkeys.topology.troubles import UnqueriedPlace as UnqueriedPlace
 
 
 @dataclass(slots=True)
@@ -29,7 +29,7 @@ class Topology:
     nodes: list[Node] = field(default_factory=list)
     troubles: list[Trouble] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
-    unasked: list[Unasked] = field(default_factory=list)
+    unasked: list[UnqueriedPlace] = field(default_factory=list)
     doubtful: dict[Port, str] = field(default_factory=dict)
     missing: frozenset[int] = frozenset()
 

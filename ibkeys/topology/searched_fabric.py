@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol
 
 from ibkeys.topology.nodes import Node, Port
-from ibkeys.topology.troubles import Trouble, Unasked
+from ibkeys.topology.troubles import Trouble, UnqueriedPlace
 
 
 class SearchableFabric(Protocol):
@@ -14,7 +14,7 @@ class SearchableFabric(Protocol):
 
     nodes: list[Node]
     troubles: list[Trouble]
-    unasked: list[Unasked]
+    unasked: list[UnqueriedPlace]
 
     def end_ports(self) -> Iterator[Port]:
         """Yield the ports that own an M_Key and a LID."""

@@ -42,7 +42,7 @@ class Trouble:
 
 
 @dataclass(frozen=True, slots=True)
-class Unasked:
+class UnqueriedPlace:
     """A place at which a sweep did not query the node, because a protected port may be there.
 
     ``near``: the port before it. ``known``: (GUID, port) that the known links have there, ``named``: that the SA or a

@@ -83,7 +83,7 @@ class PcapFile:
             self._file.write(header + record)
 
     def _as_one_error(self) -> AbstractContextManager[None]:
-        return files.told_as(StoreError, f"{self._path}: cannot write the capture")
+        return files.os_errors_as(StoreError, f"{self._path}: cannot write the capture")
 
 
 def erf_of(frame: bytes, ticks: int) -> bytes:

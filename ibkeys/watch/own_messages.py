@@ -22,7 +22,7 @@ _OVER: Final[dict[MessageSubject, str]] = {
 }
 
 
-class Saying:
+class ConditionMessages:
     """Calls *say* with each new condition of a subject. A subject that is only counted has no message for its end."""
 
     def __init__(self, say: Callable[[str], None]) -> None:

@@ -1,4 +1,4 @@
-"""A refused packet, read from what an administrator has in hand: a trap in hex, lines of OpenSM's log, an event of
+"""A refused packet, read from a text that an administrator has: a trap in hex, lines of OpenSM's log, an event of
 `ibkeys watch`, or two LIDs and a P_Key."""
 
 from __future__ import annotations

@@ -28,7 +28,7 @@ from ibkeys.watch.log_events import event_of_log
 from ibkeys.watch.names import Names
 from ibkeys.watch.notices import event_of_report
 from ibkeys.watch.opensm_log import LogReader
-from ibkeys.watch.own_messages import LIMITED, Saying
+from ibkeys.watch.own_messages import LIMITED, ConditionMessages
 from ibkeys.watch.policy import PartitionNames
 
 TURN: Final = 0.5
@@ -108,7 +108,7 @@ class Watch:
         self.summary = Summary()
         self.names, self.counters = Names(), CounterReadings()
         self.folder, self._log_reader = Folder(self.settings.again), LogReader()
-        self._say = Saying(self.outlet.say).of
+        self._say = ConditionMessages(self.outlet.say).of
         self._swept_at = self._next_sweep = self._started_at = self._now()
 
     def start(self) -> None:

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from ibkeys.apply.closing import Ending
+from ibkeys.apply.closing import RecordEnding
 from ibkeys.change.next_commands import next_commands_of
 from ibkeys.errors import Refused
 from ibkeys.store.journal import Journal, OperationState
@@ -26,7 +26,7 @@ def states(stores: StorePaths) -> dict[int, OperationState]:
 def close(lab: Lab, stores: StorePaths) -> None:
     """End the record."""
     with opened(lab, stores, retries=0) as fabric, writer(fabric) as w:
-        ending = Ending(w)
+        ending = RecordEnding(w)
         assert re.search(LEFT, ending.why_it_may_end() or "")
         ending.close()
     with Journal.read(stores.journal) as journal:
@@ -91,7 +91,7 @@ def test_what_is_not_done_at_ports_that_are_there_is_not_ended(lab: Lab, stores:
             apply(fabric, lab.plan(MORE), check=interrupted_at(12))
         take_away(lab)
     with opened(lab, stores, retries=0) as fabric, writer(fabric) as w:
-        assert Ending(w).why_it_may_end() is None
+        assert RecordEnding(w).why_it_may_end() is None
 
 
 def test_an_undo_of_an_undo_that_lacks_only_a_port_that_left_is_ended_as_done(lab: Lab, stores: StorePaths) -> None:

@@ -9,7 +9,7 @@ from functools import partial
 import pytest
 
 from ibkeys.apply.apply import plan_resume
-from ibkeys.apply.closing import Ending
+from ibkeys.apply.closing import RecordEnding
 from ibkeys.apply.undo import plan_undo
 from ibkeys.errors import Refused
 from ibkeys.store.journal import Journal, OperationState
@@ -83,7 +83,7 @@ def test_one_of_another_subnet_goes_neither_on_nor_back(
                 way()
             assert refused.value.interlock == "overtaken"
         if state == "open":
-            ending = Ending(w, operation=1)
+            ending = RecordEnding(w, operation=1)
             why = ending.why_it_may_end()
             assert why is not None
             assert "operation 1 is of another subnet" in why

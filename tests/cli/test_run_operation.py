@@ -65,7 +65,8 @@ def test_where_several_may_be_meant_none_is_guessed(cli: Cli, tmp_path: Path) ->
         refused = cli(*words, "--yes")
         assert (
             refused.code,
-            "more than one operation fits: operation 1 (mkey-deploy), operation 2 (pkey-add): give the number of one" in refused.error,
+            "more than one operation fits: operation 1 (mkey-deploy), operation 2 (pkey-add): give the number of one"
+            in refused.error,
         ) == (
             2,
             True,

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ibkeys.discovery.keyring import KeyRing
 from ibkeys.discovery.moved_ports import describe_swaps
-from ibkeys.topology.model import Topology, Trouble, Unasked
+from ibkeys.topology.model import Topology, Trouble, UnqueriedPlace
 from ibkeys.topology.nodes import Node
 from tests.discovery.protecting import SWITCH_A
 from tests.fabricsim import subnet, tool
@@ -34,7 +34,7 @@ def missing(found: Topology, num: int, named: int | None = None) -> None:
     near = found.nodes[0].ports[num]
     found.troubles.append(Trouble(near, "nothing answers", "NodeInfo", "not-asked" if named else "silent"))
     if named:
-        found.unasked.append(Unasked(near, (HOSTS[num], 1), (named, 0)))
+        found.unasked.append(UnqueriedPlace(near, (HOSTS[num], 1), (named, 0)))
 
 
 def pairs(found: Topology, ring: KeyRing) -> list[tuple[str, bool]]:

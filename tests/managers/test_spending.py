@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ibkeys import files
-from ibkeys.managers.elsewhere.answer_limits import HOST_BYTES, HOST_SECONDS, Spending
+from ibkeys.managers.elsewhere.answer_limits import HOST_BYTES, HOST_SECONDS, AnswerUsage
 
 
 class Asked:
@@ -11,7 +11,7 @@ class Asked:
 
     def __init__(self) -> None:
         self.now = 1000.0
-        self.spending = Spending(lambda: self.now)
+        self.spending = AnswerUsage(lambda: self.now)
 
     def asks(self, answers: int, seconds: float, size: int, pause: float = 0.0) -> int:
         """Ask so often; return how many answers there were before it was given up."""

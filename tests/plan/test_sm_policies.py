@@ -64,7 +64,7 @@ def check_way(old: str | None, new: str, options: SmOptions, count: int, gaps: b
     before = resolve(None if old is None else parse_policy(old), ports(count), SM, options.allow_both_pkeys).by_port
     states = [{guid: frozenset(its_keys) for guid, its_keys in before.items()}, *found.states]
     rules = Rules(named(states[0]), named(states[-1]))
-    cut = {(f"{min(a, b):x}", f"{max(a, b):x}") for circle in found.circles for a, b in circle.pairs}
+    cut = {(f"{min(a, b):x}", f"{max(a, b):x}") for circle in found.cycles for a, b in circle.pairs}
     assert not (gaps and cut)
     for one, other in pairwise(map(named, states)):
         order = [guid for guid in one if one[guid] != other[guid]]
@@ -248,10 +248,10 @@ def test_a_port_whose_table_is_not_known_has_what_the_present_policy_gives_it() 
 def test_tenants_that_change_places_are_a_circle_and_with_gaps_none() -> None:
     old = "Default=0x7fff : SELF=full ;\nOne=1 : 0x102=full, 0x103=full ;\nTwo=2 : 0x104=full, 0x105=full ;\n"
     new = old.replace("=1 :", "=9 :").replace("=2 :", "=1 :").replace("=9 :", "=2 :")
-    [circle] = between(old, new).circles
+    [circle] = between(old, new).cycles
     assert circle.pairs in (((A, B),), ((SWITCH, ROUTER),))
     found = between(old, new, gaps=True)
-    assert not found.circles
+    assert not found.cycles
     assert found.states[0][A] == found.states[0][ROUTER] == keys(0x7FFF)
     assert parse_policy(found.texts[0]).partition(1) is None
 
@@ -276,10 +276,10 @@ def test_a_table_or_leaf_table_without_room_takes_more_steps_and_names_whom_it_c
     old = "Default=0x7fff : SELF=full ;\nOne=1 : 0x102=full, 0x103=full ;\n"
     new = old.replace("=1", "=2")
     wide = between(old, new)
-    assert not wide.circles
+    assert not wide.cycles
     for room in ({"capacity": 2}, {"leaf": 2}):
         found = between(old, new, **room)
-        assert [circle.pairs for circle in found.circles] == [((A, B),)]
+        assert [circle.pairs for circle in found.cycles] == [((A, B),)]
         assert all(len(its_keys) <= 2 for state in found.states for its_keys in state.values())
         assert not any(placed.dropped for tables in found.tables for placed in tables.values())
     assert between(old, new, SmOptions(part_enforce="off"), leaf=2).texts == wide.texts

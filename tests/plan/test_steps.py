@@ -31,7 +31,7 @@ def sequence(before: Policy, found: TableSteps[str]) -> list[tuple[Policy, Polic
 
 
 def named(found: TableSteps[str]) -> set[tuple[str, str]]:
-    return {(min(pair), max(pair)) for circle in found.circles for pair in circle.pairs}
+    return {(min(pair), max(pair)) for circle in found.cycles for pair in circle.pairs}
 
 
 @st.composite
@@ -136,14 +136,14 @@ def test_a_circle_is_named_only_where_no_order_of_single_changes_is_without_gap_
                 if not rules.bridges(state) and not rules.gaps(state):
                     seen.add(more)
                     todo.append(more)
-    assert (frozenset(entries) in seen) == (not steps_between(before, after).circles)
+    assert (frozenset(entries) in seen) == (not steps_between(before, after).cycles)
 
 
 @given(changes(4, 3))
 def test_where_gaps_are_allowed_a_bridge_still_is_not(case: tuple[dict[str, Keys], dict[str, Keys]]) -> None:
     before, after = case
     rules, found = Rules(before, after), steps_between(before, after, gaps=True)
-    assert not found.circles
+    assert not found.cycles
     for old, new in sequence(before, found):
         for order in permutations([port for port in old if old[port] != new[port]]):
             for state in on_the_way(old, new, list(order)):
@@ -251,7 +251,7 @@ def test_a_full_port_gives_up_its_limited_p_key_before_another_needs_its_room() 
 
 def test_two_tenants_that_change_places_are_a_circle() -> None:
     found = steps_between(policy(a="1", b="1", c="2", d="2"), policy(a="2", b="2", c="1", d="1"))
-    [circle] = found.circles
+    [circle] = found.cycles
     assert {circle.partition} < {1, 2}
     assert (circle.leaving, circle.entering, circle.pairs) in (
         (("a", "b"), ("c", "d"), (("a", "b"),)),
@@ -264,7 +264,7 @@ def test_two_tenants_that_change_places_are_a_circle() -> None:
 
 def test_who_must_not_be_cut_from_a_port_that_stays_is_in_a_circle_and_else_is_not() -> None:
     before, after = policy(a="1", c="2", s="-1 -2"), policy(a="2", c="1", s="-1 -2")
-    [circle] = steps_between(before, after).circles
+    [circle] = steps_between(before, after).cycles
     assert circle.pairs in ((("a", "s"),), (("c", "s"),))
     without = steps_between({port: before[port] for port in "ac"}, {port: after[port] for port in "ac"})
     assert without == TableSteps((policy(a="", c=""), policy(a="2", c="1")))

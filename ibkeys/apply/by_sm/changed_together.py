@@ -72,7 +72,8 @@ class Places:
         return bool(self.links or self.settled)
 
     def record(self, open_store: Callable[[], KeyStore]) -> None:
-        """Store the new ports at their places, as far as the former ones are there, and settle the former ones.
+        """Store the new ports at their places, where the key store still has the former ones, and settle the former
+        ones.
 
         *open_store*: called only if there is a change, because it creates a key store, or needs its passphrase. Raises
         StoreError.
@@ -86,8 +87,8 @@ class Places:
             store.settle(self.settled)
 
     def restore(self, open_store: Callable[[], KeyStore]) -> None:
-        """Store the former ports at their places, as far as the new ones are there, and let commands wait for them
-        again; *open_store* as for `record`. Raises StoreError."""
+        """Store the former ports at their places, where the key store still has the new ones, and let commands wait for
+        them again; *open_store* as for `record`. Raises StoreError."""
         if not self:
             return
         store = open_store()
@@ -100,7 +101,7 @@ class Places:
 
 @dataclass(frozen=True, slots=True)
 class ChangedTogether:
-    """All that changes together with the policy; nothing by default."""
+    """The files and the places in the key store that change together with the policy; none by default."""
 
     files: tuple[LocalFile, ...] = ()
     places: Places = field(default_factory=Places)
@@ -137,8 +138,8 @@ class ChangedTogether:
 
 
 def open_local_files(files: Sequence[LocalFile], reached: Iterable[ReachedHost]) -> list[tuple[OpensmFile, bytes]]:
-    """Return each of *files* as it is now, with its new contents; none if this host is not among *reached*, where it
-    has no name.
+    """Return each of *files* as it is now, with its new contents; an empty list if this host, whose name is "", is not
+    among *reached*.
 
     Raises FileChanged for a file with other contents than those before or after the change; FileError.
     """

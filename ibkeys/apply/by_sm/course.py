@@ -26,8 +26,9 @@ Contents = TypeVar("Contents")
 class CarrierSettings:
     """The user's options for a change through a subnet manager. ``wait``: see `WAIT`; ``gaps``: pairs may temporarily
     lose connectivity; ``rewrite``: OpenSM writes every table again first; ``at_once``: an undo rolls back in one step;
-    ``had_gaps``: the operation that is undone was made with ``gaps``; ``changed_together``: what changes with the
-    policy; ``spreads``: the policy is the master's own, and only brought to the other OpenSMs."""
+    ``had_gaps``: the operation that is undone was made with ``gaps``; ``changed_together``: the files and places that
+    change with the policy; ``spreads``: the policy of the master is copied to the other OpenSMs, and changes no port.
+    """
 
     wait: float = WAIT
     gaps: bool = False
@@ -40,7 +41,7 @@ class CarrierSettings:
 
 @dataclass(frozen=True, slots=True)
 class TablesStep(Generic[Contents]):
-    """One step. ``contents``: the contents that the subnet manager gets, of each file, or of each partition of UFM.
+    """One step. ``contents``: the new contents of each file, or of each partition of UFM, that the subnet manager gets.
     ``tables``: the tables of all ports that were read, as they are once the step is in force."""
 
     name: PhaseName
@@ -52,9 +53,9 @@ class TablesStep(Generic[Contents]):
 class TablesCourse(Generic[Contents]):
     """All steps of a change. ``start``: the tables before the first step; ``enforcement``: the enforcement bits that
     the last step changes; ``breaks``: the pairs that are disconnected; ``objections``: the interlocks that are
-    triggered; ``remaining``: the ports that are not as the plan found them; ``waiting``: what no fresh read
-    can verify, in words: flags of multicast groups that exist, which the subnet manager may not take over at once, and
-    the GUIDs of members that are not on the fabric."""
+    triggered; ``remaining``: the ports that are not as the plan found them; ``waiting``: facts that no fresh read can
+    verify, in words: flags of multicast groups that exist, which the subnet manager may not take over at once, and the
+    GUIDs of members that are not on the fabric."""
 
     start: Mapping[PortKey, Entries] = field(default_factory=dict)
     steps: list[TablesStep[Contents]] = field(default_factory=list)

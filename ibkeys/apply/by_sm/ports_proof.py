@@ -96,8 +96,8 @@ class PortsProof:
         self.changing = [*found.wrong, *found.silent]
 
     def look(self) -> TablesLook:
-        """Read the changing ports once and compare them. If none is wrong, or a wrong one has come to have 0xffff
-        alone, read and compare all ports."""
+        """Read the changing ports once and compare them. If none is wrong, or a wrong one now has 0xffff alone, read
+        and compare all ports."""
         first_look = self._look_at(self.changing)
         self.report(len(self.changing) - len(first_look.wrong) - len(first_look.silent), len(self.changing))
         if first_look.wrong and not any(self._became_full(key) for key in first_look.wrong):

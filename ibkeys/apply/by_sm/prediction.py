@@ -145,7 +145,7 @@ class Prediction:
                     yield key
 
 
-def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
+def breaks_of(cycles: Iterable[WaitCycle[int]], prediction: Prediction) -> tuple[Break, ...]:
     """Return the wait cycles as breaks, with the names of their ports: a cycle of policies has port GUIDs only."""
     ports = {port.guid: port.id for port in prediction.survey.end_ports}
 
@@ -153,7 +153,7 @@ def breaks_of(circles: Iterable[WaitCycle[int]], prediction: Prediction) -> tupl
         return tuple(ports[guid] for guid in guids)
 
     breaks = []
-    for circle in circles:
+    for circle in cycles:
         shown = WaitCycle(
             circle.partition,
             ids(circle.leaving),

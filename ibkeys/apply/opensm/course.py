@@ -106,7 +106,7 @@ class OpensmPlanning:
         )
         self._refuse_other_choice_of_keys(plan, found)
         self._note(found)
-        course.breaks = breaks_of(found.circles, prediction)
+        course.breaks = breaks_of(found.cycles, prediction)
         blind = set(prediction.not_enforcing(found.tables[-1]))
         changes = enforcement_of(plan, prediction.survey, course.remaining)
         course.enforcement = [each for each in changes if each.port.key not in blind]
@@ -255,9 +255,9 @@ class OpensmPlanning:
     def note_unverifiable(
         self, course: PolicyCourse, present: Policy | None, later: Policy | None, is_undo: bool = False
     ) -> None:
-        """Add notes on what no fresh read can verify: multicast groups that OpenSM keeps as they are, with the flags
-        that no port shows, and members that changed and are not on the fabric. A port that is in no partition any more,
-        such as that of a replaced adapter, is left out."""
+        """Add notes on facts that no fresh read can verify: multicast groups that OpenSM keeps as they are, with the
+        flags that no port shows, and members that changed and are not on the fabric. A port that is in no partition any
+        more, such as that of a replaced adapter, is left out."""
         groups = LivingGroups.between(present, later)
         course.waiting = groups.flags
         self.site.notes += groups.notes(is_undo)

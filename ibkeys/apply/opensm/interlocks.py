@@ -143,8 +143,7 @@ def objections_to_standbys(
 ) -> Iterator[Objection]:
     """Yield ``standby-differs`` if an SM that would take over has, or may have, another policy than the master. *ours*:
     policies that do not count as different: those that an earlier run of this change found or wrote before it stopped,
-    and the policy of the plan, which a standby may have before a master that came back has it.
-    """
+    and the policy of the plan, because a standby may get it before a master that came back."""
     *standbys, master = files
     differing = [
         f"{each.name}, on a standby, differs from the master's and would be replaced"

@@ -26,8 +26,8 @@ _SHOWS_WITHIN: Final = 10.0
 @dataclass(slots=True)
 class UfmCalls(StepKind[MembershipsByBase]):
     """The calls of one change. ``stored``: the partitions as UFM has them; ``ports``: end ports by port GUID;
-    ``check``: raises if the user asked to stop; ``notes``: settings besides members that UFM lost. A call that was made
-    is never made once more, each partition is read again right before its calls, and UFM tells its SM itself."""
+    ``check``: raises if the user asked to stop; ``notes``: settings besides members that UFM lost. No call is made
+    twice. Each partition is read again right before its calls. UFM tells its SM itself."""
 
     may_signal_again = False
 

@@ -218,7 +218,7 @@ class UfmPlanning:
         """Return the states after each step, with the name of the step. Raises UsageError if a table has no room."""
         course, present_keys, rooms = self.course, self.present_keys, self._rooms()
         found = steps_between(present_keys, wanted_keys, rooms, gaps=self.settings.gaps)
-        course.breaks = breaks_of(found.circles, self.prediction)
+        course.breaks = breaks_of(found.cycles, self.prediction)
         if self.settings.at_once:
             course.breaks = ()
             return [("members-set", wanted_keys)] if present_keys != wanted_keys else []

@@ -83,7 +83,7 @@ class StoredPartition:
         )
 
     def with_members(self, members: Memberships) -> StoredPartition:
-        """Return this partition with *members* in place of its own. UFM has it then."""
+        """Return this partition with *members* in place of its own, as one that UFM has."""
         return replace(self, members=dict(members), exists=True)
 
     def with_settings(self, entry: UfmPartition | None) -> StoredPartition:

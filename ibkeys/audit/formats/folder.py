@@ -108,4 +108,4 @@ def exchange_in_steps(made: Path, place: Path) -> None:
 
 
 def _as_one_error(place: Path) -> AbstractContextManager[None]:
-    return files.told_as(StoreError, f"{place}: the report cannot be written")
+    return files.os_errors_as(StoreError, f"{place}: the report cannot be written")

@@ -129,7 +129,7 @@ def _unknown_reasons(result: RuleResult, names: FoldedNames) -> tuple[str, ...]:
     unknown = words.subjects(result, "unknown")
     explained = [subject for subject in unknown if not words.is_unread(subject)]
     lines = [
-        f"{', '.join(same.ports)}: {same.message}" if same.ports else words.said_of(same.first, _SEE)
+        f"{', '.join(same.ports)}: {same.message}" if same.ports else words.unknown_message(same.first, _SEE)
         for same in grouped(result, explained, names)
     ]
     if len(explained) < len(unknown):

@@ -69,7 +69,7 @@ def _rule(suite: ElementTree.Element, result: RuleResult, texts: Texts, fail_on:
         element.text = "\n".join([f"{message} ({below})", *_lines(result, texts)])
     else:
         what = "not applicable" if result.result == "n/a" else result.result
-        reason = result.note or "; ".join(map(words.told, result.subjects))
+        reason = result.note or "; ".join(map(words.finding_line, result.subjects))
         ElementTree.SubElement(case, "skipped", message=clean(f"{what}: {reason}" if reason else what))
 
 
@@ -77,7 +77,7 @@ def _lines(result: RuleResult, texts: Texts) -> Iterator[str]:
     """Yield one line for each subject, those that fail first, then the rule's reason and remedy."""
     for word in ("fail", "unknown", "waived"):
         for subject in words.subjects(result, word):
-            yield f"{'' if word == 'fail' else word + ': '}{words.told(subject)}"
+            yield f"{'' if word == 'fail' else word + ': '}{words.finding_line(subject)}"
     why = texts.get(result.rule, {}).get("why")
     if why:
         yield clean(f"why: {why}")

@@ -125,7 +125,7 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
             "result": result.result,
             "passed": result.passed,
             "note": clean(result.note) or None,
-            "waived": [*map(words.told, words.subjects(result, "waived"))],
+            "waived": [*map(words.finding_line, words.subjects(result, "waived"))],
             "security-severity": _SCORES[result.severity],
             "tags": ["security", "infiniband", GROUPS[result.group]],
         },

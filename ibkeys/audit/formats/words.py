@@ -63,7 +63,7 @@ def m_key_text(subject: Subject) -> str:
     return "" if subject.m_key_used is None else "with M_Key" if subject.m_key_used else "without M_Key"
 
 
-def told(subject: Subject) -> str:
+def finding_line(subject: Subject) -> str:
     """Return a finding as one line: its place, its message and, if it is waived, the reason of the waiver."""
     waiver = f" ({subject.waiver})" if subject.waiver else ""
     return clean(f"{place(subject.identity)}: {subject.message}{waiver}")
@@ -95,13 +95,13 @@ def unknown_reasons(result: RuleResult, see: str, name: Callable[[Mapping[str, A
     *see*: where the reader finds the data that was not read; *name*: returns the name of a port.
     """
     unknown = subjects(result, "unknown")
-    lines = [clean(said_of(subject, see, name)) for subject in unknown if not is_unread(subject)]
+    lines = [clean(unknown_message(subject, see, name)) for subject in unknown if not is_unread(subject)]
     if len(lines) < len(unknown):
         lines.insert(0, f"needs data that was not read: {see}")
     return tuple(lines or [clean(result.note)])
 
 
-def said_of(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str] = place) -> str:
+def unknown_message(subject: Subject, see: str, name: Callable[[Mapping[str, Any]], str] = place) -> str:
     """Return the message of one unknown subject, after its port, if it is about a port or node. For data that was not
     read, *see* is in place of the message. *see* and *name*: as for `unknown_reasons`.
     """

@@ -135,7 +135,7 @@ def _folded(result: RuleResult, failed: Sequence[Subject], names: FoldedNames) -
 
 
 def _line(subject: Subject) -> str:
-    return clean(words.said_of(subject, _SEE, heading_of))
+    return clean(words.unknown_message(subject, _SEE, heading_of))
 
 
 def _write_not_read(report: Report, fold: FoldedNames | None) -> None:

@@ -41,7 +41,8 @@ def what_was_not_compared(found: ReachComparison) -> dict[str, list[Port]]:
 
 
 def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedNames, pairs: bool, format: str) -> None:
-    """Write the changes of reach: groups of ports with the same change, every port named, or each pair.
+    """Write the changes of reach: one line for each group of ports with the same change, with all their names, or one
+    line for each pair.
 
     *names*: the names of ports. *about*: the first fields of the JSON document.
     """

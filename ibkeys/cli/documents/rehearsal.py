@@ -1,4 +1,4 @@
-"""The document of rehearse: what the site's OpenSM did with a change on a copy of the fabric."""
+"""The document of rehearse: how the site's OpenSM made a change on a copy of the fabric."""
 
 from __future__ import annotations
 

@@ -50,7 +50,7 @@ class ResultRows:
 def run_listener() -> RunListener:
     """Return a listener that writes the progress of a run through OpenSM to standard error.
 
-    It writes what the user has to do, and each step after its first look, and again when a later look finds it
+    It writes the user's own tasks. It writes each step after its first look, and again when a later look finds it
     complete.
     """
     from ibkeys.mkeys.opensm.via_opensm import RunListener

@@ -66,10 +66,11 @@ class _ResumeOptions:
 def resume(command_options: ManyPortsOptions, choices: _ResumeOptions, operation: int | None) -> int:
     """Finish an operation that was interrupted or stopped.
 
-    An operation is open too where ports failed, or wait after --first. ID is the number that `ibkeys journal` shows;
+    An operation is also open if ports failed, or are left after --first. ID is the number that `ibkeys journal` shows;
     without it, the only open operation is meant. It goes on as it was begun: directly, through OpenSM or through UFM,
-    with the same plan or keys and the same permissions. After --first the others follow, once the first are done. An
-    undo that was interrupted is finished as an undo. The output is that of the command that began the operation.
+    with the same plan or keys and the same permissions. After --first the other ports follow, once the first ones are
+    done. An undo that was interrupted is finished as an undo. The output is that of the command that began the
+    operation.
     """
     from ibkeys.change.open_operations import find_to_end, find_to_resume, is_finished_by_undo
 

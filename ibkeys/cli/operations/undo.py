@@ -50,11 +50,11 @@ def undo(command_options: ManyPortsOptions, choices: _UndoOptions, operation: in
     """Take back a change.
 
     Restores what an operation overwrote. ID is the number that `ibkeys journal` shows; without it, the only open
-    operation is taken, and one that has ended needs it. P_Key tables are restored byte for byte, enforcement bits,
-    part_enforce and policies as they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or
-    mkey-remove. The new keys of an open smkey-rotate are given up where no file has them. It goes back as the operation
-    went: directly, through OpenSM or through UFM. The undo is itself an operation: undoing the undo of a partition
-    change makes the change again. Counters that were cleared cannot be restored.
+    operation is taken. An operation that has ended needs its ID. P_Key tables are restored byte for byte, enforcement
+    bits, part_enforce and policies as they were, and M_Keys, levels and leases of the last mkey-deploy, mkey-rotate or
+    mkey-remove. The new keys of an open smkey-rotate are given up where no file has them. The undo uses the method of
+    the operation: directly, through OpenSM or through UFM. The undo is itself an operation: undoing the undo of a
+    partition change makes the change again. Counters that were cleared cannot be restored.
     """
     from ibkeys.change.open_operations import find_to_undo
 

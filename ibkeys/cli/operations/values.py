@@ -35,7 +35,7 @@ def finish(requested: RequestedOperation) -> int:
 
 
 def end_record(requested: RequestedOperation) -> int:
-    """End the record of the operation, and return the exit code. Raises UsageError where nothing speaks for that, and
+    """End the record of the operation, and return the exit code. Raises UsageError if there is no reason to end it, and
     Refused without confirmation."""
     from ibkeys.automation.values import why_it_may_end
     from ibkeys.store.journal import Journal

@@ -88,7 +88,8 @@ class ApplyRequest:
     ``path``: the file of the plan for a new apply; ``plan``: the plan of a new apply that is in no file, with
     ``command``, which made it for ``subject``, and ``questions`` and ``objections`` about it; ``operation``: the number
     of an earlier apply to resume or close. One of the three is given. ``each``: whether each port gets a row.
-    ``rewrite``: whether OpenSM first rewrites every table. ``changed_together``: what changes together with the policy.
+    ``rewrite``: whether OpenSM first rewrites every table. ``changed_together``: the files and places that change
+    together with the policy.
     """
 
     command_options: ManyPortsOptions
@@ -134,7 +135,7 @@ class ApplyRequest:
 def _read(path: Path) -> PartitionPlan:
     from ibkeys.plan.document_reader import read_plan
 
-    with files.told_as(UsageError, str(path)):
+    with files.os_errors_as(UsageError, str(path)):
         return read_plan(path)
 
 
@@ -144,13 +145,13 @@ def end_record(request: ApplyRequest) -> int:
     This is for an apply whose values another program or administrator has changed since, or whose ports are gone.
     Raises UsageError for any other apply, and Refused without confirmation.
     """
-    from ibkeys.apply.closing import Ending
+    from ibkeys.apply.closing import RecordEnding
 
     with (
         open_fabric(request.command_options.where, changing=True) as fabric,
         writer_of(fabric, "apply", request.command_options.consent, request.operation) as writer,
     ):
-        ending = Ending(writer, request.via(), operation=request.operation, say=exits.note)
+        ending = RecordEnding(writer, request.via(), operation=request.operation, say=exits.note)
         return end_overtaken(
             request.command_options.consent,
             ending.why_it_may_end(),

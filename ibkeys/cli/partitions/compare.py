@@ -77,8 +77,8 @@ def compare(
 
     Compares four sources: the policy (--policy), the master SM's own files, its SA, and the node. Compared are each
     P_Key, enforcement, and level and lease of M_Keys. Where they differ, it shows which source differs and why. Reads
-    only. Exits 1 when anything differs, 3 when a value that should be known is not. With --ipoib it compares the
-    multicast groups of the policy with those that the SA has.
+    only. Exits 1 when anything differs, 3 when a value is missing that the comparison needs. With --ipoib it compares
+    the multicast groups of the policy with those that the SA has.
     """
     from ibkeys.agreement.looking import SourcesToRead, wait_for_agreement
     from ibkeys.change.clock import REAL_TIME

@@ -72,7 +72,7 @@ def _hop_document(hop: Hop, checks: Sequence[HopCheck]) -> JsonRow:
 
 
 def write_packet_verdict(path: JsonRow) -> None:
-    """Write what becomes of one packet."""
+    """Write whether one packet arrives, or where it is dropped."""
     write(exits.clean(f"  a packet with {path['pkey']} to LID {path['lid']}: {_outcome_in_words(path)}"))
 
 

@@ -147,7 +147,7 @@ def rehearse(
     _check_faults(command_options)
     command = words if _is_command(words) else ()
     if command_options.html is not None:
-        with files.told_as(UsageError, str(command_options.html)):
+        with files.os_errors_as(UsageError, str(command_options.html)):
             files.check_output(command_options.html)  # before the rehearsal, not after it
     opensm, snapshot = _opensm_and_snapshot(where, command_options)
     only_apply = ["--allow-removals"] if command_options.allow_removals else []
@@ -224,7 +224,7 @@ def _read_change(words: Sequence[str], command_options: _RehearseOptions) -> byt
         raise UsageError(f"{words[0]} is none of the commands that can be rehearsed: {', '.join(COMMANDS)}")
     if not words:
         require_file(str(path), "--policy takes a file that your OpenSM can read, not the partitions of a UFM")
-    with files.told_as(UsageError, str(path)):
+    with files.os_errors_as(UsageError, str(path)):
         if words:
             read_plan(path)
         return files.read_bytes(path, files.LARGE)
@@ -273,7 +273,7 @@ def _pack(where: Where, command_options: _RehearseOptions, words: Sequence[str])
     assert path is not None
     if words or others != _RehearseOptions():
         raise UsageError("--pack makes no rehearsal: give only --from, --opensm and --host with it")
-    with files.told_as(UsageError, str(path)):
+    with files.os_errors_as(UsageError, str(path)):
         target = files.check_output(path)
     opensm, snapshot = _opensm_and_snapshot(where, command_options)
     if where.snapshot is None:
@@ -282,10 +282,10 @@ def _pack(where: Where, command_options: _RehearseOptions, words: Sequence[str])
         what = "is a bundle already" if opensm.packed is not None else "was taken with -K and has M_Keys"
         raise UsageError(f"{where.snapshot} {what}: pack a snapshot without keys")
     else:
-        with files.told_as(UsageError, str(where.snapshot)):
+        with files.os_errors_as(UsageError, str(where.snapshot)):
             image = files.read_bytes(where.snapshot, files.LARGE)
     bundle, notes = pack(request_of(snapshot, str(where.snapshot or path), opensm, command_options.host), image)
-    with files.told_as(UsageError, str(path)):
+    with files.os_errors_as(UsageError, str(path)):
         files.replace_file(target, bundle_bytes(bundle))
     copied = ", ".join(sorted(bundle.files)) or "none"
     write(
@@ -344,7 +344,7 @@ def _write_page(document: dict[str, Any], words: str, path: Path) -> None:
     from ibkeys.rehearse.page import render
     from ibkeys.version import __version__
 
-    with files.told_as(UsageError, str(path)):
+    with files.os_errors_as(UsageError, str(path)):
         files.replace_file(files.check_output(path), render(document, words, version=__version__).encode())
 
 

@@ -46,7 +46,7 @@ def show_trap(
 ) -> int:
     """Write who sent a refused packet, to whom, where it is stopped, and how to mend it; return the exit code.
 
-    *folder*: snapshots in which to look for the time since when it is so.
+    *folder*: snapshots that may show since when the packet is refused.
     """
     from ibkeys.keys.pkey import PKey
     from ibkeys.reach.packet import follow_packet

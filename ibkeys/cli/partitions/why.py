@@ -138,7 +138,7 @@ def _partners(
 
 
 def _refuse_beside_trap(a: str | None, packet: str | None, adaptive_routing: bool) -> None:
-    """Raises UsageError for what does not go with --trap."""
+    """Raise UsageError for an argument or option that does not go with --trap."""
     if a is not None or packet is not None or adaptive_routing:
         raise UsageError("--trap has the ports and the key: omit A, B, --packet and --adaptive-routing")
 
@@ -180,7 +180,7 @@ def _pairs(ones: Sequence[Port], others: Sequence[Port]) -> list[tuple[Port, Por
 
 
 def _show_packet(one: Port, other: Port, p_key: PKey, inbound_check: InboundCheck, format: str) -> int:
-    """Write what becomes of packets with a P_Key to each LID of a port, and return the exit code for the base LID."""
+    """Write the outcome of packets with a P_Key to each LID of a port, and return the exit code for the base LID."""
     from ibkeys.reach.packet import packets_to
 
     if not other.lid:

@@ -16,8 +16,8 @@ class Editing:
     fabric.
 
     ``file``: the policy file to edit; None: the policy that is in force, which is changed together with the fabric. It
-    must be typed. The site file and the environment name the policy in force, and a user who edits a draft must not
-    change the fabric by a variable, nor the policy in force by a draft's command.
+    must be typed: the site file and the environment name the policy in force, and a command that edits a draft must not
+    change that policy or the fabric.
     """
 
     file: str | None = options.field(

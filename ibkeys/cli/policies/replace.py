@@ -31,11 +31,12 @@ def replace(
 ) -> int:
     """Give a new adapter the place of the former one.
 
-    OLD is the former adapter, NEW the one that took its place: a node GUID, a port GUID or a name. With --baseline, OLD
-    is looked up in an earlier snapshot; without NEW, it is the new adapter with OLD's name at OLD's place, and without
-    both, all such pairs. Ports take over port by port. The policy in force and the fabric are changed together, through
-    the subnet manager, and with them the node name map, the waivers, and the places in the key store; --policy FILE
-    only edits files. Refused while OLD answers, and for a NEW that the policy names already.
+    OLD is the former adapter, NEW the one that took its place: a node GUID, a port GUID or a name. With --baseline, an
+    earlier snapshot, OLD is looked up there, and NEW may be omitted: it is the new adapter with OLD's name at OLD's
+    place. Without both, all such pairs are taken. Each port takes over from one port. The policy in force and the
+    fabric are changed together, through the subnet manager, and with them the node name map, the waivers, and the
+    places in the key store; --policy FILE only edits files. Refused while OLD answers, and for a NEW that the policy
+    names already.
     """
     from ibkeys.automation.replaced_adapters import ReplacedAdapters
     from ibkeys.cli.given import is_typed

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def list_servers(format: str) -> int:
     """List the simulated fabrics of this machine, and the processes on their hosts.
 
-    Fabrics are listed whose server lets this user in. 'ibkeys sim stop' ends one.
+    Only fabrics whose server admits this user are listed. 'ibkeys sim stop' ends one.
     """
     from ibkeys.sim.hosted.processes import hosted_processes
     from ibkeys.sim.hosted.servers import running

@@ -183,7 +183,7 @@ def _say(line: str) -> None:
 def _read_script(path: str) -> Script:
     from ibkeys.sim.steering.script import Script
 
-    with files.told_as(UsageError, path):
+    with files.os_errors_as(UsageError, path):
         return Script.parse(files.read_text(path, files.LIST, "replace"), path)
 
 

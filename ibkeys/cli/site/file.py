@@ -84,7 +84,7 @@ def read_site(path: Path) -> SiteFile:
     path = Path(os.path.abspath(path))
     try:
         _refuse_links(path)
-        with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the site file"):
+        with files.os_errors_as(partial(FileFormatError, path=str(path)), "cannot read the site file"):
             data, status = files.read_to_replace(path, MOST_BYTES)
         document = parse_trusted(path, data, status)
         subnet = _subnet(document.pop(SUBNET, None))

@@ -1,4 +1,4 @@
-"""The command `help`: all commands, the help of one, or what all texts say about a word."""
+"""The command `help`: all commands, the help of one, or all texts about a word."""
 
 from __future__ import annotations
 

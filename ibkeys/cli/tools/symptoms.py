@@ -1,4 +1,4 @@
-"""The command `explain`: what a pasted text means, the likely causes, and the commands that decide."""
+"""The command `explain`: the meaning of a pasted text, the likely causes, and the commands that decide between them."""
 
 from __future__ import annotations
 

@@ -158,7 +158,7 @@ def _follow_log(path: str | None) -> AbstractContextManager[FollowedFile | None]
 
     if path is None:
         return nullcontext()
-    with files.told_as(UsageError, f"--opensm-log: {path}"):
+    with files.os_errors_as(UsageError, f"--opensm-log: {path}"):
         return FollowedFile(Path(path))
 
 

@@ -85,4 +85,4 @@ def _packed(contents: Mapping[str, bytes]) -> bytes:
 
 
 def _as_one_error(path: Path) -> AbstractContextManager[None]:
-    return files.told_as(FileError, f"{path}: the report cannot be written")
+    return files.os_errors_as(FileError, f"{path}: the report cannot be written")

@@ -146,7 +146,8 @@ class JobScriptLine:
 
 
 def job_script_lines(ports: Sequence[KernelPort], partition: int | None = None) -> list[JobScriptLine]:
-    """Return the lines of a job script, one for each program, for a job on all of *ports*. *partition*: as in `choose`.
+    """Return the lines of a job script, one for each program, for a job on all of *ports*. *partition*: as in
+    `choose_entries`.
 
     A variable has one value for all ports of a job, so the value has to fit each of them.
     """

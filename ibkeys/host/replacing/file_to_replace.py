@@ -96,7 +96,7 @@ def real_path(path: Path) -> Path:
 def open_folder(place: Path) -> Iterator[int]:
     """Yield a descriptor of the folder of *place*. A name that is looked up by it is one in this very folder, even if
     the folder is renamed meanwhile. Raises FileError."""
-    with files.told_as(FileError, f"{place.parent}: cannot be read"):
+    with files.os_errors_as(FileError, f"{place.parent}: cannot be read"):
         folder_fd = os.open(place.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
     with closing_descriptor(folder_fd):
         yield folder_fd
@@ -116,7 +116,7 @@ def read_in_folder(folder_fd: int, place: Path, name: str, limit: int = files.LI
         return None
     except (OSError, ValueError) as error:
         raise _unreadable(place, error) from None
-    with closing_descriptor(descriptor), files.told_as(FileError, f"{place}: cannot be read"):
+    with closing_descriptor(descriptor), files.os_errors_as(FileError, f"{place}: cannot be read"):
         return _read_open_file(descriptor, place, limit)
 
 

@@ -35,7 +35,7 @@ def hindrance(seen: SeenFile, rights: int | None = None) -> str | None:
     permission bits of the new file, None for those of the old one. Raises FileError if its folder cannot be read, or if
     one of them cannot be examined.
     """
-    with open_folder(seen.path) as folder_fd, files.told_as(FileError, f"{seen.path}: cannot be examined"):
+    with open_folder(seen.path) as folder_fd, files.os_errors_as(FileError, f"{seen.path}: cannot be examined"):
         reason = next((reason for reason in _find_reasons(folder_fd, seen, rights) if reason), None)
     return None if reason is None else f"{seen.path}: {reason}"
 

@@ -144,7 +144,7 @@ def _of_this_host(entry: FileEntry) -> FileImage:
 def _clean_up_beside(place: Path, known: Collection[bytes]) -> LeftOvers:
     removed: list[Path] = []
     foreign: list[Path] = []
-    with open_folder(place) as folder_fd, files.told_as(FileError, f"{place.parent}: cannot be cleaned up"):
+    with open_folder(place) as folder_fd, files.os_errors_as(FileError, f"{place.parent}: cannot be cleaned up"):
         for name in sorted(os.listdir(folder_fd)):
             is_part = is_unfinished(name, place.name)
             if not (is_part or is_new_name(name, place.name)) or _is_in_use(folder_fd, name):

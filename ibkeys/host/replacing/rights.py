@@ -57,7 +57,7 @@ def set_mode(path: Path, seen: FileFact, mode: int) -> int:
             raise changed_error(str(place)) from None
         except OSError as error:
             raise FileError(f"{place}: cannot be examined: {error.strerror}") from None
-        as_file_error = files.told_as(FileError, f"{place}: its mode cannot be set to {mode:04o}")
+        as_file_error = files.os_errors_as(FileError, f"{place}: its mode cannot be set to {mode:04o}")
         with closing_descriptor(descriptor), as_file_error:
             _set_mode(descriptor, place, seen, mode)
     return seen.mode

@@ -19,7 +19,7 @@ _BYTES_BACK: Final = HOST_BYTES / HOST_SECONDS
 """The number of bytes that a host regains in each second without a question."""
 
 
-class Spending:
+class AnswerUsage:
     """The time and bytes that one host has used. *now*: returns monotonic seconds."""
 
     def __init__(self, now: Callable[[], float] = time.monotonic) -> None:

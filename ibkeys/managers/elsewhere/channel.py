@@ -11,7 +11,7 @@ from contextlib import suppress
 from typing import Final
 
 from ibkeys.closing import Closing
-from ibkeys.files import told_as
+from ibkeys.files import os_errors_as
 
 _CHUNK: Final = 1 << 16
 _MOST_ERROR_BYTES: Final = 1 << 16
@@ -40,7 +40,7 @@ class Channel(Closing):
         Raises ChannelBroken if the program cannot be started.
         """
         self._clock = clock
-        with told_as(ChannelBroken, f"{command[0]} cannot be started"):
+        with os_errors_as(ChannelBroken, f"{command[0]} cannot be started"):
             self.process = subprocess.Popen(
                 command,
                 env=dict(environment),

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from ibkeys import files
 from ibkeys.closing import Closing
 from ibkeys.errors import HostNotReached
-from ibkeys.managers.elsewhere.answer_limits import HOST_BYTES, HOST_SECONDS, Spending
+from ibkeys.managers.elsewhere.answer_limits import HOST_BYTES, HOST_SECONDS, AnswerUsage
 from ibkeys.managers.elsewhere.channel import Channel, ChannelBroken
 from ibkeys.printable import clean
 
@@ -53,7 +53,7 @@ class Conversation(Closing):
         Raises HostNotReached.
         """
         self.name = name
-        self._spending = Spending()
+        self._spending = AnswerUsage()
         self._is_over = False
         with ExitStack() as stack:
             try:

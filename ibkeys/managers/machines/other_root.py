@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import FileError
-from ibkeys.files import told_as
+from ibkeys.files import os_errors_as
 from ibkeys.host.host_files import HostFiles
 
 _INSIDE: Final = re.compile(r"/+proc/.*", re.DOTALL)
@@ -35,6 +35,6 @@ def refuse_other_root(files: HostFiles, path: Path, place: Path) -> None:
 
 
 def _identity(files: HostFiles, path: Path) -> tuple[int, int] | None:
-    with told_as(FileError, f"{path}: cannot be examined"), suppress(FileNotFoundError):
+    with os_errors_as(FileError, f"{path}: cannot be examined"), suppress(FileNotFoundError):
         return files.stat(path).identity
     return None

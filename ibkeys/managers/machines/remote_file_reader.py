@@ -55,7 +55,7 @@ class RemoteFileReader:
             return SeenFile(place, None)
         if not stat.S_ISREG(status.kind):
             raise FileError(f"{self._at(place)}: is not a regular file")
-        with files.told_as(FileError, f"{self._at(place)}: cannot be read"):
+        with files.os_errors_as(FileError, f"{self._at(place)}: cannot be read"):
             data = self.files.read(place, files.LIST)
         if self._read_status(place) != status or len(data) != status.size:
             raise FileChanged(f"{self._at(place)}: another program is writing it right now")

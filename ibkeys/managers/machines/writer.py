@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from ibkeys.errors import FileError
-from ibkeys.files import told_as
+from ibkeys.files import os_errors_as
 from ibkeys.managers.elsewhere.conversation import Conversation, encode_path
 from ibkeys.printable import clean
 
@@ -62,7 +62,7 @@ class HostWriter:
     def ask(self, question: str, *words: str, path: Path = Path("/"), more: bytes = b"") -> list[str]:
         """Ask a question with up to four *words* and a *path*, and return the lines of the answer. *more*: bytes to
         send after it. Raises WriterRefused; FileError for a path that a question cannot have."""
-        with told_as(FileError, str(path)):
+        with os_errors_as(FileError, str(path)):
             text = encode_path(path)
         four_words = [*words, *[NOTHING] * (4 - len(words))]
         assert len(four_words) == 4

@@ -45,7 +45,7 @@ def copy_key_files(master: ManagedOpensm, standby: Standby, machine: Machine, op
     """
     for name in COPIED:
         source, target = master.cache / name, standby.cache / name
-        with files.told_as(FileError, f"{source}: cannot be read for {standby.name}"):
+        with files.os_errors_as(FileError, f"{source}: cannot be read for {standby.name}"):
             data = master.machine.files.read(source, files.LIST)
         give_key_file(target, data, standby.user, machine, operation)
 

@@ -1,5 +1,5 @@
-"""Ending the record of a run whose values another program or administrator has changed. No port, file or OpenSM is
-changed."""
+"""Ending the record of a run whose values another program or administrator has changed. No port, file or OpenSM
+is changed."""
 
 from __future__ import annotations
 

@@ -8,7 +8,7 @@ from typing import Final
 from ibkeys.errors import UsageError
 from ibkeys.partitions.model import Policy
 from ibkeys.partitions.reader import parse_policy
-from ibkeys.plan.by_hand.script import refuse_circles, script_lines
+from ibkeys.plan.by_hand.script import refuse_cycles, script_lines
 from ibkeys.plan.digest import plan_digest
 from ibkeys.plan.model import PartitionPlan, SmOptions
 from ibkeys.plan.sm_policies import policies_between
@@ -29,7 +29,7 @@ def opensm_script(plan: PartitionPlan, present: Policy | None, sm_port_guid: int
     new = parse_policy(plan.policy.require_text(), plan.policy.file)
     options = plan.sm_options or SmOptions.of(plan.options)
     policies = policies_between(present, new, plan.tables, sm_port_guid, options, plan_digest(plan), gaps=gaps)
-    refuse_circles(policies.circles, gaps)
+    refuse_cycles(policies.cycles, gaps)
     if len(policies.texts) > 1 and present is None:
         raise UsageError(
             f"{len(policies.texts) - 1} intermediate policies are needed, and they keep the groups of "

@@ -49,10 +49,10 @@ def script_lines(
     yield from back
 
 
-def refuse_circles(circles: Collection[object], gaps: bool) -> None:
-    """Raise UsageError if there are *circles*, in which ports wait for each other, but *gaps* does not allow to cut
+def refuse_cycles(cycles: Collection[object], gaps: bool) -> None:
+    """Raise UsageError if there are *cycles*, in which ports wait for each other, but *gaps* does not allow to cut
     pairs."""
-    if circles and not gaps:
+    if cycles and not gaps:
         raise UsageError(
             "ports wait for each other in a circle, so that no order keeps all of them connected: "
             f"{given('--allow-break')} briefly disconnects some of them; or first apply a policy that reuses no "

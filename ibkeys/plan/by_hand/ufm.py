@@ -13,7 +13,7 @@ from ibkeys.managers.ufm.limits import find_full_tables, refuse_impossible
 from ibkeys.managers.ufm.lost_flags import lost_flags
 from ibkeys.managers.ufm.rest import Call, calls_to_change, resource
 from ibkeys.partitions.model import Policy
-from ibkeys.plan.by_hand.script import ScriptStage, ScriptState, refuse_circles, script_lines
+from ibkeys.plan.by_hand.script import ScriptStage, ScriptState, refuse_cycles, script_lines
 from ibkeys.plan.model import PartitionPlan, tables_by_guid
 from ibkeys.plan.steps import one_partition_at_a_time, steps_between
 from ibkeys.printable import clean, counted, named
@@ -48,7 +48,7 @@ def ufm_script(plan: PartitionPlan, gaps: bool) -> Iterator[str]:
         )
     rooms = {guid: table.capacity for guid, table in tables.items()}
     steps = steps_between(old, new, rooms, gaps=gaps)
-    refuse_circles(steps.circles, gaps)
+    refuse_cycles(steps.cycles, gaps)
     policy = plan.policy.parsed()
     stages: list[ScriptStage] = []
     before: ScriptState = old

@@ -85,7 +85,7 @@ class _Reader:
         self.bytes_left = files.LARGE
 
     def read_file(self, path: Path, name: str) -> None:
-        with files.told_as(partial(FileFormatError, path=name), "cannot be read"):
+        with files.os_errors_as(partial(FileFormatError, path=name), "cannot be read"):
             data = files.read_bytes(path, self.bytes_left)
         # The limit is for all files together: a file may include another one twice, which includes a third one twice,
         # and so on.

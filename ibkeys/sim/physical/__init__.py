@@ -1,2 +1,1 @@
-"""Cables and power: what happens to links and nodes when a cable is plugged or pulled, or a node is switched off and
-on."""
+"""Cables and power: the changes of links and nodes when a cable is plugged or pulled, or a node is switched off and on."""

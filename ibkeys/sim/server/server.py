@@ -45,8 +45,8 @@ class Server(Closing):
     *allow_others*: programs of every user may attach. UDP has no credentials, so it needs *allow_others*. *home*: the
     node of programs that name none, by default the first node. *watch*: called with every MAD. *save*: called about
     once a second, or less often if it takes long (`SAVING_SHARE`). *log*: called with a line about each error, each
-    refusal and the script; *log_clients*: with a line about each client that attaches or detaches. *fabric*: what is
-    served, in words for `ibkeys sim ls`. *folder*: the folder for the files of the hosts; None: a folder that is
+    refusal and the script; *log_clients*: with a line about each client that attaches or detaches. *fabric*: the served
+    fabric, in words for `ibkeys sim ls`. *folder*: the folder for the files of the hosts; None: a folder that is
     removed with the server. *start_shell*: starts a shell on a host, for a program on another one; None: such a program
     is refused. ``steering``: executes commands. Raises UsageError for an invalid name, and for *listen* without
     *allow_others*; TransportError if a socket name or port is in use or cannot be used.

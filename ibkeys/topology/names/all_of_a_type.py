@@ -30,7 +30,7 @@ _EXCEPT: Final = 4
 """At most one node in so many may be an exception."""
 
 
-class Everyone:
+class AllOfAType:
     """All hosts and all switches of a fabric.
 
     *sheet*: the ports that can be named; if it lacks a host's port, there is no word for all hosts. *is_name*: whether

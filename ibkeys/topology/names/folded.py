@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ibkeys.grouping import grouped
 from ibkeys.printable import clean
 from ibkeys.topology.names import sets as name_sets
-from ibkeys.topology.names.all_of_a_type import ALL, Everyone, Place, place_of
+from ibkeys.topology.names.all_of_a_type import ALL, AllOfAType, Place, place_of
 
 if TYPE_CHECKING:
     from ibkeys.topology.nodes import Node, Port
@@ -114,8 +114,8 @@ class FoldedNames:
         return self.with_numbers(sorted(rows, key=in_order), _folded_guids)
 
     @cached_property
-    def _everyone(self) -> Everyone | None:
-        return Everyone(self._sheet, self._fabric, self._is_alone) if self._fabric is not None else None
+    def _everyone(self) -> AllOfAType | None:
+        return AllOfAType(self._sheet, self._fabric, self._is_alone) if self._fabric is not None else None
 
     def _is_alone(self, row: Row) -> bool:
         """Return whether no other node has the name of a port's node, and a folded set can hold that name."""

@@ -19,7 +19,7 @@ def read_node_name_map(path: str | Path) -> dict[int, str]:
 
     Raises FileFormatError with line and column for any other line, and when the file cannot be read.
     """
-    with files.told_as(partial(FileFormatError, path=str(path)), "cannot read the node name map"):
+    with files.os_errors_as(partial(FileFormatError, path=str(path)), "cannot read the node name map"):
         lines = files.read_text(path, files.LIST, "replace").splitlines()
     names: dict[int, str] = {}
     for number, line in enumerate(lines, 1):

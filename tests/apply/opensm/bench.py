@@ -14,7 +14,7 @@ import pytest
 from ibkeys.apply.apply import Permissions, plan_apply, plan_resume
 from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.by_sm.course import CarrierSettings
-from ibkeys.apply.closing import Ending
+from ibkeys.apply.closing import RecordEnding
 from ibkeys.apply.undo import plan_undo
 from ibkeys.change.consent import INTERLOCKS
 from ibkeys.change.writer import ChangeWriter
@@ -94,10 +94,10 @@ class Bench:
             return ending.close()
 
     @contextmanager
-    def _ending(self) -> Iterator[Ending]:
+    def _ending(self) -> Iterator[RecordEnding]:
         with tool(self.opensm.net, "node03 mlx4_0", **self.stores) as fabric, writer(fabric) as changing:
             fabric.is_simulated = False
-            yield Ending(changing, carrier=self.opensm.carrier(self.monkeypatch, changing, self.settings))
+            yield RecordEnding(changing, carrier=self.opensm.carrier(self.monkeypatch, changing, self.settings))
 
     def cut_off(self, word: str, number: int, run: Callable[[], object]) -> None:
         """Let the host refuse what *word* says, for the time with this *number* in *run*."""

@@ -82,7 +82,7 @@ class Connections:
 
     ``users``: the users whose programs may connect; None: all users. ``home``: a node of the host of programs that name
     no host. ``log``: called with a line about each refused program; ``log_clients``: with a line about each port that
-    is opened or closed. ``folder``: returns the folder for the files of the hosts. ``fabric``: what is served, in
+    is opened or closed. ``folder``: returns the folder for the files of the hosts. ``fabric``: the served fabric, in
     words. ``start_shell``: starts a shell on a host; None: no shell is started. Raises TransportError if the socket
     name is in use or cannot be used.
     """

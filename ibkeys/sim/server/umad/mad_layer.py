@@ -26,7 +26,7 @@ from ibkeys.sim.server.umad.agents import MOST_AGENTS, Agent, Agents, is_respons
 from ibkeys.sim.server.umad.carrying import Arrival, Carrying, arrival_at, sender
 from ibkeys.sim.server.umad.directed_routes import begins_here, is_local
 from ibkeys.sim.server.umad.kernel_timers import latest_end
-from ibkeys.sim.server.umad.open_ports import MOST_WAITING, Alike, ProgramPort, Send, SendKey, send_key
+from ibkeys.sim.server.umad.open_ports import MOST_WAITING, CommonData, ProgramPort, Send, SendKey, send_key
 from ibkeys.sim.server.umad.transfers import OwnMads, Transfers
 from ibkeys.sim.subnet import Subnet
 
@@ -170,7 +170,7 @@ class MadLayer:
         has_one_port = mad[at.HOP_COUNT] and not opened.port.node.is_switch
         first_hop = mad[at.INITIAL_PATH.start + 1] if has_one_port else None
         answer = wire.received_header(agent.id, address, MAD_SIZE)
-        opened.alike[(header + mad)[:_ALIKE]] = Alike(agent, first_hop, answer)
+        opened.alike[(header + mad)[:_ALIKE]] = CommonData(agent, first_hop, answer)
 
     def _send_any(self, opened: ProgramPort, header: bytes, mad: bytes) -> int:
         """Send a MAD as `send` does, with all checks."""

@@ -69,7 +69,7 @@ def send_key(response: bool, mad: bytes, address: wire.Address) -> SendKey:
     return response, mad[at.MGMT_CLASS], mad[at.TRANSACTION_ID], other
 
 
-class Alike(NamedTuple):
+class CommonData(NamedTuple):
     """The data that directed-route requests with the same umad header and the same beginning have in common.
 
     ``agent``: their agent. ``first_hop``: the port by which they must leave, None if every first hop is valid.
@@ -127,7 +127,7 @@ class ProgramPort:
     sends: dict[SendKey, Send] = field(default_factory=dict)
     waiting: deque[tuple[bytes, bytes]] = field(default_factory=deque)
     answers: list[bytes] = field(default_factory=list)
-    alike: dict[bytes, Alike] = field(default_factory=dict)
+    alike: dict[bytes, CommonData] = field(default_factory=dict)
     is_sm: bool = False
 
     def __str__(self) -> str:
