@@ -85,7 +85,8 @@ class PlacedOpensm:
         return self.folder / POLICY
 
     def start(self, twin: Twin) -> OpensmRun:
-        """Start OpenSM on its host, and return it when it rests. Raises IbkeysError as `OpensmRun.wait_until_it_rests`."""
+        """Start OpenSM on its host, and return it when it rests. Raises IbkeysError as
+        `OpensmRun.wait_until_it_rests`."""
         words = [str(self.opensm.program), "-F", str(self.folder / CONF)]
         started = OpensmRun(twin, self.home.node, words, self.folder, _longest_silence(self.options))
         try:
