@@ -97,7 +97,7 @@ def confirm_or_go_back(
     for problem in carrier.start_time_limit():
         say(problem)
     if len(operation.journal.find(operation.id).starts) > 1:
-        say(f"all of operation {operation.id} is rolled back then, also what was confirmed before it was resumed")
+        say(f"all of operation {operation.id} is rolled back then, also the part that was confirmed before")
     how = f" {carrier.rollback_effects}," if carrier.rollback_effects else ""
     what = f"rolling back in {seconds:g} s{how}"
     confirmed = ask_for_confirmation(operation.journal, operation.id, what, seconds, now, wait, say)

@@ -179,7 +179,7 @@ class Asked:
             try:
                 interrupts.check()
             except KeyboardInterrupt:
-                interrupts.forget()  # it refuses the change; rolling back must not be cut short by a second one
+                interrupts.forget()  # this interrupt refuses the change; a second one must not stop the rollback
                 raise
             if says_no.wait(seconds):
                 raise KeyboardInterrupt

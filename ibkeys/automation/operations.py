@@ -146,7 +146,7 @@ def _back(
     leave_open: bool = False,
 ) -> ChangeResult:
     if asked.confirm_within is not None:
-        raise UsageError("what goes back needs no confirmation: omit confirm_within=")
+        raise UsageError("an undo needs no confirmation: omit confirm_within=")
     if target.kind == "keys":
         return undo_keys(_as_begun(asked, run), asked, leaves_open=leave_open)
     if target.kind in ("sm-keys", "enforcement"):

@@ -96,7 +96,7 @@ def added(
     if keeping and out_of is None:
         raise UsageError(
             f"{keeping[0]}: give its membership, {given('--full WHO', 'full=')} or "
-            f"{given('--limited WHO', 'limited=')}; it keeps one with {given('--out-of')} only"
+            f"{given('--limited WHO', 'limited=')}; a port keeps its membership only with {given('--out-of')}"
         )
     memberships = _memberships(full, limited, required=not (keeping or wanted_flags or groups))
     unchanged_memberships: dict[str, MemberWord | None] = dict.fromkeys(keeping)

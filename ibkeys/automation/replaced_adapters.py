@@ -132,7 +132,7 @@ class ReplacedAdapters:
         """Return whether the policy names a new port of *pair* already, so that nothing is taken over."""
         is_named = bool({*pair.port_guids.values()} & policy.named_guids)
         if is_named and {*pair.port_guids} & policy.named_guids:
-            self.warn(f"left out: {pair}: the policy names both, so the new one is no new port")
+            self.warn(f"left out: {pair}: the policy names both, so the second port is not new")
         return is_named
 
     def _pairs(self, topology: Topology) -> Iterator[ReplacedNode]:

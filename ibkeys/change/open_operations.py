@@ -176,8 +176,8 @@ def refuse_undo(target: OperationTarget) -> None:
         raise already_undone(record)
     if target.kind == "keys" and record.undoes is not None:
         raise UsageError(
-            f"operation {record.id} gave former M_Keys back, and that is not undone: `ibkeys resume` finishes it where "
-            "it is open; `ibkeys mkey-rotate` gives new keys"
+            f"operation {record.id} restored former M_Keys, and this cannot be undone: `ibkeys resume` finishes it "
+            "where it is open; `ibkeys mkey-rotate` gives new keys"
         )
 
 
@@ -185,10 +185,12 @@ def refuse_earlier_run(target: OperationTarget) -> None:
     """Raise UsageError for a run of M_Keys that is not the last one on its subnet."""
     record = target.record
     if not target.is_last_run:
-        ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
+        ends = "this one has ended"
+        if record.state == "failed" or record.is_unfinished:
+            ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
         raise UsageError(
-            f"operation {record.id} ({record.command}) is not the last run of M_Keys on its subnet: only that one "
-            f"goes on or back; {ends if record.state == 'failed' or record.is_unfinished else 'this one has ended'}"
+            f"operation {record.id} ({record.command}) is not the last run of M_Keys on its subnet: only the last "
+            f"one can be finished or undone; {ends}"
         )
 
 

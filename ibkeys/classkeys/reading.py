@@ -39,7 +39,7 @@ class NotAsked:
 
 
 NO_KEY_KNOWN: Final = NotAsked(
-    "no-key", "not queried: no key of this class is known here, and what a query without one costs is not known"
+    "no-key", "not queried: no key of this class is known here, and the cost of a query without one is not known"
 )
 
 

@@ -113,7 +113,7 @@ class RmppReceiver:
         """
         if not why:
             return self._abort(mad, RmppStatus.TOTAL_TIME_TOO_LONG, by="this side")
-        self._fail(f"this side gave it up: {why}", RmppStatus.TOTAL_TIME_TOO_LONG)
+        self._fail(f"this side gave the transfer up: {why}", RmppStatus.TOTAL_TIME_TOO_LONG)
         return _reply(mad, RmppType.ABORT, RmppStatus.TOTAL_TIME_TOO_LONG)
 
     # --- segments ------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ class _Reader:
         place = _BY_LID.match(heading[2])
         self.lid, self.num = (int(place[1]), int(place[2] or 0)) if place else (0, 0)
         if self.lid > MAX_UNICAST_LID or self.num > MAX_PORT:
-            raise line.error("the heading has a LID or a port that no port has")
+            raise line.error("the heading has a LID or port number that is not possible")
 
     def end_part(self) -> None:
         """Add the part since the last heading to the contents."""
@@ -111,7 +111,7 @@ class _Reader:
         if 2 * int(row[1]) != len(self.keys):
             raise line.error("this row of a P_Key table does not follow the one before it")
         if len(self.keys) > 2 * _MOST_P_KEYS:
-            raise line.error("this P_Key table is larger than any")
+            raise line.error("this P_Key table is larger than any port can have")
         self.keys += bytes.fromhex(row[2].replace("0x", ""))
         self.row_line = line
 

@@ -175,7 +175,7 @@ class _Server(ThreadingHTTPServer):
     def _serve(self, request: Any, client_address: Any) -> None:
         try:
             request.settimeout(SILENCE)
-            if self.guard.tls is not None:  # fails already where the client has reset its connection
+            if self.guard.tls is not None:  # this already fails if the client has reset its connection
                 request = self.guard.tls.wrap_socket(request, server_side=True, do_handshake_on_connect=False)
             with calling_after(WHOLE, partial(_cut, request)):
                 if self.guard.tls is not None:
@@ -190,7 +190,7 @@ class _Server(ThreadingHTTPServer):
 
 def _cut(request: socket.socket) -> None:
     with suppress(OSError):
-        socket.socket.shutdown(request, socket.SHUT_RDWR)  # that of TLS is for one thread only
+        socket.socket.shutdown(request, socket.SHUT_RDWR)  # SSLSocket.shutdown may be called by one thread only
 
 
 class _Handler(BaseHTTPRequestHandler):

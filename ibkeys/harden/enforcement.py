@@ -238,7 +238,7 @@ def refuse_undo(writer: ChangeWriter, operation: int) -> None:
     name = f"operation {record.id} ({record.command})"
     if not is_hardening(record):
         raise UsageError(
-            f"{name} gave the former {ENFORCE} back, and that is not undone: `ibkeys resume` finishes it where it is "
+            f"{name} restored the former {ENFORCE}, and this cannot be undone: `ibkeys resume` finishes it where it is "
             f"open; `{_HARDEN}` sets {ENFORCE} both again"
         )
     if record.state == "undone":

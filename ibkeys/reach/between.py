@@ -98,7 +98,7 @@ class Between:
         may = routes.may(start)
         if may >> end & 1:
             return Crossing(None, *self._stopping_on(edges, key))
-        # no route is left: the links on the edge of what packets may reach are those that stop them
+        # no route is left: the packets are stopped by closed links from switches that they reach to others
         frontier = [edge for edge in edges if edge in routes.closed and may >> edge[0] & 1 and not may >> edge[1] & 1]
         return Crossing(False, *self._stopping_on(frontier, key))
 

@@ -63,7 +63,7 @@ class SwitchLinks:
         ports = [port for node in self._switches for port in node.ports.values()]
         between = [port for port in ports if _is_between(port)]
         if any(self._checks_of(port, direction) for port in between for direction in _BITS):
-            self._read(between)  # else nothing is stopped between switches, wherever links lead that were not read
+            self._read(between)  # without a check no port between switches stops a packet
 
     def _read(self, between: Sequence[Port]) -> None:
         links: dict[Edge, list[tuple[Port, LinkChecks]]] = {}

@@ -168,7 +168,7 @@ class Reach:
                 continue
             found = self._found(partition, standing)
             both |= found.both
-            if found.to or found.by:  # rare, and large
+            if found.to or found.by:  # seldom true, and these sets are large
                 to |= found.to
                 by |= found.by
             if found.may_to or found.may_by:
@@ -211,8 +211,9 @@ class Reach:
             own = any(t.sends_to(t) for t in (traffic(standing, self.inbound_check) for standing in standings))
             ports = sum(port not in left_out for port in group.ports) if left_out else len(group.ports)
             pairs += ports * ((found.both & ~places_left_out).bit_count() - own)
-            one_way += ports * (found.to & ~places_left_out).bit_count()  # none of its own kind: those reach each other
-            unknown += ports * (found.unknown & ~places_left_out).bit_count()  # and those are on one switch
+            # A port has neither a one-way pair nor an unknown one with a port of its own group.
+            one_way += ports * (found.to & ~places_left_out).bit_count()
+            unknown += ports * (found.unknown & ~places_left_out).bit_count()
         return PairCounts(pairs // 2, one_way, unknown // 2)
 
     def talking_pairs(self, within: Collection[int] = ()) -> Iterator[tuple[Port, Port]]:

@@ -1,10 +1,10 @@
 """Rehearsing a change while faults happen: which ports lose connectivity, for how long, and whether the documented
 repair works.
 
-Each fault is tried on a new copy of the fabric. It happens at a Set of the change that writes a table or an M_Key. When the command
-has ended, the fault ends too: OpenSM is started again, or the node answers again. Then the rehearsal runs the command
-that `ibkeys journal` names, `ibkeys resume` or `ibkeys undo`. After `resume` the tables have to be as planned, after
-`undo` as they were before.
+Each fault is tried on a new copy of the fabric. It happens at a Set of the change that writes a table or an M_Key. When
+the command has ended, the fault ends too: OpenSM is started again, or the node answers again. Then the rehearsal runs
+the command that `ibkeys journal` names, `ibkeys resume` or `ibkeys undo`. After `resume` the tables have to be as
+planned, after `undo` as they were before.
 """
 
 from __future__ import annotations
@@ -56,8 +56,8 @@ class Fault:
 def choose_faults(document: Mapping[str, Any], runs: int, seed: int) -> list[Fault]:
     """Return *runs* faults for the change of a rehearsal, whose result is *document*. Equal seeds give equal faults.
 
-    Kinds and commands take turns; Set and node are random. Only a host that the change writes to falls silent, but not the
-    host of OpenSM. If there is no such host, no fault is of that kind. The list is empty if the timeline is.
+    Kinds and commands take turns; Set and node are random. Only a host that the change writes to falls silent, but not
+    the host of OpenSM. If there is no such host, no fault is of that kind. The list is empty if the timeline is.
     """
     writes = document["timeline"]
     home = document["opensm"]["port"]["node_guid"]

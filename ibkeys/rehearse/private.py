@@ -82,8 +82,8 @@ def _folder_to_cover(needed: Iterable[Path]) -> Path:
         if folder.is_dir() and not folder.is_symlink() and not any(each.is_relative_to(folder) for each in used):
             return folder
     raise Refused(
-        f"a rehearsal needs a folder to cover by its own files, and none of {', '.join(_FOLDERS)} exists without files "
-        "that it needs: create /mnt",
+        f"a rehearsal mounts its own files over a folder that it does not need, and {', '.join(_FOLDERS)} are missing "
+        "or in use: create /mnt",
         "namespaces",
     )
 
@@ -115,7 +115,7 @@ def _become_private(work: Callable[[Path], Any], folder: Path, answers: int) -> 
 
 def _bind_to(parent: int) -> None:
     die_with_parent()
-    if os.getppid() != parent:  # It ended before the call.
+    if os.getppid() != parent:  # The parent ended before the call.
         os._exit(0)
 
 

@@ -41,7 +41,7 @@ def request_of(
 
     def number_of(key: MKey) -> int | None:
         if opensm.packed is not None:
-            return key.reveal()  # It is a made-up one already.
+            return key.reveal()  # A bundle has made-up keys already.
         number = snapshot.number_of(key)
         return None if number is None else made_up.get(number)
 

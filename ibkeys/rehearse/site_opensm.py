@@ -151,7 +151,7 @@ def _site_opensm(
         raise UsageError(f"the command line of OpenSM has words that OpenSM 3.3.23 does not know: {_SAY_WHICH}")
     stopping = [each.argument.name for each in command.given if each.argument.name in _ENDS]
     if stopping:
-        raise UsageError(f"an OpenSM with the argument {stopping[0]} does not go on: omit it")
+        raise UsageError(f"OpenSM ends at once with the argument {stopping[0]}: omit it")
     config = command.last("config")
     given = [folder / config] if config else OPENSM_CONFIGS
     existing = next((each for each in given if os.path.exists(each)), None)

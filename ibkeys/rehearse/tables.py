@@ -73,8 +73,8 @@ def identities(subnet: Subnet) -> dict[PortKey, PortId]:
 
 
 def put_back(subnet: Subnet, tables: Tables) -> None:
-    """Give the ports the P_Keys and the enforcement of *tables*, behind the back of the subnet manager."""
-    for node in {node.guid: node for node in reversed(subnet.nodes)}.values():  # those of `tables_of`
+    """Give the ports the P_Keys and the enforcement of *tables* without a Set, so that no subnet manager notices it."""
+    for node in {node.guid: node for node in reversed(subnet.nodes)}.values():  # the same nodes as in `tables_of`
         for port in node.all_ports:
             wanted = tables[node.guid, port.number]
             if tuple(port.p_keys) != wanted.p_keys:

@@ -193,7 +193,7 @@ class SmKeyRun:
         """Note in the journal that the change is done, then in the key store that its keys are current."""
         journal, operation = self.operation.journal, self.operation.put_on_disk()
         with journal.in_one_transaction():
-            for entry in journal.files(operation):  # also those of earlier starts
+            for entry in journal.files(operation):  # also the entries of earlier starts
                 if entry.status != "failed":
                     entry.done()
         # The journal comes first. If ibkeys is killed between the two, the next change promotes the pending keys of an

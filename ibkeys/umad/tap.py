@@ -68,7 +68,7 @@ class Tap(WrappedPort):
             except _FAILURES as error:
                 self._observers.remove(observer)
                 self._complain(f"{type(observer).__name__.lower()} ended: {error}")
-                with suppress(*_FAILURES):  # what it could not write was just said
+                with suppress(*_FAILURES):  # the failed write was reported just now
                     observer.close()
 
     def close(self) -> None:

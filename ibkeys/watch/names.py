@@ -29,7 +29,7 @@ class Names:
         """Replace the ports by those of a sweep. A port whose GUID is not trusted comes last."""
         self.misses = 0
         self._by_lid, self._by_guid = {}, {}
-        self._end_of = cache(EventEnd.of)  # made once for each port: a burst of traps has the same few
+        self._end_of = cache(EventEnd.of)  # made once for each port: many traps are about the same few ports
         for port in sorted(found.end_ports(), key=lambda each: each not in found.doubtful):
             if port.guid:
                 self._by_guid.setdefault(port.guid, port)

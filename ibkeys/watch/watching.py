@@ -226,7 +226,7 @@ class Watch:
             raise
         except IbkeysError as error:
             self.summary.failed_sweeps += 1
-            # An error before the sweep, as of a key store that cannot be read, has not put it off.
+            # After an error before the sweep, such as an unreadable key store, the next sweep has no new time yet.
             self._next_sweep = max(self._next_sweep, self._now() + (self.settings.interval or NAMES_AGAIN))
             self._say("sweep", f"the sweep failed; names and counters stay as they were: {error}")
             return

@@ -190,7 +190,11 @@ REFUSED: dict[str, tuple[Act, type[IbkeysError], str]] = {
     "no such partition": (lambda it: it.remove("gqu", ["node03"], via=VIA), UsageError, "did you mean gpu"),
     "a flag": (lambda it: it.add("gpu", mtu=4000), UsageError, "mtu=: '4000' is none of 256"),
     "another method": (lambda it: it.delete("gpu", via=ibkeys.Direct()), UsageError, r"give via=ThroughOpenSM\(\)"),
-    "keeping": (lambda it: it.add("gpu", keeping=["node05"]), UsageError, "it keeps one with out_of= only"),
+    "keeping": (
+        lambda it: it.add("gpu", keeping=["node05"]),
+        UsageError,
+        "a port keeps its membership only with out_of=",
+    ),
     "index 0": (lambda it: it.add("gpu", indx0=True, via=VIA), Refused, "index-0"),
     "a standby": (lambda it: it.rename("tank", "scratch"), Refused, "standby-differs"),
     "ipoib": (lambda it: it.add("new=0x44", full=["node05"], via=VIA), Refused, "ipoib=False says that it is meant"),

@@ -63,8 +63,8 @@ def test_without_consent_only_b_keys_are_asked_for(place: Path) -> None:
     result = show(place, 3)
     assert result.code == 0
     assert result.err == (
-        "ibkeys: note: 1 port not queried for cc, vs, n2n: no key is known for them here, and what a query without one "
-        "costs is not known (--ask-unkeyed queries once)\n"
+        "ibkeys: note: 1 port not queried for cc, vs, n2n: no key is known for them here, and the cost of a query "
+        "without one is not known (--ask-unkeyed queries once)\n"
     )
     said = rows(place, 3)
     assert {name: row["class_key_state"] for name, row in said.items()} == {

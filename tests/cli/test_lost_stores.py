@@ -79,7 +79,10 @@ def test_another_key_store_does_not_end_a_run_without_a_word(cli: Cli, tmp_path:
     assert cli("journal", "-f", "json").json["operations"][0]["state"] == "undone"
     for words in (("undo", 1), ("resume", 1)):
         error = cli(*words).error
-        assert "is not the last run of M_Keys on its subnet: only that one goes on or back; this one has ended" in error
+        assert (
+            "not the last run of M_Keys on its subnet: only the last one can be finished or undone; this one has ended"
+            in error
+        )
 
 
 def test_a_run_that_may_still_go_back_is_never_passed_over(cli: Cli, tmp_path: Path) -> None:

@@ -133,7 +133,7 @@ def test_an_undo_that_was_cut_off_is_finished_as_an_undo(cli: Cli, tmp_path: Pat
         True,
     )
     refused = cli("undo", 2, "--yes")
-    assert (refused.code, "operation 2 gave former M_Keys back, and that is not undone" in refused.error) == (2, True)
+    assert (refused.code, "operation 2 restored former M_Keys, and this cannot be undone" in refused.error) == (2, True)
 
 
 def test_a_run_that_had_failures_is_done_when_nothing_of_it_is_left(cli: Cli, tmp_path: Path) -> None:

@@ -184,7 +184,7 @@ def test_only_the_last_hardening_that_stands_goes_back(site: Site) -> None:
             refuse_undo(writer, 1)
         refuse_undo(writer, 2)
     site.undo()
-    given_back = r"operation 3 .* gave the former part_enforce back, and that is not undone"
+    given_back = r"operation 3 .* restored the former part_enforce, and this cannot be undone"
     with site.writer(UNDO) as writer, pytest.raises(UsageError, match=given_back):
         refuse_undo(writer, 3)
 

@@ -137,7 +137,7 @@ def _rule(result: RuleResult, report: Report, text: Mapping[str, Any]) -> dict[s
 
 def _invocation(report: Report, exit_code: int, left_out: int) -> dict[str, Any]:
     return {
-        # 0 and 1 are answers; anything else, and an audit of half a fabric, is not
+        # the exit codes 0 and 1 are results of a complete audit; all other codes mean that it was not completed
         "executionSuccessful": report.coverage.is_complete and exit_code in (0, 1),
         "exitCode": exit_code,
         # when the fabric was read: an audit of a snapshot describes the fabric at that time

@@ -142,7 +142,7 @@ def _cells(columns: Sequence[MatrixColumn], rows: Sequence[MatrixRow], top: int)
                 by_row.setdefault(place[partition], []).append((index, kind))
     for row, cells in sorted(by_row.items()):
         y = top + row * CELL
-        # a run of neighbours of one kind has the same difference between column and position
+        # neighbouring columns of one kind have the same difference between column and position, and are drawn as one
         for (_, kind), run in groupby(enumerate(cells), key=lambda item: (item[1][0] - item[0], item[1][1])):
             indexes = [index for _, (index, _) in run]
             x, width = indexes[0] * CELL, len(indexes) * CELL

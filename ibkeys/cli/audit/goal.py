@@ -32,7 +32,7 @@ class Goal:
         "--policy", "policy_to_reach", metavar="FILE", help="Change P_Keys to what this partitions.conf says."
     )
     allow_removals: bool = options.flag_field(
-        "--allow-removals", help="Remove P_Keys where the policy says so; full to limited too."
+        "--allow-removals", help="Remove P_Keys that the policy does not have; full to limited counts as one."
     )
     allow_break: bool = options.field_of(options.allow_break, default=False)
     lease: int = options.number_field(

@@ -60,7 +60,7 @@ def write_reach(about: dict[str, Any], found: ReachComparison, names: FoldedName
         ports = {name: [port.identity() for port in some] for name, some in listed.items()}
         totals = {change.replace("-", "_"): count for change, count in counts.items()}
         head = json.dumps({"schema": DIFF.schema, **about, "unknown": unread, **ports, "reach": totals})
-        write_exact(head.removesuffix("}}") + ', "changes": [')  # within "reach", the last item
+        write_exact(head.removesuffix("}}") + ', "changes": [')  # reopens "reach", the last item of the document
         write_json_items(changes)
         write_exact("]}}")
     elif format == "csv":
@@ -105,7 +105,7 @@ def _pair_documents(found: ReachComparison) -> Iterator[dict[str, Any]]:
 
 
 def _groups(found: ReachComparison) -> Iterator[dict[str, Any]]:
-    identity = cache(lambda port: port.identity())  # a port is in many groups
+    identity = cache(lambda port: port.identity())  # made once for each port, which is in many groups
     for each in found.changes:
         yield {
             "change": each.change,

@@ -32,9 +32,8 @@ _SNIPPET: Final = 76
 @dataclass(frozen=True, slots=True)
 class Hit:
     """A place where all words are. ``name``: of the command, symptom, rule or man page. ``text``: the place, shortened;
-    of a symptom or rule its title. ``rank``: 0 for a name, summary or title, 1 for a text that is like a title, 2 for a longer
-    text.
-    """
+    of a symptom or rule its title. ``rank``: 0 for a name, summary or title, 1 for a text that is like a title, 2 for a
+    longer text."""
 
     where: Where
     name: str

@@ -28,7 +28,7 @@ def settle(where: Where, yes: bool, format: str) -> int:
     from ibkeys.mkeys import places as rooms
 
     if format == "csv":
-        raise UsageError("--settle: -f table and -f json are the formats")
+        raise UsageError("--settle has no such format: use -f table or -f json")
     consent = Changing(dry_run=False, yes=yes, force=False, override=())
     with open_fabric(where, changing=True) as fabric, writer_of(fabric, "keystore list --settle", consent) as writer:
         if not fabric.ring.has_keys and not any(fabric.ring.class_keys.values()):

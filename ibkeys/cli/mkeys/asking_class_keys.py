@@ -69,8 +69,8 @@ def say_not_asked(readings: Iterable[ClassKeyReading]) -> None:
         names = ", ".join(name for name in KEY_CLASSES if any(of == name for _, of in without_key))
         ports = len({port for port, _ in without_key})
         exits.note(
-            f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and what a query "
-            "without one costs is not known (--ask-unkeyed queries once)"
+            f"{counted(ports, 'port')} not queried for {names}: no key is known for them here, and the cost of "
+            "a query without one is not known (--ask-unkeyed queries once)"
         )
     withheld = {each.port: each.detail for each in readings if each.not_asked == "withheld"}
     if withheld:

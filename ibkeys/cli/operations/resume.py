@@ -41,7 +41,7 @@ class _ResumeOptions:
         env=False,
         type=NumberType(1, 1_000_000),
         metavar="N",
-        help="Of an operation begun with --first: only the next N leaf switches, or of M_Keys the next N ports.",
+        help="After an operation with --first: change only the next N leaf switches (M_Keys: the next N ports).",
     )
     allow_removals: bool = options.field_of(options.allow_removals, default=False)
     allow_break: bool = options.field_of(options.allow_break, default=False)
@@ -56,7 +56,7 @@ class _ResumeOptions:
     )
     overtaken: bool = options.flag_field(
         "--overtaken",
-        help="Only end its record, where others have changed what it set or its ports are gone: nothing is written.",
+        help="If others have changed what it set, or its ports are gone: only end its record, and write nothing.",
     )
 
 
@@ -78,7 +78,7 @@ def resume(command_options: ManyPortsOptions, choices: _ResumeOptions, operation
     if choices.overtaken:
         requested.refuse(
             (*PERMISSION_OPTIONS, *FORWARD_OPTIONS, *AT_ONCE_OPTION),
-            "only has its record ended with --overtaken: omit {}",
+            "is not continued by --overtaken, which only ends its record: omit {}",
         )
     if requested.target.kind == "keys":
         return _resume_keys(requested, choices)
@@ -105,7 +105,7 @@ def _resume_keys(requested: RequestedOperation, choices: _ResumeOptions) -> int:
         _refuse_ended(requested.target.record)
         return end_record(request)
     if is_finished_by_undo(requested.target):
-        requested.refuse(FORWARD_OPTIONS, "is being undone: omit {}")
+        requested.refuse(FORWARD_OPTIONS, "is being undone, and the undo has no such option: omit {}")
         return roll_back_run(request, choices.at_once, choices.max_failures)
     return finish_run(request, choices.at_once, choices.max_failures, choices.first, choices.opensm_conf)
 
@@ -155,7 +155,9 @@ def _resume_partitions(requested: RequestedOperation, choices: _ResumeOptions) -
     if choices.overtaken and requested.target.kind == "other":
         raise not_resumed(record)
     if not choices.overtaken and is_finished_by_undo(requested.target):
-        requested.refuse(("--allow-removals", *FORWARD_OPTIONS), "is being undone: omit {}")
+        requested.refuse(
+            ("--allow-removals", *FORWARD_OPTIONS), "is being undone, and the undo has no such option: omit {}"
+        )
         return requested.restore(choices.opensm.sm_wait, allow_break=choices.allow_break)
     request = ApplyRequest(
         command_options,

@@ -57,7 +57,11 @@ class _MatrixData:
 
 @command("matrix")
 @click.option(
-    "--partition", "partitions", metavar="PARTITION", multiple=True, help="Only this one, by P_Key or name; repeatable."
+    "--partition",
+    "partitions",
+    metavar="PARTITION",
+    multiple=True,
+    help="Only this partition, by P_Key or name; repeatable.",
 )
 @options.flag("--pairs", help="List every pair of ports that can talk, also in one direction only, with the P_Keys.")
 @options.partition_names

@@ -51,7 +51,7 @@ class _PlanCommandOptions(PolicyOptions):
         "policy_file",
         cls=options.PolicyOrFile,
         metavar="FILE|opensm|ufm:URL",
-        help="The same as FILE, which takes these values too.",
+        help="The policy, in place of FILE.",
     )
     out: str | None = options.field("--out", metavar="PLAN", env=False, help="Write the plan to this file, for apply.")
     enforce: str = options.field(
@@ -63,7 +63,7 @@ class _PlanCommandOptions(PolicyOptions):
     )
     allow_both_pkeys: bool = options.field_of(options.allow_both_pkeys, default=False)
     disconnect_unconfigured: bool = options.flag_field(
-        "--disconnect-unconfigured", help="Remove the default P_Key from CA ports in no other partition."
+        "--disconnect-unconfigured", help="Remove the default P_Key from CA ports that are in no other partition."
     )
     allow_index_moves: tuple[str, ...] = options.repeated_field(
         "--allow-index-moves", "PARTITION", "Partition whose P_Keys may move; repeatable, or all."

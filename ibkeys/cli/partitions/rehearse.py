@@ -65,7 +65,7 @@ class _RehearseOptions:
         "--faults",
         is_flag=True,
         default=False,
-        help="Try faults too: OpenSM killed, a silent node, ibkeys killed; then the way back.",
+        help="Try faults too: OpenSM killed, a node silent, ibkeys killed; then resume or undo.",
     )
     fault_runs: int | None = options.number_field(
         "--fault-runs", 1, 1000, "N", "Number of faults to try, with --faults.  [default: 6]"
@@ -112,7 +112,7 @@ class _Rehearse(Command):
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Parse the arguments."""
         ctx.allow_interspersed_args = False
-        with suppress(click.UsageError):  # the other reading says what is wrong
+        with suppress(click.UsageError):  # parsing in the other mode reports the mistake
             found, _, _ = self.make_parser(ctx).parse_args(list(args))
             words = found.get("words")  # a sentinel of click if there are none
             ctx.allow_interspersed_args = not (isinstance(words, tuple) and _is_command(words))

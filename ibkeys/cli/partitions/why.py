@@ -49,7 +49,9 @@ _EXIT_CODES: Final = {
 @options.option(
     "--trap", env=False, metavar="TEXT", help="Explain a refused packet: a trap, a log line, or two LIDs and a P_Key."
 )
-@options.option("--history", metavar="DIR", help="With --trap: snapshots in which to look since when it is so.")
+@options.option(
+    "--history", metavar="DIR", help="With --trap: folder of snapshots, to find since when the packet is refused."
+)
 @options.option(
     "--packet",
     env=False,

@@ -16,7 +16,7 @@ class FlagOptions:
 
     ipoib: bool | None = options.field("--ipoib/--no-ipoib", env=False, default=None, help="Make the group for IPoIB.")
     mtu: str | None = options.field("--mtu", env=False, metavar="BYTES", help="MTU of the group: 256 to 4096.")
-    rate: str | None = options.field("--rate", env=False, metavar="GBPS", help="Rate of the group in Gb/s, as 100.")
+    rate: str | None = options.field("--rate", env=False, metavar="GBPS", help="Rate of the group in Gb/s, like 100.")
     sl: str | None = options.field("--sl", env=False, metavar="SL", help="Service level of the group, 0 to 15.")
     scope: tuple[str, ...] = options.repeated_field("--scope", "N", "Scope of the MGID, 1 to 15.")
     q_key: str | None = options.field("--q-key", env=False, metavar="QKEY", help="Q_Key of the group.")

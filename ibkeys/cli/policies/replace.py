@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 @click.argument("old", required=False)
 @click.argument("new", required=False)
 @options.option(
-    "--baseline", metavar="SNAPSHOT", help="An earlier snapshot, which has OLD; alone: all pairs that it shows."
+    "--baseline", metavar="SNAPSHOT", help="An earlier snapshot that has OLD. Without OLD: all pairs that it shows."
 )
 @options.option("--waivers", metavar="FILE", help="The waivers of audits, whose GUIDs are replaced too.")
 @editing_options

@@ -60,7 +60,7 @@ def discover(
     from ibkeys.errors import UsageError
 
     if by_name and is_typed("baseline"):
-        raise UsageError("--baseline goes without --names")
+        raise UsageError("--baseline and --names exclude each other")
     if by_name:
         return show_names(where, words, only, filters, format)
     if words or only is not None:

@@ -98,7 +98,7 @@ def compare_policies(
     policy depends on the subnet manager's port, but that is not known or not on the fabric.
     """
     listed = list(fabric.end_ports())
-    shared = shared_port_guids(listed)  # which of their ports a policy means is not known, so none counts
+    shared = shared_port_guids(listed)  # it is not known which of their ports a policy means, so none of them counts
     ports = {port.guid: port for port in listed if port.guid and port.guid not in shared}
     for policy in (before, after):
         policy.require_accepted()

@@ -225,7 +225,7 @@ def _load_rules(rules: Mapping[int, ClassRules], record: Mapping[str, Any]) -> N
     for name, chosen in record.items():
         for field, value in chosen.items():
             if value not in CHOICES[field]:
-                raise ValueError("a rule that there is not")
+                raise ValueError("a rule that does not exist")
             setattr(rules[int(KEY_CLASSES[name].mgmt_class)], field, value)  # type: ignore[index]
 
 
