@@ -28,7 +28,7 @@ _COMMAND: Final = re.compile(r"`([^`\s-][^`]*)`")
 _VALUE: Final = r"(X|opensm|[^a-z\s]\S*)"
 _OPTIONS: Final = rf"( --[a-z-]+( {_VALUE})?)+"
 _NO_PROSE: Final = re.compile(
-    rf"--[a-z][\w-]*(=\S*| {_VALUE})?|X?{_OPTIONS}|(ibkeys )?[a-z-]+( list| restore X| X)?{_OPTIONS}"
+    rf"--[a-z][\w-]*(=\S*| {_VALUE}| or --[a-z-]+)?|X?{_OPTIONS}|(ibkeys )?[a-z-]+( list| restore X| X)?{_OPTIONS}"
 )
 """The whole of a text that is a word for a child process, a part that a command gets, or a command."""
 _OF_OTHERS: Final = {

@@ -93,7 +93,7 @@ def test_partitions_through_opensm(
     tables = tables_of(present, planned, options, ports())
     found = policies_between(present, planned, tables, SM, options, DIGEST, gaps=gaps)
     walk = PolicyWalk(options, [old and old.encode()], found.states[-1])
-    walk.cut = None if gaps else pairs_of(found.circles)
+    walk.cut = None if gaps else pairs_of(found.cycles)
     had = {guid: table.before for guid, table in tables_by_guid(tables).items()}
     for number, text in enumerate(found.texts):
         walk.give(text, takes if number == stop else None)
@@ -105,7 +105,7 @@ def test_partitions_through_opensm(
         tables = tables_from(had, planned, options, ports())
         rest = policies_between(parsed(walk.way[-1]), planned, tables, SM, options, DIGEST, gaps=gaps)
         if walk.cut is not None:
-            walk.cut |= pairs_of(rest.circles)
+            walk.cut |= pairs_of(rest.cycles)
         for text in rest.texts:
             walk.give(text)
         assert walk.now == walk.after

@@ -102,7 +102,7 @@ def test_what_is_not_chosen_says_what_was_found_and_what_to_type() -> None:
 
 def test_a_method_that_nobody_is_asked_about_is_named() -> None:
     refused = method_for(SubnetFacts((MASTER,))).untyped_refusal()
-    assert (refused.interlock, "now it would be through opensm: " in str(refused)) == (METHOD, True)
+    assert (refused.interlock, "here it would be through opensm: " in str(refused)) == (METHOD, True)
 
 
 def test_another_method_than_the_planned_one_is_stale() -> None:

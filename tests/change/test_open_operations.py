@@ -151,5 +151,5 @@ def test_two_that_are_open_are_named() -> None:
     for begin in (SM_KEYS, KEYS):
         begin(journal)
     for find in (find_to_resume, find_to_end, find_to_undo):
-        with pytest.raises(UsageError, match=r"operation 1 \(smkey-rotate\), operation 2 \(mkey-rotate\) may be meant"):
+        with pytest.raises(UsageError, match=r"fits: operation 1 \(smkey-rotate\), operation 2 \(mkey-rotate\): give"):
             find(journal, None)

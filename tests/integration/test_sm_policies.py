@@ -34,7 +34,7 @@ def test_of_each_policy_opensm_makes_the_tables_that_were_predicted(name: str) -
             plan_digest(plan),
         )
         assert len(found.texts) == count
-        assert bool(found.circles) == (name == "circle")
+        assert bool(found.cycles) == (name == "circle")
         assert found.texts[-1] == new.encode()
         expected = tables(served)
         assert expected == {**expected, **{each.port.key: dict(each.before) for each in plan.tables}}
