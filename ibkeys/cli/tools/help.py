@@ -31,9 +31,9 @@ _TITLES: Final = {
 def help(words: tuple[str, ...], every: bool) -> int:
     """Show the help of a command, or of all that name a word.
 
-        Without COMMAND, lists the commands to begin with; with -a, all commands and their arguments. COMMAND is a name such
-    as pkey-show (pkey show is accepted too) or sim serve. Any other WORD is searched in the help of all commands, the
-    audit rules, the man pages and the symptoms that ibkeys explain knows; several words are searched together.
+        Without COMMAND, lists the commands to begin with; with -a, all commands and their arguments. COMMAND is a name
+    such as pkey-show (pkey show is accepted too) or sim serve. Any other WORD is searched in the help of all commands,
+    the audit rules, the man pages and the symptoms that ibkeys explain knows; several words are searched together.
     """
     context = click.get_current_context().find_root()
     if every and not words:
