@@ -60,8 +60,9 @@ def _opensm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]
             if not via.may_leave_out:
                 raise
             if not writer.consent.covers(STANDBY_DIFFERS):
+                override = given(f"--override {STANDBY_DIFFERS}", f"Consent(overrides={{{STANDBY_DIFFERS!r}}})")
                 raise error.going_on(
-                    f"if only a standby runs there, --override {STANDBY_DIFFERS} leaves its policy file as it is"
+                    f"if only a standby runs there, {override} leaves its policy file as it is"
                 ) from None
             notes.append(f"{error}: left out")
     carrier = OpensmCarrier(writer, reached, settings)
