@@ -13,6 +13,7 @@ _MOST_NAMES: Final = 3
 _CUTOFF: Final = 0.6
 _MARGIN: Final = 0.05
 """A name is left out if its similarity, as difflib measures it, is less than that of the nearest name by so much."""
+_NO_WORD: Final = re.compile(r"[ \t;&|<>()$`*?!#~\"'\\]")
 _ZEROS: Final = re.compile(r"(?<![0-9])0+(?=[0-9])")
 
 
@@ -34,8 +35,9 @@ def did_you_mean_any(words: Iterable[str], known: Iterable[str], most: int = _MO
 
 
 def did_you_mean_one_of(similar: Iterable[str], most: int = _MOST_NAMES) -> str:
-    """Return the question about the similar names *similar*; "" if there are none. A name with a blank is quoted."""
-    quoted = [repr(name) if " " in name else clean(name) for name in list(dict.fromkeys(similar))[:most]]
+    """Return the question about the similar names *similar*; "" if there are none. A name that a shell would not
+    take as one word is quoted."""
+    quoted = [repr(name) if _NO_WORD.search(name) else clean(name) for name in list(dict.fromkeys(similar))[:most]]
     if not quoted:
         return ""
     last = quoted.pop()

@@ -60,6 +60,11 @@ def test_a_name_where_a_guid_is_meant_names_the_option() -> None:
     assert result.error.endswith(" (for a node's name: -N)")
 
 
+def test_a_similar_name_that_a_shell_would_split_is_quoted() -> None:
+    result = run("port-show", "--backend", TWO_SWITCH, "-N", "MF0;switch-a", 3)
+    assert result.error.endswith("; did you mean 'MF0;switch-a:IS5023/U1'?")
+
+
 def test_an_adapter_that_the_host_lacks_is_answered_with_those_that_it_has(rails: str) -> None:
     for words in (("discover", "--names"), ("pkey-show", "--all", "--node")):
         result = run(*words, "node01 mlx4_7", "--backend", rails)

@@ -197,6 +197,7 @@ def test_look_runs_the_deciding_commands() -> None:
     assert result.code == 0
     assert "$ ibkeys why 2 3\n" in result.out
     assert "can talk" in result.out
+    assert run(*look, "nothing that is known").code == 1
     failed = run(*look, "_do_madrpc failed; dport (Lid 99)")
     assert failed.code == 3
     assert "LID 99" in failed.err

@@ -48,7 +48,7 @@ def explain(where: Where, texts: tuple[str, ...], look: bool, format: str) -> in
     found = explain_text(_text_of(texts))
     if not write_document(format, EXPLAIN, lambda: _document(found), _rows(found)):
         _write(found)
-    if look and format == "table":
+    if look and format == "table" and found.answers:
         return _look(found.answers)
     return exits.DONE if found.answers else exits.SAYS_NO
 
