@@ -8,10 +8,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.cli.conftest import TWO_SWITCH, run
 from tests.cli.live_cluster import LIVE, cluster
 from tests.cli.scenes import Scene
 
 SWEEPS = ("pkey-show --all", "mkey-show --all", "port-show --all", "discover", "discover --names")
+
+
+UNKNOWN = "'gpu': no partition has this name, as far as is known here: give its P_Key"
 
 
 @pytest.fixture
@@ -57,6 +61,18 @@ def test_a_partition_of_a_difference_has_its_name_from_the_opensm_of_this_host(s
     assert "'gpv': no partition has this name; did you mean gpu?" in scene.err
 
 
+def test_history_takes_the_name_of_a_partition_that_is_no_node(scene: Scene) -> None:
+    scene.must("snapshot --into {dir}/days")
+    scene.must(f"partition-add gpu --full node05 {LIVE}")
+    scene.must("snapshot --into {dir}/days")
+    scene.must("history gpu {dir}/days -f json")
+    by_name = json.loads(scene.out)
+    scene.must("history 0x30 {dir}/days -f json")
+    assert by_name["events"] == json.loads(scene.out)["events"] != []
+    assert scene.type("history gpv {dir}/days") == 2
+    assert "gpv: no snapshot in" in scene.err
+
+
 def test_a_packet_follows_a_partition_by_its_name(scene: Scene) -> None:
     scene.must("why node03 node04 --packet gpu -f json")
     by_name = json.loads(scene.out)
@@ -73,3 +89,9 @@ def test_a_name_that_no_policy_explains_is_refused(scene: Scene) -> None:
     for command in (*SWEEPS, "matrix", "audit", "compare"):
         assert scene.type(f"{command} --partition gpu --from {{dir}}/a.db") == 2
         assert "'gpu': no partition has this name, as far as is known here: give its P_Key" in scene.err
+
+
+def test_a_host_without_an_opensm_knows_no_names(tmp_path: Path) -> None:
+    assert run("snapshot", tmp_path / "a.db", "--backend", TWO_SWITCH).code == 0
+    result = run("diff", tmp_path / "a.db", tmp_path / "a.db", "--partition", "gpu")
+    assert (result.code, result.error) == (2, UNKNOWN)

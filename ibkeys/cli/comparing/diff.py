@@ -19,12 +19,11 @@ from ibkeys.cli.exits import write, write_each
 from ibkeys.cli.help.command import command
 from ibkeys.cli.listing.filters import PortFilter
 from ibkeys.cli.listing.folding import indented, is_folded
-from ibkeys.cli.listing.partition_names import names_in
 from ibkeys.cli.opening import load
 from ibkeys.cli.options import Listing
 from ibkeys.cli.render import heading_of, write_document
 from ibkeys.cli.screen.colour import paint
-from ibkeys.cli.sm.policy import only_policy
+from ibkeys.cli.sm.policy import partition_names_here
 from ibkeys.errors import UsageError
 from ibkeys.grouping import grouped
 from ibkeys.printable import counted, first_lines
@@ -75,7 +74,7 @@ def diff(
     if chosen.is_given and (reach or pairs):
         raise UsageError("a filter selects changes at ports, so it cannot be combined with --reach or --pairs")
     if chosen.partition_names:
-        chosen.take_partitions(names_in(only_policy()))
+        chosen.take_partitions(partition_names_here())
     a, b = (a, b) if b is not None else _last_two(Path(a))
     before, after = load(Path(a)), load(Path(b))
     if reach or pairs:

@@ -15,8 +15,10 @@ from ibkeys.cli.comparing.words import in_colour
 from ibkeys.cli.documents.comparing import HISTORY
 from ibkeys.cli.exits import write
 from ibkeys.cli.help.command import command
+from ibkeys.cli.listing.partition_names import partition_number
 from ibkeys.cli.opening import load
 from ibkeys.cli.render import heading_of, write_document
+from ibkeys.cli.sm.policy import partition_names_here
 from ibkeys.cli.types import parse_p_key
 from ibkeys.errors import AddressError, StoreError, UsageError
 from ibkeys.grouping import grouped
@@ -39,8 +41,8 @@ def history(words: tuple[str, ...], format: str) -> int:
     """Show when a port's keys or a partition's members changed.
 
     DIR is a folder written by `snapshot --into`. WHAT is a P_Key (0x and up to four digits: its partition), a port or
-    node GUID (0x and more digits), a LID (decimal), or a node's name; PORTNUM is one port of that node. Each change is
-    shown with the two snapshots between which it happened.
+    node GUID (0x and more digits), a LID (decimal), or the name of a node, or of a partition where this host's OpenSM
+    has it; PORTNUM is one port of that node. Each change is shown with the two snapshots between which it happened.
     """
     from ibkeys.fabric.history import PortHistory
     from ibkeys.fabric.snapshot_folder import SnapshotFolder
@@ -52,7 +54,11 @@ def history(words: tuple[str, ...], format: str) -> int:
     partition = parse_p_key(what).partition if _P_KEY.fullmatch(what) else None
     if partition is not None and portnum is not None:
         raise UsageError("a P_Key is searched at every port: omit PORTNUM")
-    found = PortHistory(_wanted(what, portnum, files) if partition is None else lambda port: True, partition)
+    wanted = _wanted(what, portnum, files) if partition is None else None
+    if partition is None and wanted is None and portnum is None:
+        names = partition_names_here()
+        partition = partition_number(what, names) if what in names.values() else None
+    found = PortHistory(wanted or (lambda port: partition is not None), partition)
     taken: list[str] = []
     events: list[PortEvent] = []
     for file in files:
@@ -79,9 +85,10 @@ def _words(words: Sequence[str]) -> tuple[str, int | None, str]:
     raise UsageError("give WHAT, then PORTNUM if you mean one port, then the folder of snapshots")
 
 
-def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[Port], bool]:
-    """Return a test for the ports that the user means. A LID or name is looked up in the newest snapshot that has it.
+def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[Port], bool] | None:
+    """Return a test for the ports that the user means; None if no snapshot has them.
 
+    A LID or name is looked up in the newest snapshot that has it.
     All nodes of one host are meant by its name. Raises AddressError if *what* is no address, or the NodeDescription of
     several nodes.
     """
@@ -102,7 +109,7 @@ def _wanted(what: str, portnum: int | None, files: Sequence[Path]) -> Callable[[
         keys = {match_key(port) for port in fabric.ports() if port.end_port in ends and portnum in (None, port.num)}
         if keys:
             return lambda port: match_key(port) in keys
-    return lambda port: False
+    return None
 
 
 def _document(about: dict[str, Any], events: Sequence[PortEvent], found: PortHistory) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from ibkeys.cli.sm.ufm import UfmOptions, ufm_policy
 from ibkeys.errors import FileFormatError, UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ibkeys.cli.listing.filters import PortFilter
     from ibkeys.managers.hosts import SmHost
@@ -131,6 +131,19 @@ def name_partitions(filters: PortFilter, source: Source, verbose: bool, policy: 
     if filters.partition_names:
         known = policy if policy is not None else policy_if_known(source, verbose)
         filters.take_partitions(names_in(known))
+
+
+def partition_names_here() -> Mapping[int, str]:
+    """Return the names of partitions in the policy of the only OpenSM of this host, for a command without a fabric.
+
+    None are known if this host has no OpenSM or several. Raises FileFormatError.
+    """
+    from ibkeys.managers.master_policy import policy_of_only_one
+
+    try:
+        return names_in(policy_of_only_one(settings_of(None).here, require_accepted=False).policy)
+    except UsageError:
+        return {}
 
 
 def only_policy() -> Policy:
