@@ -18,7 +18,7 @@ from ibkeys.apply.survey import Survey
 from ibkeys.arguments import given
 from ibkeys.change.choosing import KEPT_CHOICE, verify_choice
 from ibkeys.change.consent import Objection
-from ibkeys.change.next_commands import ADVICE_TO_KEEP, commands_of_open, open_elsewhere
+from ibkeys.change.next_commands import advice_to_keep, commands_of_open, open_elsewhere
 from ibkeys.change.open_operations import not_open
 from ibkeys.change.subnets import KEPT_SUBNET, is_of_other_subnet, refuse_other_subnet, subnet_guids
 from ibkeys.change.writer import ChangeWriter
@@ -243,8 +243,8 @@ def plan_resume(
         verify_choice(writer, operation, survey.topology, via.hosts or [SmHost()])
     remaining = carrier.find_remaining(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
-    advice += f"; {ADVICE_TO_KEEP}" if remaining.foreign_on_fabric else ""
-    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, can_be_closed=True)
+    advice += f"; {advice_to_keep(operation)}" if remaining.foreign_on_fabric else ""
+    apply_plan = apply_plan_of(writer, carrier, remaining, survey, kept, advice, hooks, operation)
     apply_plan.digest = digest
     apply_plan.operation_id, apply_plan.can_be_closed = operation, True
     had = {(table.port.key, key) for table in kept.tables for key in table.before.values()}

@@ -20,7 +20,7 @@ from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, choose_m_keys
 from ibkeys.arguments import given
 from ibkeys.change.interlocks.tables import objections_to_tables
-from ibkeys.change.next_commands import ADVICE_IF_GONE
+from ibkeys.change.next_commands import advice_if_gone
 from ibkeys.change.plan import Plan
 from ibkeys.change.runner import OnStep
 from ibkeys.change.subnets import refuse_other_subnet
@@ -232,10 +232,10 @@ def apply_plan_of(
     wanted: PartitionPlan | FormerValues,
     advice: str,
     hooks: ApplyHooks | None = None,
-    can_be_closed: bool = False,
+    can_be_closed: int | None = None,
 ) -> ApplyPlan:
     """Return the plan of the *remaining* changes, with the interlocks that they trigger. *advice*: advice to the user
-    for ``stale``; *can_be_closed*: the record of the operation can be ended. Raises MKeyNeeded, and the errors of the
+    for ``stale``; *can_be_closed*: the operation whose record can be ended. Raises MKeyNeeded, and the errors of the
     carrier."""
     phases = carrier.phases(remaining, survey)
     plan = ApplyPlan(writer.command, carrier=carrier, survey=survey, remaining=remaining, phases=phases)
@@ -244,7 +244,7 @@ def apply_plan_of(
     if carrier.sends_sets:
         choose_m_keys(survey.targets[key] for key in changing)
     plan.objections = remaining.stale_objections(
-        f"{advice}; {ADVICE_IF_GONE}" if can_be_closed and plan.lacks_only_ports else advice
+        f"{advice}; {advice_if_gone(can_be_closed)}" if can_be_closed and plan.lacks_only_ports else advice
     )
     if plan.phases:
         tables, enforcement = remaining.tables, remaining.enforcement
@@ -266,7 +266,7 @@ def undo_plan_of(
     can_be_closed: bool = False,
     is_undo: bool = False,
 ) -> ApplyPlan:
-    """Return the plan that restores the values that *operation* overwrote. *can_be_closed*: as in `apply_plan_of`;
+    """Return the plan that restores the values that *operation* overwrote. *can_be_closed*: its record can be ended;
     *is_undo*: the operation is an undo itself. Raises MKeyNeeded, Refused (``overtaken``) if the operation belongs to
     another subnet, and the errors of a sweep."""
     survey = carrier.survey(former.ports)
@@ -275,7 +275,9 @@ def undo_plan_of(
     kept = "what another user or program wrote is kept, everything else is rolled back"
     advice = f"OpenSM would overwrite it; see `ibkeys journal {operation}`" if carrier.rewrites_tables else kept
     advice = f"{advice}, or {NEW_PLAN}" if is_undo else advice
-    plan = apply_plan_of(writer, carrier, remaining, survey, former, advice, hooks, can_be_closed)
+    plan = apply_plan_of(
+        writer, carrier, remaining, survey, former, advice, hooks, operation if can_be_closed else None
+    )
     plan.undoes, plan.makes_again = operation, former.makes_again
     return plan
 

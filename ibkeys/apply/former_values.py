@@ -74,7 +74,7 @@ class FormerTable:
 
 @dataclass(slots=True)
 class FormerValues:
-    """The values that an operation overwrote, and the values that it may have written: P_Key tables and enforcement
+    """The values that *operation* overwrote, and the values that it may have written: P_Key tables and enforcement
     bits, by port.
 
     ``changed_bits``: the enforcement bits that its Sets changed; the other bits are not its own. ``names``: the ports
@@ -85,6 +85,7 @@ class FormerValues:
     operation is an undo, so that undoing it makes the change again; not so for the undo of an undo.
     """
 
+    operation: int
     tables: dict[PortKey, FormerTable] = field(default_factory=dict)
     bits: dict[PortKey, Enforcement] = field(default_factory=dict)
     changed_bits: dict[PortKey, frozenset[str]] = field(default_factory=dict)
@@ -144,7 +145,7 @@ def former_in(journal: Journal, record: OperationRecord) -> FormerValues:
     Counters that were cleared cannot be restored, and are only counted. Raises UsageError for an operation that changed
     M_Keys, which other commands restore from the key store; StoreError.
     """
-    former = FormerValues()
+    former = FormerValues(record.id)
     for entry in journal.entries(record.id):
         image = entry.image
         key = (image.node_guid, image.port)

@@ -15,7 +15,7 @@ from ibkeys.apply.confirm import note_refused
 from ibkeys.apply.former_values import FormerValues, former_in
 from ibkeys.apply.opensm.guards import end_guards
 from ibkeys.apply.remaining import in_words
-from ibkeys.change.next_commands import ADVICE_TO_KEEP, next_commands
+from ibkeys.change.next_commands import advice_to_keep, next_commands
 from ibkeys.change.open_operations import already_undone
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
@@ -88,7 +88,7 @@ def plan_undo(
         if later and error.interlock == "stale":
             error.going_on(*_ways_past(later))
         elif error.can_be_closed and can_end:
-            error.going_on(ADVICE_TO_KEEP)
+            error.going_on(advice_to_keep(operation))
         if error.is_overtaken and unconfirmed and not writer.dry_run:
             # A guard sees neither ports nor the files of other hosts, so it might roll back only a part.
             error.going_on(*end_guards(former.plan_record.kept if former.plan_record is not None else {}))

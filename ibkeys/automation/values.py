@@ -19,6 +19,7 @@ from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
 from ibkeys.change.images import changes_of
 from ibkeys.change.interlocks.overtaken import overtaken, why_overtaken
+from ibkeys.change.next_commands import close_command
 from ibkeys.change.open_operations import not_open
 from ibkeys.change.pkeys import plan_set
 from ibkeys.change.plan import Plan, ResumedOperation
@@ -136,7 +137,7 @@ def _find(writer: ChangeWriter, record: OperationRecord, place: tuple[int, int])
 
 def _end_of(record: OperationRecord) -> str:
     """Return, in words, the command that only ends the record of the operation."""
-    return f"`ibkeys resume {record.id} --overtaken` only ends its record"
+    return f"`{close_command(record.id)}` only ends its record"
 
 
 # --- the kinds of values ----------------------------------------------------------------------------------------------
@@ -235,8 +236,8 @@ def _refuse_other(record: OperationRecord, port: PortHandle, value: WantedValue,
 
 
 def _overtaken(record: OperationRecord, port: PortHandle, what: str) -> Refused:
-    name, close = f"operation {record.id} ({record.command})", f"ibkeys resume {record.id} --overtaken"
-    return overtaken(name, [f"{port} has {what}"], close)
+    name = f"operation {record.id} ({record.command})"
+    return overtaken(name, [f"{port} has {what}"], close_command(record.id))
 
 
 def _is_in_force(image: Image, plan: Plan) -> bool:

@@ -11,11 +11,6 @@ from ibkeys.store.journal import PLAN_COMMANDS, OperationRecord, Rollback
 
 _RESUME: Final = "ibkeys resume {id}"
 _UNDO: Final = "ibkeys undo {id}"
-CLOSE: Final = "ibkeys resume --overtaken"
-ADVICE_TO_KEEP: Final = f"to keep what is there: `{CLOSE}`, which only ends the record of the operation"
-"""Advice when an apply did not end, and another program or administrator has changed a value that it set."""
-ADVICE_IF_GONE: Final = f"if they do not come back: `{CLOSE}`, which only ends the record of the operation"
-"""Advice when only absent ports are left of an apply, or of an undo of an apply."""
 _IF_NEITHER_WORKS: Final = "if others have changed what it set or its ports are gone"
 _BY_COMMAND: Final[Mapping[str, tuple[str | None, str | None]]] = {
     "pkey-set": ("ibkeys pkey-set", _UNDO),
@@ -101,8 +96,24 @@ def next_commands_of(record: OperationRecord) -> NextCommands | None:
         is_named = record.undoes is None or (record.being_undone and record.state == "done")
         is_known = record.is_of_plan or record.is_of_keys or record.has_values or record.began in OPENSM_COMMANDS
         can_close = record.is_unfinished and is_known and is_named
-        return replace(commands, close=f"ibkeys resume {record.id} --overtaken") if can_close else commands
+        return replace(commands, close=close_command(record.id)) if can_close else commands
     return NextCommands(None, commands.roll_back) if record.is_going_back else None
+
+
+def close_command(operation: int) -> str:
+    """Return the command that only ends the record of *operation*, or of the operation that it undoes."""
+    return f"ibkeys resume {operation} --overtaken"
+
+
+def advice_to_keep(operation: int) -> str:
+    """Return the advice when an apply did not end, and another program or administrator has changed a value that it
+    set."""
+    return f"to keep what is there: `{close_command(operation)}`, which only ends the record of the operation"
+
+
+def advice_if_gone(operation: int) -> str:
+    """Return the advice when only absent ports are left of an apply, or of an undo of an apply."""
+    return f"if they do not come back: `{close_command(operation)}`, which only ends the record of the operation"
 
 
 def open_elsewhere(records: Iterable[OperationRecord]) -> list[str]:

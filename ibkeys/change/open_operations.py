@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final, Literal
 
-from ibkeys.change.next_commands import CLOSE, OPENSM_COMMANDS, commands_of_open, next_commands_of
+from ibkeys.change.next_commands import OPENSM_COMMANDS, close_command, commands_of_open, next_commands_of
 from ibkeys.errors import StoreError, UsageError
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import KEY_COMMANDS, PLAN_COMMANDS
@@ -187,7 +187,7 @@ def refuse_earlier_run(target: OperationTarget) -> None:
     if not target.is_last_run:
         ends = "this one has ended"
         if record.state == "failed" or record.is_unfinished:
-            ends = f"`ibkeys resume {record.id} --overtaken` ends the record of this one"
+            ends = f"`{close_command(record.id)}` ends the record of this one"
         raise UsageError(
             f"operation {record.id} ({record.command}) is not the last run of M_Keys on its subnet: only the last "
             f"one can be finished or undone; {ends}"
@@ -207,7 +207,7 @@ def already_undone(record: OperationRecord) -> StoreError:
     by = record.undone_by
     what = "makes the change again" if record.undoes is None else "repeats the undo"
     repeats = f"; `ibkeys undo {by}` {what}" if _kind(record) in ("partitions", "values", "other") else ""
-    how = f", or `{CLOSE}` ended its record" if by is None else f" by operation {by}{repeats}"
+    how = ", or `ibkeys resume --overtaken` ended its record" if by is None else f" by operation {by}{repeats}"
     return StoreError(f"operation {record.id} ({record.command}) has already been undone{how}")
 
 

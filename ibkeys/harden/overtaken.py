@@ -17,6 +17,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, changed_file, other_files, overtaken
+from ibkeys.change.next_commands import close_command
 from ibkeys.change.subnets import is_of_other_subnet
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused
@@ -102,7 +103,7 @@ def refuse_elsewhere(writer: ChangeWriter, operation: int, files: Sequence[Opens
     if found:
         raise Refused(f"operation {operation} changed {found}", OVERTAKEN).unchanged(
             "name the port of its own subnet, and its hosts",
-            f"If other OpenSMs have replaced those of that change: `ibkeys resume {operation} {_OVERTAKEN_OPTION}` "
+            f"If other OpenSMs have replaced those of that change: `{close_command(operation)}` "
             "only ends the record of a change that is open.",
         )
 
@@ -112,10 +113,10 @@ def is_hardening(record: OperationRecord) -> bool:
     return record.command == COMMAND
 
 
-def close_command(unfinished: Sequence[OperationRecord]) -> str:
+def close_command_of(unfinished: Sequence[OperationRecord]) -> str:
     """Return the command that ends the records of all *unfinished* changes. It has the number of the last of them; if
     that is an undo, the number of the hardening that it undoes."""
-    return f"ibkeys resume {unfinished[-1].undoes or unfinished[-1].id} {_OVERTAKEN_OPTION}"
+    return close_command(unfinished[-1].undoes or unfinished[-1].id)
 
 
 def part_enforce_in(data: bytes) -> str:
@@ -160,7 +161,7 @@ def refuse_changed_files(
     ]
     if found and unfinished:
         what = f"the change of {ENFORCE} begun {unfinished[-1].started} by {unfinished[-1].command}"
-        raise overtaken(what, found, close_command(unfinished))
+        raise overtaken(what, found, close_command_of(unfinished))
     if found:
         raise Refused(
             f"harden does not restore {ENFORCE}, because another user or program has changed it since: {named(found)}; "

@@ -16,6 +16,7 @@ from ibkeys.change.interlocks.file_owners import objections_to_owners
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, other_files
 from ibkeys.change.interlocks.printed_keys import objections_to_listeners
 from ibkeys.change.interlocks.unread_policy import objections_to_unread_options, objections_to_unread_policy
+from ibkeys.change.next_commands import close_command
 from ibkeys.change.plan import Plan
 from ibkeys.change.subnets import subnet_guids
 from ibkeys.change.through_sm import OpensmManagers
@@ -31,7 +32,7 @@ from ibkeys.managers.site import KEPT_HOSTS, ReachedHost, master_in, to_json
 from ibkeys.printable import counted, named
 from ibkeys.smkeys.key_holders import DEFAULT, KINDS, SmKeyKind, find_sm_key_managers, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, refuse_changed_files
-from ibkeys.smkeys.recorded_changes import COMMAND, KEPT_PORTS, Changes, changes_on, close_command, refuse_while_open
+from ibkeys.smkeys.recorded_changes import COMMAND, KEPT_PORTS, Changes, changes_on, refuse_while_open
 from ibkeys.smkeys.run import SmKeyRun, SmKeySettings
 from ibkeys.store.journal import Journal, OperationRecord, RunningOperation
 from ibkeys.store.journal.runs import Runs

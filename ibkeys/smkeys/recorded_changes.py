@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
-from ibkeys.change.next_commands import next_commands, open_elsewhere
+from ibkeys.change.next_commands import close_command, next_commands, open_elsewhere
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import Refused, StoreError, UsageError
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -140,12 +140,6 @@ def changes_on(writer: ChangeWriter, ports: Collection[int]) -> Changes:
 def finish_command(operation: int) -> str:
     """Return the command that finishes a change of sm_key and sa_key. *operation*: its number."""
     return str(next_commands(COMMAND, operation, None).finish)
-
-
-def close_command(operation: int) -> str:
-    """Return the command that ends the record of a change of sm_key and sa_key, and does nothing else. *operation*: its
-    number."""
-    return f"ibkeys resume {operation} --overtaken"
 
 
 def refuse_while_open(writer: ChangeWriter, ports: Collection[int]) -> list[str]:

@@ -15,6 +15,7 @@ from typing import Any, Final, NoReturn
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.course import Course, EndedStep
 from ibkeys.change.interrupts import ExplainedInterrupt
+from ibkeys.change.next_commands import close_command
 from ibkeys.change.runner import WAIT, Runner, Step, Verdict
 from ibkeys.change.staged_files import FormerStagedFiles, StagedFiles
 from ibkeys.change.through_sm import OpensmManagers
@@ -29,7 +30,7 @@ from ibkeys.printable import named
 from ibkeys.smkeys.key_holders import SmKeyKind, keys_in
 from ibkeys.smkeys.overtaken import files_with_foreign_keys, store_found_keys
 from ibkeys.smkeys.proof import KeyCheck, SmKeyProof
-from ibkeys.smkeys.recorded_changes import KEPT_KEYS, close_command, finish_command
+from ibkeys.smkeys.recorded_changes import KEPT_KEYS, finish_command
 from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import RunningOperation
 from ibkeys.store.keystore.sm_keys import SmKeys

@@ -46,7 +46,7 @@ def test_an_undo_that_lacks_only_a_port_that_left_is_ended_as_done(lab: Lab, sto
             undo(fabric, 1)
         assert "--overtaken" not in refused.value.message  # there is much to undo
         assert undo(fabric, 1, "stale").can_be_closed
-        with pytest.raises(Refused, match="if they do not come back: `ibkeys resume --overtaken`"):
+        with pytest.raises(Refused, match="if they do not come back: `ibkeys resume 1 --overtaken`"):
             undo(fabric, 1)
     assert states(stores) == {1: "done", 2: "open"}
     close(lab, stores)
@@ -61,7 +61,7 @@ def test_an_apply_that_lacks_only_a_port_that_left_is_ended_as_done(lab: Lab, st
     take_away(lab)
     with opened(lab, stores, retries=0) as fabric:
         assert apply(fabric, plan, "stale").can_be_closed
-        with pytest.raises(Refused, match="if they do not come back: `ibkeys resume --overtaken`"):
+        with pytest.raises(Refused, match="if they do not come back: `ibkeys resume 1 --overtaken`"):
             resume(fabric)
     assert states(stores) == {1: "open"}
     close(lab, stores)

@@ -278,7 +278,7 @@ def test_the_record_of_an_apply_ends_where_somebody_else_has_changed_what_it_set
     with between_commands(tmp_path) as net:
         net.port("node02 mlx4_0", 1).p_keys = [0xFFFF, 0x8077]
     refused = cli("resume", "--yes")
-    assert (refused.code, "to keep what is there: `ibkeys resume --overtaken`" in refused.error) == (4, True)
+    assert (refused.code, "to keep what is there: `ibkeys resume 1 --overtaken`" in refused.error) == (4, True)
     assert "`ibkeys resume 1 --overtaken` only ends its record" in cli("journal").out
     assert cli("resume", "--overtaken", "--dry-run").code == 1
     ended = cli("resume", "--overtaken", "--yes")
@@ -298,13 +298,29 @@ def test_the_record_of_an_apply_ends_where_only_a_port_that_left_is_missing(
     result = cli("apply", plan, "--allow-removals", "--override", "stale", "--yes")
     assert result.code == 3
     assert result.out.endswith(
-        "if they do not come back: `ibkeys resume --overtaken`, which only ends the record of the operation\n"
+        "if they do not come back: `ibkeys resume 1 --overtaken`, which only ends the record of the operation\n"
     )
     ended = cli("resume", "--overtaken", "--yes")
     assert "only absent ports are left: 'node02 mlx4_0'" in ended.err
     assert ended.code == 0
     [operation] = cli("journal", "-f", "json").json["operations"]
     assert operation["state"] == "done"
+
+
+def test_the_command_that_ends_a_record_names_its_operation_where_two_are_open(
+    cli: Cli, plan: Path, tmp_path: Path
+) -> None:
+    assert cli("apply", plan, "--allow-removals", "--first", 1, "--yes").code == 0
+    with between_commands(tmp_path) as net:
+        net.unplug("node02 mlx4_0", 1)
+    beside = ("--override", "open-operation", "--override", "stale")
+    result = cli("apply", plan, "--allow-removals", *beside, "--yes")
+    typed = result.out.split("if they do not come back: `ibkeys ")[1].split("`")[0]
+    assert typed == "resume 2 --overtaken"
+    assert cli("resume", "--overtaken", "--yes").code == 2  # which one is not said
+    assert cli(*typed.split(), "--yes").code == 0
+    states = [each["state"] for each in cli("journal", "-f", "json").json["operations"]]
+    assert states == ["open", "done"]
 
 
 def test_ending_a_record_takes_no_option_of_a_change(cli: Cli, plan: Path) -> None:

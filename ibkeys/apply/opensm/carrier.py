@@ -39,7 +39,7 @@ from ibkeys.apply.survey import Survey, read_again
 from ibkeys.arguments import given
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.course import Course
-from ibkeys.change.next_commands import ADVICE_TO_KEEP
+from ibkeys.change.next_commands import advice_to_keep
 from ibkeys.change.runner import Step, Verdict
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Refused, UsageError
@@ -216,11 +216,13 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
     def _go_back_from_fallback(self, operation: RunningOperation, carried: CarrierResult) -> None:
         """Restore the former policy in one step, without a question, because OpenSM made most ports full members of the
         default partition."""
+        assert operation.id is not None
         went_back = self._go_back(operation, read=None)  # OpenSM has read no policy
         carried.not_restored, carried.is_refused = went_back.failed, went_back.is_refused
         if went_back.is_refused:
             result = (
-                f"nothing was rolled back, because another user or program has changed a policy file; {ADVICE_TO_KEEP}"
+                "nothing was rolled back, because another user or program has changed a policy file; "
+                f"{advice_to_keep(operation.id)}"
             )
         elif went_back.failed:
             result = f"it could not be restored everywhere; `ibkeys undo {operation.id}` tries again"

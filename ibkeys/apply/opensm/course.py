@@ -126,7 +126,7 @@ class OpensmPlanning:
             known = former.found_files | {digest_of(each) for image in images for each in (image.before, image.after)}
             # This objection comes before that to an unread edit: a user who keeps the changed file need not let OpenSM
             # read it.
-            course.objections[:0] = objections_to_others_work([*local_files, *self.files], known)
+            course.objections[:0] = objections_to_others_work([*local_files, *self.files], known, former.operation)
         known_texts = {image.before for image in images} | ours | {found.texts[-1]}
         if self.settings.spreads:  # to replace them is what the user asks for
             known_texts |= {file.seen.data for file in self.files}

@@ -14,7 +14,7 @@ from ibkeys.apply.opensm.site import OpensmSite
 from ibkeys.arguments import given
 from ibkeys.change.consent import Objection
 from ibkeys.change.interlocks.unread_policy import objection_to_edits
-from ibkeys.change.next_commands import ADVICE_TO_KEEP
+from ibkeys.change.next_commands import advice_to_keep
 from ibkeys.change.target import PortTarget
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.keys.pkey import PKey
@@ -76,10 +76,12 @@ def _unread_policy(site: OpensmSite, prediction: Prediction) -> str:
     return edit
 
 
-def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str]) -> Iterator[Objection]:
+def objections_to_others_work(
+    files: Sequence[OpensmFile], known: Collection[str], operation: int
+) -> Iterator[Objection]:
     """Yield ``stale`` for each file that another program or administrator has written, whether OpenSM has read it or
-    not. *known*: the SHA-256 of all contents that an earlier run of this change found and wrote; empty if the journal
-    has none.
+    not. *known*: the SHA-256 of all contents that an earlier run of *operation* found and wrote; empty if the
+    journal has none.
     """
     for file in files:
         if known and digest_of(file.seen.data) not in known:
@@ -87,7 +89,7 @@ def objections_to_others_work(files: Sequence[OpensmFile], known: Collection[str
                 "stale",
                 f"{file.name} has neither its former content nor what the operation wrote{_since(file)}, and would be "
                 "overwritten; check it, and make a new plan (`ibkeys plan`) if its content is needed; "
-                f"{ADVICE_TO_KEEP}",
+                f"{advice_to_keep(operation)}",
                 is_overtaken=True,
             )
 

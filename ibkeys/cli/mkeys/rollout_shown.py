@@ -274,7 +274,7 @@ class ShownRun(ShownChange):
         The text is empty if there are no such ports.
         """
         from ibkeys.mkeys.rollout.beginning import LastRun
-        from ibkeys.mkeys.rollout.earlier_run import close_command
+        from ibkeys.mkeys.rollout.earlier_run import close_command_of
 
         run, advice = self.run, ""
         last = run.beginning.last if isinstance(run.beginning, LastRun) else None
@@ -285,5 +285,5 @@ class ShownRun(ShownChange):
                 + ("`ibkeys resume`" if last is not None else "the same command")
             )
         if run.account.overtaken and last is not None and not run.goes_back:
-            advice += f"; to keep what is there, when no other port is left: `{close_command(last)}`"
+            advice += f"; to keep what is there, when no other port is left: `{close_command_of(last)}`"
         return advice

@@ -160,14 +160,14 @@ class ManyPortsChange(ShownChange):
         elif plan.gone_back:
             write("rolled back, except as listed above" if plan.failed else "rolled back: the tables are as they were")
         elif applied and (plan.rest or plan.failed):
-            from ibkeys.change.next_commands import ADVICE_IF_GONE, next_commands
+            from ibkeys.change.next_commands import advice_if_gone, next_commands
 
             assert plan.operation_id is not None
             commands = next_commands(command, plan.operation_id, plan.undoes)
             is_gone = plan.can_be_closed and not plan.rest and plan.failed == plan.remaining.absent
             write(
                 f"partly done: operation {plan.operation_id} is still open; `{commands.finish}` continues it"
-                f"{f'; {ADVICE_IF_GONE}' if is_gone else ''}"
+                f"{f'; {advice_if_gone(plan.operation_id)}' if is_gone else ''}"
             )
         elif applied:
             back = "rolls it back" if plan.undoes is None or plan.makes_again else "makes the change again"

@@ -18,7 +18,7 @@ from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.managers.site import ReachedHost
 from ibkeys.mkeys.opensm.fit_managers import KEY_LINES, setting_of
 from ibkeys.mkeys.opensm.record import RunRecord
-from ibkeys.mkeys.rollout.earlier_run import close_command, last_run
+from ibkeys.mkeys.rollout.earlier_run import close_command_of, last_run
 
 
 def refuse_changed_files(writer: ChangeWriter, record: RunRecord, confs: Iterable[OpensmFile]) -> None:
@@ -32,7 +32,7 @@ def refuse_changed_files(writer: ChangeWriter, record: RunRecord, confs: Iterabl
     ]
     if found:
         last, _ = last_run(writer)
-        raise overtaken(last.name, found, close_command(last))
+        raise overtaken(last.name, found, close_command_of(last))
 
 
 def files_of_absent(

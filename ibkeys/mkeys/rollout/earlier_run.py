@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from ibkeys.change.interlocks.overtaken import OVERTAKEN, overtaken
-from ibkeys.change.next_commands import next_commands_of, open_elsewhere
+from ibkeys.change.next_commands import close_command, next_commands_of, open_elsewhere
 from ibkeys.change.target import PortTarget
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.discovery.keyring import KeyRing
@@ -52,7 +52,7 @@ def last_run_with_keys(writer: ChangeWriter, store: KeyStore) -> tuple[MKeyRun, 
     because the key store was lost or replaced."""
     last, ports = last_run(writer)
     if not has_keys_of(store, last, ports):
-        close = close_command(last)
+        close = close_command_of(last)
         how = " --via opensm" if last.via is not None else " --same" if last.options.same else " --per-port"
         raise KeyGone(
             f"the key store ({store.path or 'in memory'}) does not have the keys of {last.name}: it was lost or "
@@ -115,9 +115,9 @@ def with_bounds(options: RunOptions, at_once: int | None, max_failures: int | No
     )
 
 
-def close_command(last: MKeyRun) -> str | None:
+def close_command_of(last: MKeyRun) -> str | None:
     """Return the command that ends the record of a run and does nothing else; None if the run has ended."""
-    return None if next_commands_of(last.operation) is None else f"ibkeys resume {last.id} --overtaken"
+    return None if next_commands_of(last.operation) is None else close_command(last.id)
 
 
 def refuse_other_method(run: PlannedRun) -> None:
@@ -149,7 +149,7 @@ def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[in
         number, command = without_run[-1].id, without_run[-1].command
         raise Refused(
             f"operation {number} ({command}) of an earlier version is open, and its run is in another key store: "
-            f"`ibkeys resume {number}` with that key store takes the run over, `ibkeys resume {number} --overtaken` "
+            f"`ibkeys resume {number}` with that key store takes the run over, `{close_command(number)}` "
             "only ends its record",
             "open-run",
         )
@@ -334,7 +334,7 @@ def _refuse_overtaken(run: PlannedRun) -> None:
     if run.without_key:
         has = "does not hold the M_Key" if len(run.without_key) == 1 else "do not hold the M_Keys"
         found = f"{counted(len(run.without_key), 'port')} {has} that it gave ({named(run.without_key)})"
-        raise overtaken(last.name, [found], close_command(last))
+        raise overtaken(last.name, [found], close_command_of(last))
     if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"
@@ -344,7 +344,7 @@ def _refuse_overtaken(run: PlannedRun) -> None:
         found += f" ({ports})"
         if any(present_setting(port.port_info).key.is_zero for port in run.overtaken if port.port_info is not None):
             found += ", or none any more"
-        raise overtaken(last.name, [found], close_command(last))
+        raise overtaken(last.name, [found], close_command_of(last))
 
 
 def _name_not_found(writer: ChangeWriter, run: PlannedRun, ports: Sequence[RunPort]) -> None:

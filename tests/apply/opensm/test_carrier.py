@@ -127,7 +127,7 @@ def test_the_fallback_is_not_ended_over_a_policy_that_somebody_else_wrote(bench:
     with pytest.raises(Incomplete, match=r"most ports full members .*; nothing was rolled back") as caught:
         bench.apply(GREEN)
     assert "tries again" not in str(caught.value)
-    assert "to keep what is there: `ibkeys resume --overtaken`" in str(caught.value)
+    assert "to keep what is there: `ibkeys resume 1 --overtaken`" in str(caught.value)
     assert bench.opensm.host.file.data == theirs
     assert bench.done.is_rollback_refused
     assert bench.states() == {1: "open"}

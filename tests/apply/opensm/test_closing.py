@@ -29,7 +29,7 @@ def test_an_apply_whose_policy_somebody_else_edited_is_closed_and_nothing_is_wri
     bench = cut_off
     bench.opensm.host.file.data = THEIRS
     for go in (bench.resume, lambda: bench.undo(1)):
-        with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
+        with pytest.raises(Refused, match="to keep what is there: `ibkeys resume 1 --overtaken`"):
             go()
     bench.opensm.host.log.clear()
     bench.assert_overtaken()
@@ -50,7 +50,7 @@ def test_an_apply_that_cannot_go_on_either_is_closed_where_its_undo_is_overtaken
     with pytest.raises(UsageError, match="made for options that differ"):  # undo works
         bench.why_it_may_end()
     bench.opensm.host.file.data = THEIRS
-    with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
+    with pytest.raises(Refused, match="to keep what is there: `ibkeys resume 1 --overtaken`"):
         bench.undo(1)
     bench.assert_overtaken("another user or program has changed what it set: .*partitions.conf")
     bench.close()
@@ -81,7 +81,7 @@ def test_an_interrupted_undo_can_be_closed_where_opensm_reads_a_file_that_it_did
     bench.apply(GREEN)
     bench.cut_off_undo(1)
     bench.opensm.host.leads_to = Path("/etc/opensm/other.conf")
-    with pytest.raises(Refused, match=r"did not write.*`ibkeys resume --overtaken`") as refused:
+    with pytest.raises(Refused, match=r"did not write.*`ibkeys resume 1 --overtaken`") as refused:
         bench.undo(1)
     assert (refused.value.can_be_closed, refused.value.is_overtaken) == (True, False)
     bench.assert_overtaken("reads /etc/opensm/other.conf")
@@ -129,7 +129,7 @@ def test_one_that_somebody_else_overtook_is_closed(cut_off_redo: Bench) -> None:
     bench = cut_off_redo
     bench.opensm.host.file.data = THEIRS
     for operation in (2, 3):
-        with pytest.raises(Refused, match="to keep what is there: `ibkeys resume --overtaken`"):
+        with pytest.raises(Refused, match=f"to keep what is there: `ibkeys resume {operation} --overtaken`"):
             bench.undo(operation)
     bench.assert_overtaken(r"operation 2 \(undo, .*another user or program has changed what it set")
     assert bench.close().startswith("operation 2 (undo, begun ")

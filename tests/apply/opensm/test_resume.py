@@ -31,7 +31,7 @@ def test_a_port_that_lost_a_p_key_since_is_not_given_it_again(
     bench.cut_off(word, number, partial(bench.apply, GREEN))
     put(port, {0: 0x7FFF})
     bench.opensm.host.log.clear()
-    with pytest.raises(Refused, match=r"node02.*to keep what is there: `ibkeys resume --overtaken`") as refused:
+    with pytest.raises(Refused, match=r"node02.*to keep what is there: `ibkeys resume 1 --overtaken`") as refused:
         bench.resume()
     assert refused.value.interlock == "stale"
     assert valid(port) == {0: 0x7FFF}
