@@ -199,6 +199,7 @@ ROWS: Final = (
             r"can.t reach (?:to/from ports|node|port at|target)",
             r"can.t find a route (?:to|from)",
             r"ibnd_discover_fabric[^\n]{0,30}fail",
+            r"Query remote node \(.{1,400}?\) failed, skipping port",
         ),
         example="ibtracert: ibwarn: [3] can't find a route from src to dest",
         meaning="The tools leave out, without a word, everything behind a switch that does not answer.",

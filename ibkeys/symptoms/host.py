@@ -152,6 +152,22 @@ ROWS: Final = (
         source="security/selinux/hooks.c",
     ),
     Symptom(
+        name="rdma-cm-route-timeout",
+        title="rdma_cm: no answer to the question for a path",
+        subject=KERNEL,
+        patterns=(
+            r"RDMA_CM_EVENT_ROUTE_ERROR(?=[^\n]{0,20}-110\b)",
+            r"rdma_resolve_route(?=\b[^\n]{0,60}(?:-110\b|timed out))",
+            r"\bROUTE ERROR(?= -110\b)",
+        ),
+        example="cma event RDMA_CM_EVENT_ROUTE_ERROR, error -110",
+        meaning="rdma_cm asked the SA for a path, and the SA did not answer (ETIMEDOUT). A path that is refused has "
+        "another error, mostly -22.",
+        causes=(SA_UNREACHED, NO_DEFAULT_P_KEY, DEFAULT_LIMITED_SM),
+        source="drivers/infiniband/core/cma.c, sa_query.c",
+        words="ETIMEDOUT path record Lustre rping",
+    ),
+    Symptom(
         name="rdma-cm-route",
         title="rdma_cm: address or route error",
         subject=KERNEL,
