@@ -19,9 +19,8 @@ def copy_journal(source: Path, target: Path, operation: int | None, policy: Path
     only read. *operation*: the operation that is to be undone, or None. *policy*: the policy file of the site's OpenSM;
     *copy*: the path of its copy in the rehearsal.
 
-    Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, because the
-    copy of the fabric does not have those keys, for another one that follows no plan, and for one that did not change
-    *policy*.
+    Raises StoreError for a journal without the operation; UsageError for an operation that changed M_Keys, because only
+    the key store has its former keys, for another one that follows no plan, and for one that did not change *policy*.
     """
     with Journal.read(source) as journal:
         if operation is not None:

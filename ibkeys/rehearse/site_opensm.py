@@ -26,7 +26,7 @@ OpensmSource = Literal["running", "named", "installed", "packed"]
 options and files are from a bundle."""
 _SAY_WHICH: Final = "name it by `ibkeys rehearse --opensm COMMAND`"
 _ENDS: Final = frozenset({"version", "help", "create-config", "once"})
-"""Arguments with which OpenSM does not go on."""
+"""Arguments with which OpenSM ends by itself."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,7 +151,7 @@ def _site_opensm(
         raise UsageError(f"the command line of OpenSM has words that OpenSM 3.3.23 does not know: {_SAY_WHICH}")
     stopping = [each.argument.name for each in command.given if each.argument.name in _ENDS]
     if stopping:
-        raise UsageError(f"OpenSM ends at once with the argument {stopping[0]}: omit it")
+        raise UsageError(f"with --{stopping[0]} OpenSM ends by itself, and a rehearsal needs one that goes on: omit it")
     config = command.last("config")
     given = [folder / config] if config else OPENSM_CONFIGS
     existing = next((each for each in given if os.path.exists(each)), None)

@@ -33,8 +33,8 @@ def test_a_command_line_names_program_options_file_and_files(program: Path, tmp_
         ("/nonexistent/opensm", "no such program"),
         ("{program} --no-such-option", "words that OpenSM 3.3.23 does not know"),
         ("{program} -- -F x", "words that OpenSM 3.3.23 does not know"),
-        ("{program} -c out", "does not go on"),
-        ("{program} -o", "does not go on"),
+        ("{program} -c out", "OpenSM ends by itself"),
+        ("{program} -o", "OpenSM ends by itself"),
         ("{program} -F /nonexistent/opensm.conf", "options file does not exist"),
     ],
 )
