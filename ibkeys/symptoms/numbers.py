@@ -117,7 +117,7 @@ _MAKERS: Final = frozenset(
 _NUMBER: Final = r"(?:0x[0-9a-f]+|[0-9]+)"
 _SEP: Final = r"[\s:=#(\[\"']{0,4}"
 _KEY_NAME: Final = (
-    r"(?:(?<![a-z])(?:old|new|wrong|bad)?[ _-]?(?:m|sm|sa|am|b|vs|cc|n2n|class|service)[ _-]?keys?"
+    r"(?:(?<![a-z])(?:old|new|wrong|bad)?[ _-]?(?:(?:m|sm|sa) |(?:m|sm|sa|am|b|vs|cc|n2n|class|service)[_-]?)keys?"
     r"(?:[ _-](?:old|new|[0-9](?![0-9a-fx]))|[0-9](?=[^0-9a-z]))?(?![a-z_])|--?(?:smkey|m_key|y)\b)"
 )
 _SECRET: Final = re.compile(

@@ -86,8 +86,16 @@ def test_a_key_in_base64_is_named() -> None:
     assert explain("m_key=nE4h17BaY/g=").keys == 1
 
 
-@pytest.mark.parametrize("text", ["P_Key 0x8010 of 0x0002c903000a1041", "pkey: 0x0002c903000a1041", "M_KeyViolations 3",
-                                  "M_Key of port GUID 0x0002c903000a1041"])  # fmt: skip
+@pytest.mark.parametrize(
+    "text",
+    [
+        "P_Key 0x8010 of 0x0002c903000a1041",
+        "PKeys vs keys 0x8010",
+        "pkey: 0x0002c903000a1041",
+        "M_KeyViolations 3",
+        "M_Key of port GUID 0x0002c903000a1041",
+    ],
+)
 def test_what_is_no_key_is_not_taken_for_one(text: str) -> None:
     assert explain(text).keys == 0
 
