@@ -240,7 +240,7 @@ def plan_resume(
     survey = carrier.survey(list(dict.fromkeys([*ports_of(kept), *former.ports_of_tables])), by_port_guid=True)
     refuse_other_subnet(writer, operation, survey.topology, lambda: kept.peers)
     if carrier.sends_sets and as_chosen:
-        verify_choice(writer, operation, survey.topology, via.hosts or [SmHost()])
+        verify_choice(writer, operation, carrier.name, survey.topology, via.hosts or [SmHost()])
     remaining = carrier.find_remaining(kept, survey, former)
     advice = f"see what happened, roll back (`ibkeys undo {operation}`), or {NEW_PLAN}"
     advice += f"; {advice_to_keep(operation)}" if remaining.foreign_on_fabric else ""

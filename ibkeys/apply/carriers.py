@@ -80,12 +80,24 @@ def _ufm(writer: ChangeWriter, via: CarrierChoice, options: Mapping[str, Any]) -
     return UfmCarrier(writer, via.open_ufm(url), via.settings)
 
 
-CARRIERS: Final[Mapping[str, Callable[[ChangeWriter, CarrierChoice, Mapping[str, Any]], Carrier]]] = {
-    DirectCarrier.name: lambda writer, via, kept: DirectCarrier(writer, via.command),
-    OpensmCarrier.name: _opensm,
-    UfmCarrier.name: _ufm,
+@dataclass(frozen=True, slots=True)
+class CarrierRow:
+    """A row of `CARRIERS`. ``make``: makes a carrier of this ``kind`` from the user's options and the options in the
+    journal."""
+
+    kind: type[Carrier]
+    make: Callable[[ChangeWriter, CarrierChoice, Mapping[str, Any]], Carrier]
+
+
+CARRIERS: Final[Mapping[str, CarrierRow]] = {
+    row.kind.name: row
+    for row in (
+        CarrierRow(DirectCarrier, lambda writer, via, kept: DirectCarrier(writer, via.command)),
+        CarrierRow(OpensmCarrier, _opensm),
+        CarrierRow(UfmCarrier, _ufm),
+    )
 }
-"""Name → function that makes the carrier from the user's options and the options in the journal."""
+"""Name → kind of carrier."""
 
 
 def carrier_for(writer: ChangeWriter, via: CarrierChoice, plan: PartitionPlan) -> Carrier:
@@ -120,8 +132,8 @@ def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | No
     kept = record.kept if record is not None else {}
     began = None if record is None else str(kept.get("carrier", DirectCarrier.name))
     name = began or via.name or DirectCarrier.name
-    make = CARRIERS.get(name)
-    if make is None:
+    row = CARRIERS.get(name)
+    if row is None:
         raise StoreError(
             f"this operation was made through {name!r}, which this version of ibkeys does not know; use a newer version"
         )
@@ -129,4 +141,4 @@ def carrier_of(writer: ChangeWriter, via: CarrierChoice, record: PlanRecord | No
         raise UsageError(
             f"the operation was started with the method {name}, and continues with it: name no other method"
         )
-    return make(writer, via, kept)
+    return row.make(writer, via, kept)

@@ -85,15 +85,17 @@ def choose_method(
     return method_for(facts_of(topology, host_reports, fabric.own_guid))
 
 
-def verify_choice(writer: ChangeWriter, operation: int, topology: Topology, hosts: Sequence[SmHost]) -> None:
-    """Check that the method "direct", which was chosen for *operation*, would be chosen now too. *topology*: the result
-    of a sweep with SMInfo. *hosts* are examined again. Does nothing if the user named the method. Raises Refused
+def verify_choice(
+    writer: ChangeWriter, operation: int, method: str, topology: Topology, hosts: Sequence[SmHost]
+) -> None:
+    """Check that *method*, which sends Sets and was chosen for *operation*, would be chosen now too. *topology*: the
+    result of a sweep with SMInfo. *hosts* are examined again. Does nothing if the user named the method. Raises Refused
     (``stale``), StoreError."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         if not journal.options_of(operation).get(KEPT_CHOICE):
             return
     choice = choose_from(topology, hosts, writer.fabric.own_guid)
-    if choice.method != "direct":
+    if choice.method != method:
         raise stale_for_good(
             f"operation {operation} sends Sets because no subnet manager ran, and now one may: {choice.reason}"
         ).unchanged(f"stop it, then `ibkeys resume {operation}`, or `ibkeys undo {operation}`")

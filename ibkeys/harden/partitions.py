@@ -48,7 +48,7 @@ class PartitionStep(HardeningStep):
         hooks = ApplyHooks(interrupts.check, asked.listener.progress)
         settings = CarrierSettings(asked.wait, asked.permissions.breaks)
         via = CarrierChoice(OpensmCarrier.name, settings, asked.hosts)
-        unfinished = _unfinished_apply(writer)
+        unfinished = _unfinished_apply(writer, via)
         if unfinished is not None:
             plan = plan_resume(writer, asked.permissions, hooks, via=via, operation=unfinished)
         else:
@@ -86,8 +86,8 @@ def _wait_for_site(writer: ChangeWriter, asked: HardenRequest, topology: Topolog
     )
 
 
-def _unfinished_apply(writer: ChangeWriter) -> int | None:
-    """Return the number of the last unfinished apply on this subnet if it goes through OpenSM, else None.
+def _unfinished_apply(writer: ChangeWriter, via: CarrierChoice) -> int | None:
+    """Return the number of the last unfinished apply on this subnet if its method is that of *via*, else None.
 
     An apply by an earlier version of ibkeys may belong to any subnet.
     """
@@ -95,7 +95,7 @@ def _unfinished_apply(writer: ChangeWriter) -> int | None:
     with Journal.read(writer.fabric.stores.journal) as journal:
         on_subnet = [each for each in list_unfinished(journal) if not is_of_other_subnet(journal, each.id, here)]
         options = journal.options_of(on_subnet[-1].id) if on_subnet else {}
-    return on_subnet[-1].id if options.get("carrier") == OpensmCarrier.name else None
+    return on_subnet[-1].id if options.get("carrier") == via.name else None
 
 
 def _in_words(plan: ApplyPlan) -> list[str]:

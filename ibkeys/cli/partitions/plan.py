@@ -106,6 +106,7 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     Reads the whole fabric and writes nothing to it. Every P_Key that a port keeps stays at its index. Exits 1 when
     there is something to change.
     """
+    from ibkeys.apply.carriers import CARRIERS
     from ibkeys.partitions.joining import refused_members
     from ibkeys.plan.document import check_place, write_plan
     from ibkeys.plan.from_fabric import plan_of_sweep, sweep_for_plan
@@ -152,7 +153,9 @@ def plan(command_options: _PlanCommandOptions, script_options: _ScriptOptions, s
     )
     partition_plan = replace(partition_plan, method=choice.method if choice is not None else None)
     is_by_script = script_options.script is not None
-    if partition_plan.method == "opensm" or is_of_ufm or is_by_script or where.snapshot is not None:
+    method = partition_plan.method
+    is_by_manager = is_of_ufm or is_by_script or (method is not None and not CARRIERS[method].kind.sends_sets)
+    if is_by_manager or where.snapshot is not None:
         partition_plan = _made_by_manager(partition_plan)
     groups = partition_plan.living_groups
     joining = {**new_members(partition_plan.tables), **dict.fromkeys(groups.partitions)}

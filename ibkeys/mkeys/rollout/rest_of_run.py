@@ -57,7 +57,7 @@ def plan_rest(
     run = rest_of_last_run(writer, at_once, max_failures, progress, first=first)
     refuse_other_method(run)
     if run.last is not None and hosts:
-        verify_choice(writer, run.last.id, run.found, hosts)
+        verify_choice(writer, run.last.id, run.method_name, run.found, hosts)
     refuse_strange_ports(writer, run)
     describe(writer, run, opensm_conf=opensm_conf)
     return run
