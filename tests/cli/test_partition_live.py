@@ -426,3 +426,14 @@ def test_any_commands_and_their_undos_leave_the_policy_and_the_tables(typed: lis
             assert scene.type(f"undo {number} --allow-break --override index-move {LIVE}") == 0, scene.err
             assert (tables(scene), files_of(scene)) == present
         assert (tables(scene), files_of(scene)) == before
+
+
+def test_an_undo_shows_the_index_that_a_p_key_gets_back(scene: Scene) -> None:
+    """OpenSM remembers at which index it was."""
+    scene.must(f"partition-remove tank node03 {LIVE}")
+    [row] = [line for line in scene.out.splitlines() if line.startswith("node03 mlx4_0")]
+    assert row.endswith(" 1: 0x0001 -> -")
+    scene.must(f"undo 1 {LIVE}")
+    [row] = [line for line in scene.out.splitlines() if line.startswith("node03 mlx4_0")]
+    assert row.endswith(" 1: - -> 0x0001")
+    assert "at other indexes" not in scene.err

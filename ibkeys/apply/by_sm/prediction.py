@@ -35,7 +35,8 @@ class Prediction:
     *options*: the options of the running OpenSM; *sm_port_guid*: the master's port. ``guids_set_aside``: the GUIDs of
     end ports that drifted and that the change does not name: OpenSM may leave them and their leaf ports as they are, so
     nothing is expected of them. ``drifted``: the GUIDs of all end ports that drifted: it is not known at which indexes
-    OpenSM puts their P_Keys.
+    OpenSM puts their P_Keys. ``remembered``: by the GUID of an end port, P_Keys by the index at which OpenSM has placed
+    them before; it gives these indexes back if they are free.
     """
 
     survey: Survey
@@ -44,6 +45,7 @@ class Prediction:
     present: dict[PortKey, Entries] = field(default_factory=dict)
     guids_set_aside: set[int] = field(default_factory=set)
     drifted: set[int] = field(default_factory=set)
+    remembered: dict[int, Entries] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self.present = {key: target.table for key, target in self.survey.targets.items()}
@@ -110,7 +112,7 @@ class Prediction:
             {guid: self.survey.targets[key].port.capacity or 0 for guid, key in by_guid.items()},
             self.options.allow_both_pkeys,
             self.options.keep_pkey_indexes,
-            {guid: dict(table) for guid, table in now.items()},
+            {guid: {**self.remembered.get(guid, {}), **table} for guid, table in now.items()},
         )
         found, last = [], dict(self.present)
         for policy in policies:

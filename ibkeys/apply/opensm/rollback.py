@@ -69,6 +69,7 @@ class RollbackPlanning(OpensmPlanning):
         # A port that the operation touched has not drifted, wherever the operation stopped.
         drift = set_drift_aside(self.prediction, self.site.policy, parsed(step_contents[master][0]), former.ports)
         self.site.notes += drift.notes()
+        self.prediction.remembered = self._former_tables(former)
         first = {file.key: step_contents[file.key][0] for file in self.files}
         tables = self.prediction.tables_after(parsed(each[master]) for each in contents or [first])
         if not contents and former.files and tables[-1] != course.start:
@@ -107,6 +108,14 @@ class RollbackPlanning(OpensmPlanning):
         ]
         course.enforcement = list(former_enforcement(former, self.prediction.survey))
         return course
+
+    def _former_tables(self, former: FormerValues) -> dict[int, Entries]:
+        """Return, by the GUID of each end port, its P_Keys before the operation."""
+        return {
+            target.port.guid: {i: PKey(value) for i, value in table.values_before.items() if value & PARTITION_MASK}
+            for key, table in former.tables.items()
+            if (target := self.prediction.survey.targets.get(key)) is not None and not target.port.is_external
+        }
 
     def _ports_of_self(self, policy: Policy | None) -> set[PortKey]:
         """Return the ports to which SELF in *policy* gives P_Keys, or gave them while another SM was master: those of
