@@ -31,7 +31,7 @@ from ibkeys.plan.document import dumps
 from ibkeys.plan.document_reader import loads
 from ibkeys.plan.model import PartitionPlan
 from ibkeys.plan.order import new_members, removals
-from ibkeys.printable import counted, named
+from ibkeys.printable import Detail, counted, named
 from ibkeys.store.journal import Journal, OperationRecord, PlanRecord
 from ibkeys.store.journal.rehearsals import last_rehearsal
 from ibkeys.topology.port_id import PortKey
@@ -80,8 +80,11 @@ def plan_apply(
     problems = [each for each in plan.problems if carrier.sends_sets or each.kind != "active-sm"]
     if plan.method not in (None, carrier.name):
         apply_plan.notes.append(f"the plan was made for the method {plan.method}, and this is made by {carrier.name}")
+    serious = [each for each in problems if each.kind != "guid-not-found"]  # such a port may only be off
     if problems:
-        apply_plan.notes.append(f"the plan names {counted(len(problems), 'problem')}, the first: {problems[0].message}")
+        first = (serious or problems)[0].message
+        text = f"the plan names {counted(len(problems), 'problem')}, the first: {first}"
+        apply_plan.notes.append(text if serious else Detail(text))
     policy = plan.policy.parsed()
     if apply_plan.phases and policy is not None and policy.accepted:
         joining = {**new_members(remaining.tables), **dict.fromkeys(plan.living_groups.partitions)}

@@ -108,6 +108,11 @@ class Carrier(Protocol):
         return ""
 
     @property
+    def done_in_words(self) -> str:
+        """What is known when the change is complete, in words. Known after `find_remaining`."""
+        return "done, verified by a fresh read"
+
+    @property
     def waiting(self) -> tuple[str, ...]:
         """The facts that no fresh read can verify, in words: flags of the policy that the subnet manager may not take
         over at once, and members that are not on the fabric. Known after `find_remaining`."""

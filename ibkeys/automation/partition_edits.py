@@ -34,7 +34,7 @@ class RequestedEdit:
     the P_Key at index 0 of members may change. ``find``: looks the words up on a fabric; None: as `look_up`.
     ``changed_together``: returns the files and places that change together with the policy, known after ``edit``; None:
     there are none. ``out_of``: the partition from which the ports are moved; ``new_name``: the name that the partition
-    gets; "" if it keeps its own.
+    gets; "" if it keeps its own. ``flags``: the options that set flags of the partition.
     """
 
     command: str
@@ -47,17 +47,18 @@ class RequestedEdit:
     changed_together: Callable[[Topology], ChangedTogether] | None = None
     out_of: PartitionName | None = None
     new_name: str = ""
+    flags: Sequence[str] = ()
 
     @property
     def subject(self) -> str:
-        """The partitions and the words, for the journal: ``hpc db03,db04 out of lab``, ``hpc -> compute``; without a
-        partition the words."""
+        """The partitions, the words and the flags, for the journal: ``hpc db03,db04 out of lab``, ``hpc -> compute``,
+        ``hpc --mtu``; without a partition the words."""
         words = [clean(word) for word in self.words]
         if self.target is None:
             return " ".join(words)
         out_of = f"out of {self.out_of}" if self.out_of is not None else ""
         new_name = f"-> {clean(self.new_name)}" if self.new_name else ""
-        return " ".join(filter(None, (str(self.target), ",".join(words), out_of, new_name)))
+        return " ".join(filter(None, (str(self.target), ",".join(words), out_of, new_name, *self.flags)))
 
     def lacking_ipoib(self, policy: Policy) -> str:
         """Return a remark if the partition is new in *policy* and lacks the ipoib of most others; "" otherwise."""
@@ -126,7 +127,9 @@ def added(
         return edited
 
     leaves_ipoib_open, moves_index_0 = flags.ipoib is None, "indx0" in wanted_flags
-    return RequestedEdit("partition-add", words, edit, target, leaves_ipoib_open, moves_index_0, out_of=out_of)
+    return RequestedEdit(
+        "partition-add", words, edit, target, leaves_ipoib_open, moves_index_0, out_of=out_of, flags=flags.options()
+    )
 
 
 def removed(source: PartitionName, words: Sequence[str]) -> RequestedEdit:

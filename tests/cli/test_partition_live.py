@@ -65,9 +65,11 @@ def test_the_tables_are_those_of_an_edited_file_that_is_planned_and_applied(name
     with cluster(tmp_path / "live") as live:
         before, files = tables(live), files_of(live)
         assert live.type(f"{verb} {LIVE}") == 0, live.err
-        how = (
-            "not verified: mtu, rate of gpu, as the note says" if name == "a flag" else "done, verified by a fresh read"
-        )
+        others = {
+            "a flag": "not verified: mtu, rate of gpu, as the note says",
+            "another name": "done, and no port changes: OpenSM was told to read the policy",
+        }
+        how = others.get(name, "done, verified by a fresh read")
         assert f"{how}; `ibkeys undo 1` rolls it back" in live.out
         after, edited = tables(live), files_of(live)
         [operation] = live.operations()
@@ -357,6 +359,9 @@ def test_a_port_that_is_down_is_not_called_verified_and_gets_its_name(scene: Sce
     assert f"the tables are verified by a fresh read; not verified: {DOWN}, as the note says; `ibkeys undo" in scene.out
     assert scene.type(f"partition-add tank --limited node02 {LIVE}") == 0, scene.err
     assert "done, verified by a fresh read" in scene.out  # a member that was absent before is no part of this change
+    assert "the plan names" not in scene.err
+    scene.must(f"partition-add tank --limited node05 {LIVE} -v")
+    assert "note: the plan names " in scene.err
 
 
 # --- a new partition without ipoib ------------------------------------------------------------------------------------
@@ -437,3 +442,28 @@ def test_an_undo_shows_the_index_that_a_p_key_gets_back(scene: Scene) -> None:
     [row] = [line for line in scene.out.splitlines() if line.startswith("node03 mlx4_0")]
     assert row.endswith(" 1: - -> 0x0001")
     assert "at other indexes" not in scene.err
+
+
+def test_the_last_line_does_not_call_verified_what_no_port_shows(scene: Scene) -> None:
+    scene.must(f"partition-rename gpu ml {LIVE}")
+    assert "verified" not in scene.out
+    told = "done, and no port changes: OpenSM was told to read the policy"
+    assert f"{told}; `ibkeys undo 1` rolls it back\n" in scene.out
+    scene.must(f"undo 1 {LIVE}")
+    assert f"{told}; `ibkeys undo 2` makes the change again\n" in scene.out
+    standby = scene.world.opensms[1].policy
+    standby.write_text(POLICY.replace("gpu", "gpus"))
+    scene.must(f"partition-spread {LIVE}")
+    scene.must(f"undo 3 {LIVE}")
+    assert "done, and no port changes; `ibkeys undo 4` makes the change again\n" in scene.out
+
+
+def test_the_journal_says_which_flags_were_set(scene: Scene) -> None:
+    scene.must(f"partition-add gpu --mtu 1024 --q-key default {LIVE}")
+    scene.must(f"partition-add lustre=0x21 --full node05 --no-ipoib {LIVE}")
+    assert [each["subject"] for each in scene.operations()] == ["gpu --mtu --q-key", "lustre=0x0021 node05 --no-ipoib"]
+
+
+def test_the_refusal_for_a_standby_that_answers_first_says_to_reach_it(scene: Scene) -> None:
+    assert scene.type("partition-add gpu --full node05 --yes --wait 5") == 4
+    assert "not on any host that was examined; reach it with --sm-host (if it is stopped, start it first)" in scene.err

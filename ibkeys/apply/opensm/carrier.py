@@ -95,6 +95,15 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         return self._course.files
 
     @property
+    def done_in_words(self) -> str:
+        """What is known when the change is complete, in words. If no port changes, no read of a port shows that OpenSM
+        has read the policy."""
+        course = self._course
+        if course.enforcement or any(step.tables != course.start for step in course.steps):
+            return super().done_in_words
+        return "done, and no port changes" + ("" if self._settings.spreads else ": OpenSM was told to read the policy")
+
+    @property
     def absent_sms(self) -> tuple[str, ...]:
         """The other SMs whose policy files cannot be reached, in words; also those that a change left out on
         purpose."""

@@ -160,7 +160,7 @@ def objections_to_standbys(
         )
     elif site.out_of_reach:
         remedies.append(
-            f"start it if it is stopped, and reach it with {given('--sm-host')}: it then gets the new policy too"
+            f"reach it with {given('--sm-host')} (if it is stopped, start it first): it then gets the new policy too"
         )
     if differing:
         remedies.append(
@@ -192,7 +192,7 @@ def objections_to_standbys_after_undo(
     if site.out_of_reach or unreached:
         reach = given("--sm-host")
         remedies.append(
-            f"start it if it is stopped, and reach it with {reach}: then its file is compared and undone too"
+            f"reach it with {reach} (if it is stopped, start it first): then its file is compared and undone too"
         )
     if differing:
         remedies.append(

@@ -171,7 +171,7 @@ class ManyPortsChange(ShownChange):
             )
         elif applied:
             back = "rolls it back" if plan.undoes is None or plan.makes_again else "makes the change again"
-            how = "done, verified by a fresh read"
+            how = plan.carrier.done_in_words
             if plan.waiting:
                 how = f"the tables are verified by a fresh read; not verified: {named(plan.waiting)}, as the note says"
             write(f"{how}; `ibkeys undo {plan.operation_id}` {back}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ipaddress
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import TYPE_CHECKING, Final
 
 from ibkeys.arguments import given
@@ -41,6 +41,15 @@ class FlagTexts:
     indx0: bool | None = None
     mgid: tuple[str, ...] = ()
     without_mgid: tuple[str, ...] = ()
+
+    def options(self) -> list[str]:
+        """Return the names of the options that were given, without their values."""
+        given_values = {each.name: getattr(self, each.name) for each in fields(self)}
+        return [
+            f"--{'no-' if value is False else ''}{name.replace('_', '-')}"
+            for name, value in given_values.items()
+            if value is not None and value != ()
+        ]
 
     def groups(self) -> dict[int, bool]:
         """Return the MGIDs (128 bits), and whether each is to be added. Raises UsageError for a text that is no GID,

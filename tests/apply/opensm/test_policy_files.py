@@ -29,7 +29,7 @@ def test_a_standby_that_came_meanwhile_is_told_from_one_that_the_change_has_been
     assert "start it" not in objection.message, "it was reached, so it runs"
     site.out_of_reach = ("the SM at node05",)
     (objection,) = objections_to_standbys(site, files, {b"before", b"after"})
-    assert "start it if it is stopped, and reach it with hosts=" in objection.message
+    assert "reach it with hosts= (if it is stopped, start it first)" in objection.message
     assert "sm-show" not in objection.message
     site.last_change = SimpleNamespace(why_older=lambda file: f"{file.name} has a policy from before operation 2")
     (objection,) = objections_to_standbys(site, files, {b"before", b"after"})

@@ -45,7 +45,7 @@ def test_a_standby_with_another_policy_stops_the_undo(bench: Bench) -> None:
 def test_an_sm_whose_file_is_not_reached_stops_the_undo(bench: Bench) -> None:
     bench.apply(GREEN)
     bench.opensm.out_of_reach = ("the SM at node05",)
-    with pytest.raises(Refused, match=r"the SM at node05; start it if it is stopped") as refused:
+    with pytest.raises(Refused, match=r"the SM at node05; reach it with hosts=") as refused:
         bench.undo(1)
     assert refused.value.interlock == "standby-differs"
     assert bench.opensm.host.file.data == GREEN.encode()
