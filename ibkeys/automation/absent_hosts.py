@@ -46,11 +46,21 @@ class RecordedNames:
     def advised(self, error: NotFound) -> NotFound:
         """Return *error* with advice on how to name a host that is down, and with the GUIDs of that host, if they are
         known."""
-        known = [text for word in error.words for text in self._guids_of(word)]
+        known = [text for word in error.words for text in self.guids_of(word)]
         advice = "a host that is down is named by its port GUIDs"
         return error.advised(f"{advice}: {named(known)}" if known else f"{advice}, which `ibstat -p` shows on the host")
 
-    def _guids_of(self, word: str) -> list[str]:
+    def without(self, topology: Topology) -> RecordedNames:
+        """Return the names of the GUIDs that are not in *topology*."""
+        ports = {port.guid for port in topology.end_ports()}
+        nodes = {node.guid for node in topology.nodes}
+        return RecordedNames(
+            {guid: name for guid, name in self.ports.items() if guid not in ports},
+            {guid: name for guid, name in self.nodes.items() if guid not in nodes},
+        )
+
+    def guids_of(self, word: str) -> list[str]:
+        """Return, in words, the GUIDs that had the name *word*."""
         return [
             f"{clean(name)} had {what} {', '.join(f'0x{guid:016x}' for guid in guids)}"
             for names, what in ((self.ports, "port GUID"), (self.nodes, "node GUID"))
@@ -77,6 +87,24 @@ def _by_name(names: Mapping[int, str]) -> dict[str, list[int]]:
         with_port = _WITH_PORT.fullmatch(name)
         found.setdefault(with_port[1] if with_port is not None else name, []).append(guid)
     return found
+
+
+def find_replaced(
+    source: LiveFabric | RecordedFabric,
+    policy: Policy,
+    topology: Topology,
+    old: str,
+    find: Callable[[Topology], PortsOfWords],
+) -> PortsOfWords:
+    """Return what *find* finds on the fabric. The NotFound of *old*, the name of a former adapter, says which GUIDs
+    had this name and are gone. Raises the errors of *find*, and StoreError."""
+    try:
+        return find(topology)
+    except NotFound as error:
+        if error.words != (old,):
+            raise
+        known = RecordedNames.known_to(source, policy).without(topology).guids_of(old)
+        raise (error.advised(f"{named(known)}: give that GUID") if known else error) from None
 
 
 def look_up_also_absent(

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.apply.by_sm.changed_together import ChangedTogether
 from ibkeys.arguments import given
-from ibkeys.automation.absent_hosts import look_up_also_absent
+from ibkeys.automation.absent_hosts import find_replaced, look_up_also_absent
 from ibkeys.automation.named_ports import PortsOfWords, look_up, unread_in
 from ibkeys.automation.partition_edits import RequestedEdit
 from ibkeys.change.consent import Objection, Question
@@ -66,7 +66,7 @@ def plan_edit(
     for text in unread_in(topology):
         warn(text)
     if requested.find is not None:
-        found = requested.find(topology)
+        found = find_replaced(fabric, master.policy, topology, "".join(requested.words[:1]), requested.find)
     else:
         found = look_up_also_absent(fabric, master.policy, topology, requested.words, find_ports)
     edited = requested.edit(master.policy, found)

@@ -467,3 +467,14 @@ def test_the_journal_says_which_flags_were_set(scene: Scene) -> None:
 def test_the_refusal_for_a_standby_that_answers_first_says_to_reach_it(scene: Scene) -> None:
     assert scene.type("partition-add gpu --full node05 --yes --wait 5") == 4
     assert "not on any host that was examined; reach it with --sm-host (if it is stopped, start it first)" in scene.err
+
+
+def test_the_name_of_a_former_adapter_leads_to_its_guid(tmp_path: Path) -> None:
+    gone = "0x0002c903000a6031"
+    policy = POLICY.replace("0x2c903000a1031=full,  # node03", f"{gone}=full,  # node03")
+    with cluster(tmp_path, policy.replace("0x2c903000a1031", gone)) as scene:
+        assert scene.type(f"replace node03 node03 {LIVE}") == 2
+        assert f"an earlier snapshot: --baseline; node03 had port GUID {gone}: give that GUID" in scene.err
+        assert scene.type(f"replace node02 node03 {LIVE}") == 2
+        assert scene.err.endswith("an earlier snapshot: --baseline\n")  # nothing is known of it
+        scene.must(f"replace {gone} node03 {LIVE}")

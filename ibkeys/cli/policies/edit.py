@@ -141,7 +141,7 @@ def carry_out(requested: RequestedEdit, document: Document, command_options: Edi
 def _edit_file(requested: RequestedEdit, document: Document, command_options: EditOptions, file: str) -> int:
     """Read a policy file, look the words up on the fabric, edit the policy, write and report; return the exit code.
     Raises as `carry_out`."""
-    from ibkeys.automation.absent_hosts import look_up_also_absent
+    from ibkeys.automation.absent_hosts import find_replaced, look_up_also_absent
     from ibkeys.automation.named_ports import PortsOfWords, unread_in
     from ibkeys.change.consent import Consent
     from ibkeys.cli.opening import open_source
@@ -162,7 +162,9 @@ def _edit_file(requested: RequestedEdit, document: Document, command_options: Ed
             topology = sweep(source, command_options.where, wanted=Wanted(p_keys=requested.find is not None))
         exits.warn_each(unread_in(topology))
         if requested.find is not None:
-            ports_of_words = requested.find(topology)
+            ports_of_words = find_replaced(
+                source, policy_file.policy, topology, "".join(requested.words[:1]), requested.find
+            )
         else:
             words, policy = requested.words, policy_file.policy
             ports_of_words = look_up_also_absent(source, policy, topology, words, look_up)
