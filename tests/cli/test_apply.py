@@ -327,4 +327,4 @@ def test_ending_a_record_takes_no_option_of_a_change(cli: Cli, plan: Path) -> No
     assert cli("apply", plan, "--allow-removals", "--first", 1, "--yes").code == 0
     for more in (["--allow-removals"], ["--first", 1], ["--confirm-within", 5]):
         ended = cli("resume", "--overtaken", *more, "--yes")
-        assert (ended.code, f"only has its record ended with --overtaken: omit {more[0]}" in ended.error) == (2, True)
+        assert (ended.code, f"by --overtaken, which only ends its record: omit {more[0]}" in ended.error) == (2, True)

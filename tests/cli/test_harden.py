@@ -44,7 +44,7 @@ def keep(folder: Path, state: OperationState) -> None:
     ("words", "state", "said"),
     [
         (("resume", "--first", 2), "open", "operation 1 (harden) has no use for --first: omit it"),
-        (("resume", "--first", 2, "--overtaken"), "open", "only has its record ended with --overtaken: omit --first"),
+        (("resume", "--first", 2, "--overtaken"), "open", "by --overtaken, which only ends its record: omit --first"),
         (("undo", "--at-once"), "open", "operation 1 (harden) has no use for --at-once: omit it"),
         (("resume", 1, "--overtaken"), "undone", "operation 1 (harden) has ended"),
         (("resume",), "open", "a simulated subnet has no OpenSM on any host"),

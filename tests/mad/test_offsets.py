@@ -19,7 +19,7 @@ PLACES = {
     "HOP_COUNT": 7,
     "TRANSACTION_ID": slice(8, 16),
     "AGENT": slice(8, 12),
-    "TID": slice(12, 16),
+    "LOWER_TID": slice(12, 16),
     "ATTRIBUTE_ID": slice(16, 18),
     "ATTRIBUTE_MODIFIER": slice(20, 24),
     "M_KEY": slice(24, 32),
