@@ -75,6 +75,18 @@ def test_the_ports_of_the_sms_are_not_taken_for_somebody_elses_work(scene: Scene
     )
 
 
+def test_the_port_of_a_former_master_that_is_away_is_known_as_such(scene: Scene) -> None:
+    first, second = scene.world.opensms
+    scene.must(f"partition-add gpu --full node05 --full node01 {LIVE}")
+    end(first)
+    take_over(second)
+    assert scene.type(f"undo 1 {LIVE}") == 4
+    assert "refused by interlock standby-differs" in scene.err
+    assert "drift" not in scene.err
+    scene.must(f"undo 1 {LIVE} {OVERRIDE}")
+    assert policies(scene) == [POLICY, POLICY]
+
+
 def test_an_undo_says_that_the_master_never_had_the_change(scene: Scene) -> None:
     """The standby was off during two changes, and is master now, with an older policy."""
     first, second = scene.world.opensms

@@ -26,6 +26,7 @@ from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries
 from ibkeys.errors import FileChanged, UsageError
 from ibkeys.keys.pkey import PARTITION_MASK, PKey
+from ibkeys.managers.document import guid_text
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
 from ibkeys.managers.site import stale_for_good
 from ibkeys.partitions.model import Policy
@@ -123,8 +124,8 @@ class RollbackPlanning(OpensmPlanning):
         if policy is None or not any(rule.who == "SELF" for each in policy.partitions for rule in each.rules):
             return set()
         ends = {key: end_of(target, self.prediction) for key, target in self.prediction.survey.targets.items()}
-        managers = {self.site.manager.guid, *(int(guid, 16) for guid in self.site.writer.managers)}
-        return {key for key, end in ends.items() if end is not None and end.port.guid in managers}
+        sms = {guid_text(self.site.manager.guid), *self.site.writer.managers, *self.site.earlier_sms}
+        return {key for key, end in ends.items() if end is not None and guid_text(end.port.guid) in sms}
 
     def _not_restored(
         self, former: FormerValues, end: Mapping[PortKey, Entries], by_self: Collection[PortKey]

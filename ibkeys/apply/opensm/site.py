@@ -14,7 +14,7 @@ from ibkeys.apply.opensm.guards import Guards
 from ibkeys.apply.opensm.last_policy import LastChange, last_change
 from ibkeys.apply.opensm.policy_files import PolicyFiles, digest_of
 from ibkeys.arguments import given
-from ibkeys.change.former_managers import managers_away
+from ibkeys.change.former_managers import known_managers, managers_away
 from ibkeys.change.through_sm import find_and_lock_sms
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import FileError, UsageError
@@ -41,7 +41,7 @@ class OpensmSite:
     different files; ``out_of_reach``: the other SMs whose files cannot be reached, in words; ``left_out``: absent SMs
     that a change left out on purpose, in words; ``options``: the options of the master; ``other_sm_count``: the number
     of other SMs; ``notes``: uncertain facts, in words; ``last_change``: the last change of the policy in force by the
-    journal, None if there is none."""
+    journal, None if there is none; ``earlier_sms``: the port GUIDs of all SMs that the journal knows."""
 
     writer: ChangeWriter
     reached: Sequence[ReachedHost]
@@ -54,6 +54,7 @@ class OpensmSite:
     notes: list[str] = field(default_factory=list)
     last_change: LastChange | None = None
     left_out: tuple[str, ...] = ()
+    earlier_sms: frozenset[str] = frozenset()
 
     @property
     def policy(self) -> Policy | None:
@@ -166,6 +167,7 @@ def _find_others(site: OpensmSite, found_sms: FoundSms) -> None:
     with Journal.read(site.writer.fabric.stores.journal) as journal:
         away = managers_away(journal, site.writer.managers, "policy")
         site.last_change = last_change(journal, site.writer.managers)
+        site.earlier_sms = frozenset(guid for each in known_managers(journal).values() for guid in each)
     unreached += away.unaccepted
     site.notes += away.accepted
     site.standbys, site.out_of_reach, site.left_out = tuple(standbys), tuple(unreached), away.accepted
