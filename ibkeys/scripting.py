@@ -136,18 +136,18 @@ class Fabric(OpenFabric):
         ``operation``.
         """
         from ibkeys.apply.apply import Permissions
-        from ibkeys.automation.making import Asked
+        from ibkeys.automation.making import ChangeArguments
         from ibkeys.automation.partitions import apply_policy_plan
 
-        asked = Asked.of(self, how, allow_removals=allow_removals, allow_break=allow_break, first=first)
+        asked = ChangeArguments.of(self, how, allow_removals=allow_removals, allow_break=allow_break, first=first)
         return apply_policy_plan(asked, plan, Permissions(allow_removals, allow_break, first))
 
     def deploy_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
         """Give every port of the fabric its first M_Key, as `ibkeys mkey-deploy` does. See `rotate_m_keys`."""
         from ibkeys.automation.m_keys import give_keys
-        from ibkeys.automation.making import Asked, NewKeys
+        from ibkeys.automation.making import ChangeArguments, NewKeys
 
-        return give_keys("mkey-deploy", Asked.of(self, keys, NewKeys), keys)
+        return give_keys("mkey-deploy", ChangeArguments.of(self, keys, NewKeys), keys)
 
     def rotate_m_keys(self, **keys: Unpack[NewKeys]) -> ChangeResult:
         """Give a new M_Key to every port of the fabric that has one, as `ibkeys mkey-rotate` does.
@@ -157,9 +157,9 @@ class Fabric(OpenFabric):
         `apply`.
         """
         from ibkeys.automation.m_keys import give_keys
-        from ibkeys.automation.making import Asked, NewKeys
+        from ibkeys.automation.making import ChangeArguments, NewKeys
 
-        return give_keys("mkey-rotate", Asked.of(self, keys, NewKeys), keys)
+        return give_keys("mkey-rotate", ChangeArguments.of(self, keys, NewKeys), keys)
 
     def remove_m_keys(self, *, leave_open: bool = False, first: int | None = None, **how: Unpack[How]) -> ChangeResult:
         """Remove the M_Key of every port of the fabric, as `ibkeys mkey-remove` does.
@@ -169,9 +169,9 @@ class Fabric(OpenFabric):
         `apply`.
         """
         from ibkeys.automation.m_keys import remove_keys
-        from ibkeys.automation.making import Asked
+        from ibkeys.automation.making import ChangeArguments
 
-        asked = Asked.of(self, how, leave_open=leave_open, first=first)
+        asked = ChangeArguments.of(self, how, leave_open=leave_open, first=first)
         return remove_keys(asked, first, leaves_open=leave_open)
 
 

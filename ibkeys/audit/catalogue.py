@@ -41,12 +41,12 @@ _BY_ID: Final = {rule.id: rule for rule in CATALOGUE}
 
 
 def find_rule(text: str) -> Rule | None:
-    """Return a rule by its id, in any case; None if there is none."""
+    """Return the rule with the id *text*, in upper or lower case; None if there is none."""
     return _BY_ID.get(text.strip().upper())
 
 
 def rule_named(text: str) -> Rule:
-    """Return a rule by its id, in any case. Raises UsageError, which lists the known ids."""
+    """Return the rule with the id *text*, in upper or lower case. Raises UsageError with similar ids, or with all."""
     rule = find_rule(text)
     if rule is None:
         near = did_you_mean(text, _BY_ID) or f"; choose from {', '.join(_BY_ID)}"

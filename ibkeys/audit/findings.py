@@ -144,9 +144,8 @@ class Report:
     ``policy``: the policy's file name, None without one. ``results``: one entry for each rule of the catalogue that was
     selected, in the catalogue's order. ``partitions``: the partition matrix for pictures, as (partition, name or None,
     full members, limited members). ``inbound_check``: which incoming packets switches are assumed to check. ``moved``:
-    cables, hosts, HCAs and names that changed since the baseline, None without one. ``looked_at``: how many of the
-    fabric's ports a report about a part of the fabric covers, and its results hold for no other port; None for the
-    whole fabric.
+    cables, hosts, HCAs and names that changed since the baseline, None without one. ``looked_at``: the number of ports
+    that an audit of a part of the fabric covers; the results hold for these ports only. None for the whole fabric.
     """
 
     profile: Profile

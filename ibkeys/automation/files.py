@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from ibkeys.automation.making import Asked, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, Prepared, make_change
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.result import ChangeResult
 from ibkeys.change.interrupts import Interrupts
@@ -67,7 +67,7 @@ class _Files(Prepared):
         return ChangeResult(self.plan.command, changed=is_changed, proven=is_done and not silent, notes=tuple(silent))
 
 
-def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
+def finish_files(asked: ChangeArguments, target: OperationTarget) -> ChangeResult:
     """Finish a change of files that was begun. Raises UsageError for a method other than OpenSM and for a simulated
     subnet, and the errors of planning."""
     if target.kind == "sm-keys":
@@ -80,7 +80,7 @@ def finish_files(asked: Asked, target: OperationTarget) -> ChangeResult:
     return make_change(command_of_writer(target.record), asked, prepare)
 
 
-def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
+def take_back_files(asked: ChangeArguments, target: OperationTarget) -> ChangeResult:
     """Restore the files as a change found them, or give up its keys if no file has them. Raises UsageError as
     `finish_files`, and the errors of planning."""
     if target.kind == "sm-keys":
@@ -95,7 +95,7 @@ def take_back_files(asked: Asked, target: OperationTarget) -> ChangeResult:
     return make_change("undo", asked, prepare)
 
 
-def _sm_keys(writer: ChangeWriter, asked: Asked, target: OperationTarget) -> _Files:
+def _sm_keys(writer: ChangeWriter, asked: ChangeArguments, target: OperationTarget) -> _Files:
     require_open(writer, target.id)
     interrupts = Interrupts()
     settings = SmKeySettings(_opensm(asked).wait, check=interrupts.check, say=asked.tell)
@@ -103,7 +103,7 @@ def _sm_keys(writer: ChangeWriter, asked: Asked, target: OperationTarget) -> _Fi
     return _Files(change, [f"new sm_key and sa_key in {file.name}" for file in change.managers.files], interrupts)
 
 
-def _keys_given_up(writer: ChangeWriter, asked: Asked, target: OperationTarget) -> _Files:
+def _keys_given_up(writer: ChangeWriter, asked: ChangeArguments, target: OperationTarget) -> _Files:
     prepared = _sm_keys(writer, asked, target)
     change = prepared.plan
     assert isinstance(change, KeyChange)
@@ -113,20 +113,20 @@ def _keys_given_up(writer: ChangeWriter, asked: Asked, target: OperationTarget) 
     return prepared
 
 
-def _request(asked: Asked, target: OperationTarget) -> HardenRequest:
+def _request(asked: ChangeArguments, target: OperationTarget) -> HardenRequest:
     listener = RunListener(asked.tell, asked.tell)
     wait = _opensm(asked).wait
     return HardenRequest(_hosts(asked, target), wait, listener=listener, say=asked.tell, is_dry=asked.dry_run)
 
 
-def _opensm(asked: Asked) -> ThroughOpenSM:
+def _opensm(asked: ChangeArguments) -> ThroughOpenSM:
     """Return the method that reaches the hosts. Raises UsageError for another method."""
     if not isinstance(asked.via, ThroughOpenSM | None):
         raise UsageError("the operation changes files of OpenSMs: give via=ThroughOpenSM(), or omit it")
     return asked.via or ThroughOpenSM()
 
 
-def _hosts(asked: Asked, target: OperationTarget) -> list[SmHost]:
+def _hosts(asked: ChangeArguments, target: OperationTarget) -> list[SmHost]:
     """Return this host, and the hosts that the script gives or, if it gives none, those on which the change was begun.
     Raises UsageError for a simulated subnet, and as `_opensm`.
     """

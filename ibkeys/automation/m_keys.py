@@ -7,7 +7,7 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field
 from functools import partial
 
-from ibkeys.automation.making import Asked, NewKeys, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, NewKeys, Prepared, make_change
 from ibkeys.automation.methods import ChangeMethod, ThroughOpenSM, key_method
 from ibkeys.automation.result import ChangeResult, PortOutcome
 from ibkeys.change.method import MethodChoice
@@ -33,7 +33,7 @@ class _Run(Prepared):
     """A prepared run. ``results``: of each port that is finished."""
 
     run: PlannedRun
-    asked: Asked
+    asked: ChangeArguments
     awaits: AwaitedRun | None
     results: list[PortResult] = field(default_factory=list)
 
@@ -96,7 +96,7 @@ class _Run(Prepared):
         )
 
 
-def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
+def give_keys(command: KeyCommand, asked: ChangeArguments, keys: NewKeys) -> ChangeResult:
     """Give ports their first M_Keys, or new ones. Raises UsageError if ``same`` and ``per_port`` are both given, or
     neither of them without ``via=ThroughOpenSM()``, and for an argument that the method does not have; and the errors
     of `plan_run` and `plan_keys`."""
@@ -113,7 +113,7 @@ def give_keys(command: KeyCommand, asked: Asked, keys: NewKeys) -> ChangeResult:
     )
 
 
-def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> ChangeResult:
+def remove_keys(asked: ChangeArguments, first: int | None, *, leaves_open: bool) -> ChangeResult:
     """Remove the M_Key of every port. Raises UsageError for *first* through OpenSM, and the errors of `plan_removal` of
     either method."""
     return _change(
@@ -125,7 +125,7 @@ def remove_keys(asked: Asked, first: int | None, *, leaves_open: bool) -> Change
     )
 
 
-def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
+def resume_keys(command: str, asked: ChangeArguments, first: int | None) -> ChangeResult:
     """Finish the last run. If it changed only its first ports so far, finish these and change *first* more ports (None:
     all others). Raises UsageError for *first* through OpenSM, and the errors of `plan_rest` of either method.
     """
@@ -133,7 +133,7 @@ def resume_keys(command: str, asked: Asked, first: int | None) -> ChangeResult:
     return _change(command, asked, {"first=": first}, direct, planned.plan_rest)
 
 
-def undo_keys(command: str, asked: Asked, *, leaves_open: bool = False) -> ChangeResult:
+def undo_keys(command: str, asked: ChangeArguments, *, leaves_open: bool = False) -> ChangeResult:
     """Restore the keys and levels that the last run found at its ports. Raises the errors of `plan_return` of either
     method."""
     direct, through = (partial(plan, leaves_open=leaves_open) for plan in (plan_return, planned.plan_return))
@@ -142,7 +142,7 @@ def undo_keys(command: str, asked: Asked, *, leaves_open: bool = False) -> Chang
 
 def _change(
     command: str,
-    asked: Asked,
+    asked: ChangeArguments,
     of_direct: Mapping[str, object],
     direct: Callable[[ChangeWriter], PlannedRun],
     through_sm: Callable[[ChangeWriter, ViaOpensm], PlannedRun],
@@ -166,7 +166,7 @@ def _change(
 
 
 def _through(
-    asked: Asked, method: ChangeMethod | None, awaits: AwaitedRun | None, of_direct: Mapping[str, object]
+    asked: ChangeArguments, method: ChangeMethod | None, awaits: AwaitedRun | None, of_direct: Mapping[str, object]
 ) -> ViaOpensm | None:
     """Return the method of a run through OpenSM; None: directly. Raises UsageError for arguments that OpenSM does not
     support."""
@@ -184,7 +184,7 @@ def _through(
 
 
 @contextmanager
-def _awaiting(asked: Asked, seconds: float) -> Iterator[AwaitedRun]:
+def _awaiting(asked: ChangeArguments, seconds: float) -> Iterator[AwaitedRun]:
     """Start the process that lowers the level when this one dies. Raises UsageError for the direct method, a journal in
     memory, and a simulated subnet."""
     journal, through = asked.fabric.stores.journal, _through(asked, asked.via, None, {})

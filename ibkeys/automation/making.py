@@ -85,7 +85,7 @@ _RULES: Final[Mapping[str, ArgumentRule]] = {
 
 
 @dataclass(slots=True)
-class Asked:
+class ChangeArguments:
     """The arguments of a script for a change of *fabric*, see `How`. ``goes_on``: the operation that is resumed or
     undone.
 
@@ -258,7 +258,7 @@ class Prepared(ABC):
         """Return the result: the ports that are proven, failed or left; all are left if the change was not made."""
 
 
-def make_change(command: str, asked: Asked, prepare: Callable[[ChangeWriter], Prepared]) -> ChangeResult:
+def make_change(command: str, asked: ChangeArguments, prepare: Callable[[ChangeWriter], Prepared]) -> ChangeResult:
     """Plan a change by *prepare*, get the consent, and make it.
 
     The plan that is made was planned with all its overrides: if the consent adds overrides, to the proposal or to an

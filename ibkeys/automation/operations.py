@@ -10,7 +10,7 @@ from ibkeys.apply.apply import Permissions
 from ibkeys.automation.confirming import Confirmed, confirm_operation
 from ibkeys.automation.files import finish_files, take_back_files
 from ibkeys.automation.m_keys import resume_keys, undo_keys
-from ibkeys.automation.making import Asked, How
+from ibkeys.automation.making import ChangeArguments, How
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.partitions import resume_partitions, undo_partitions
 from ibkeys.automation.result import ChangeResult
@@ -83,7 +83,7 @@ class Operation:
         other arguments are those of `Fabric.apply`. Raises StoreError if the operation is not open, TypeError for an
         unknown argument, UsageError, Refused, and the errors of planning.
         """
-        asked = Asked.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
+        asked = ChangeArguments.of(fabric, how, first=first, allow_removals=allow_removals, allow_break=allow_break)
         target, run = self._find(asked, find_to_resume)
         if is_finished_by_undo(target):
             return _back(asked, target, run, allow_break)
@@ -110,7 +110,7 @@ class Operation:
         may be without M_Key afterwards. Raises StoreError if there is nothing to undo, UsageError also for
         ``confirm_within``, and the other errors of `resume`.
         """
-        asked = Asked.of(fabric, how, allow_break=allow_break, at_once=at_once, leave_open=leave_open)
+        asked = ChangeArguments.of(fabric, how, allow_break=allow_break, at_once=at_once, leave_open=leave_open)
         target, run = self._find(asked, find_to_undo)
         refuse_undo(target)
         return _back(asked, target, run, allow_break, at_once, leave_open)
@@ -126,7 +126,7 @@ class Operation:
         return confirm_operation(self.stores.journal, self.id)
 
     def _find(
-        self, asked: Asked, meant: Callable[[Journal, int | None], OperationTarget]
+        self, asked: ChangeArguments, meant: Callable[[Journal, int | None], OperationTarget]
     ) -> tuple[OperationTarget, MKeyRun | None]:
         fabric = asked.fabric
         if fabric.stores.journal != self.stores.journal:
@@ -138,7 +138,7 @@ class Operation:
 
 
 def _back(
-    asked: Asked,
+    asked: ChangeArguments,
     target: OperationTarget,
     run: MKeyRun | None,
     allow_break: bool,
@@ -154,7 +154,7 @@ def _back(
     return undo_partitions(asked, breaks=allow_break, at_once=at_once)
 
 
-def _as_begun(asked: Asked, run: MKeyRun | None) -> str:
+def _as_begun(asked: ChangeArguments, run: MKeyRun | None) -> str:
     """Set the method with which a run of M_Keys began, and return its command. Raises UsageError for another method."""
     assert run is not None  # it is a run of M_Keys
     is_through = run.via is not None

@@ -12,7 +12,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import carrier_for
 from ibkeys.apply.spread import files_of, plan_spread
 from ibkeys.arguments import given
-from ibkeys.automation.making import Asked, How
+from ibkeys.automation.making import ChangeArguments, How
 from ibkeys.automation.methods import ThroughOpenSM
 from ibkeys.automation.partition_edits import RequestedEdit, added, deleted, removed, renamed
 from ibkeys.automation.partitions import carrier_choice, change_partitions
@@ -164,7 +164,7 @@ class Partitions:
         (``older-policy``) if the master's policy is older than the last change of the journal, and (``stale``) if the
         master has not read it.
         """
-        asked = Asked.of(self._fabric, how)
+        asked = ChangeArguments.of(self._fabric, how)
         via = _through_opensm(asked)
         master = read_policy_in_force(self._fabric, via.sm_hosts())
         choice = carrier_choice(asked, breaks=False)
@@ -200,7 +200,7 @@ class Partitions:
 
     def _change(self, requested: RequestedEdit, allow_removals: bool, allow_break: bool, how: How) -> ChangeResult:
         fabric = self._fabric
-        asked = Asked.of(fabric, how, allow_removals=allow_removals, allow_break=allow_break)
+        asked = ChangeArguments.of(fabric, how, allow_removals=allow_removals, allow_break=allow_break)
         via = _through_opensm(asked)
         notes = list[str]()
         master = read_policy_in_force(fabric, via.sm_hosts())
@@ -228,7 +228,7 @@ class Partitions:
         return replace(result, notes=(*notes, *result.notes))
 
 
-def _through_opensm(asked: Asked) -> ThroughOpenSM:
+def _through_opensm(asked: ChangeArguments) -> ThroughOpenSM:
     """Return the method of *asked*, and set it there if it has none. Raises UsageError for another method."""
     if asked.via is None:
         asked.via = ThroughOpenSM()

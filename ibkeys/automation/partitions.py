@@ -14,7 +14,7 @@ from ibkeys.apply.apply_plan import ApplyHooks, ApplyPlan
 from ibkeys.apply.carriers import CarrierChoice, carrier_for
 from ibkeys.apply.confirm import add_confirmation, rollback_arguments, start_guardian
 from ibkeys.apply.undo import plan_undo
-from ibkeys.automation.making import Asked, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, Prepared, make_change
 from ibkeys.automation.methods import carrier_via, wait_of
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.confirming.guardian import Guardian
@@ -32,7 +32,7 @@ class _Partitions(Prepared):
     """A prepared change of many ports."""
 
     plan: ApplyPlan
-    asked: Asked
+    asked: ChangeArguments
     interrupts: Interrupts
 
     @property
@@ -86,7 +86,9 @@ class _Partitions(Prepared):
         )
 
 
-def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permissions: Permissions) -> ChangeResult:
+def apply_policy_plan(
+    asked: ChangeArguments, plan: PartitionPlan | str | Path, permissions: Permissions
+) -> ChangeResult:
     """Apply a plan, or the file of one. Raises the errors of `plan_apply`, FileFormatError and UsageError for a
     file."""
     via = carrier_choice(asked, permissions.breaks)
@@ -101,19 +103,19 @@ def apply_policy_plan(asked: Asked, plan: PartitionPlan | str | Path, permission
     return change_partitions("apply", asked, prepare)
 
 
-def resume_partitions(asked: Asked, permissions: Permissions) -> ChangeResult:
+def resume_partitions(asked: ChangeArguments, permissions: Permissions) -> ChangeResult:
     """Finish the operation in *asked*. Raises the errors of `plan_resume`."""
     how: Any = {"via": carrier_choice(asked, permissions.breaks), "operation": asked.goes_on}
     return change_partitions("apply", asked, lambda writer, hooks: plan_resume(writer, permissions, hooks, **how))
 
 
-def undo_partitions(asked: Asked, *, breaks: bool, at_once: bool) -> ChangeResult:
+def undo_partitions(asked: ChangeArguments, *, breaks: bool, at_once: bool) -> ChangeResult:
     """Restore the values that the operation in *asked* overwrote. Raises the errors of `plan_undo`."""
     how: Any = {"via": carrier_choice(asked, breaks, at_once), "breaks": breaks}
     return change_partitions("undo", asked, lambda writer, hooks: plan_undo(writer, asked.goes_on, hooks, **how))
 
 
-def carrier_choice(asked: Asked, breaks: bool, at_once: bool = False) -> CarrierChoice:
+def carrier_choice(asked: ChangeArguments, breaks: bool, at_once: bool = False) -> CarrierChoice:
     """Return the method of *asked* for the planning functions; *breaks*, *at_once* and errors: as in `carrier_via`."""
     fabric = asked.fabric
 
@@ -125,7 +127,7 @@ def carrier_choice(asked: Asked, breaks: bool, at_once: bool = False) -> Carrier
 
 
 def change_partitions(
-    command: str, asked: Asked, plan: Callable[[ChangeWriter, ApplyHooks], ApplyPlan]
+    command: str, asked: ChangeArguments, plan: Callable[[ChangeWriter, ApplyHooks], ApplyPlan]
 ) -> ChangeResult:
     """Make the change that *plan* plans, and return its result. *command*: its name in the journal. Raises the errors
     of *plan* and of `make_change`."""
@@ -143,7 +145,7 @@ def change_partitions(
 
 
 @contextmanager
-def _guard(asked: Asked, seconds: float) -> Iterator[Guardian | None]:
+def _guard(asked: ChangeArguments, seconds: float) -> Iterator[Guardian | None]:
     """Start the process that rolls back when this one dies, and end it on exit.
 
     None where the journal is in memory, because it would be lost with this process.

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import Final
 
-from ibkeys.automation.making import Asked, Prepared, make_change
+from ibkeys.automation.making import ChangeArguments, Prepared, make_change
 from ibkeys.automation.result import ChangeResult, PortOutcome, outcomes
 from ibkeys.change.counters import plan_clear
 from ibkeys.change.enforce import plan_enforce
@@ -78,7 +78,7 @@ def why_it_may_end(writer: ChangeWriter, record: OperationRecord) -> str | None:
         return str(error)
 
 
-def finish_values(asked: Asked, record: OperationRecord) -> ChangeResult:
+def finish_values(asked: ChangeArguments, record: OperationRecord) -> ChangeResult:
     """Finish the operation for a script. Raises the errors of `plan_values`."""
 
     def prepare(writer: ChangeWriter) -> _Values:

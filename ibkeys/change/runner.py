@@ -35,7 +35,7 @@ OnStep = Callable[[str, int, int], None]
 total)."""
 
 
-class Look(Protocol):
+class Observation(Protocol):
     """The result of one look at ports, files or the SA."""
 
     @property
@@ -43,11 +43,11 @@ class Look(Protocol):
         """The number of differences that may still disappear; 0 if there is nothing to wait for."""
 
 
-AnyLook = TypeVar("AnyLook", bound=Look)
+AnyObservation = TypeVar("AnyObservation", bound=Observation)
 
 
 @dataclass(slots=True)
-class PortsLook(Generic[Place]):
+class ObservedPorts(Generic[Place]):
     """The result of one look at ports. ``wrong``: the ports that are not as they should be, and the difference;
     ``silent``: the ports that did not answer and are not waited for, and the error."""
 
@@ -84,14 +84,14 @@ class StepKind(Protocol[ContentsOf]):
         return
 
 
-class Proof(Protocol[AnyLook]):
+class Proof(Protocol[AnyObservation]):
     """The proof of a step: it reads ports, files or the SA and compares them with the values that the step should
     give."""
 
-    def look(self) -> AnyLook:
+    def look(self) -> AnyObservation:
         """Read once, and compare."""
 
-    def begin_again(self, found: AnyLook) -> None:
+    def begin_again(self, found: AnyObservation) -> None:
         """Prepare for further looks after a second signal to the subnet manager. *found*: the result of the last
         look."""
         return
@@ -118,7 +118,7 @@ class AnyStep(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Step(Generic[Contents, AnyLook]):
+class Step(Generic[Contents, AnyObservation]):
     """One step through a subnet manager. ``name``: its name in the journal; ``contents``: the contents to be written;
     ``images``: its changes of ports, for the journal; ``must_signal``: the subnet manager has something to read, even
     if nothing had to be written; ``judge``: returns the verdict on the result, or raises the error that stops the
@@ -127,13 +127,13 @@ class Step(Generic[Contents, AnyLook]):
     name: str
     kind: StepKind[Contents]
     contents: Contents
-    proof: Proof[AnyLook]
+    proof: Proof[AnyObservation]
     images: Iterable[Image] = ()
     must_signal: bool = True
-    judge: Callable[[AnyLook], Verdict] = lambda found: Verdict(not found.remaining_count)
+    judge: Callable[[AnyObservation], Verdict] = lambda found: Verdict(not found.remaining_count)
     wait: float | None = None
 
-    def make(self, runner: Runner) -> tuple[Verdict, AnyLook]:
+    def make(self, runner: Runner) -> tuple[Verdict, AnyObservation]:
         """Make the step as the module says; see `AnyStep`."""
         kind, operation = self.kind, runner.operation
         kind.verify()
@@ -205,7 +205,9 @@ class Runner:
             ended.append(EndedStep(planned, is_proven, found, error))
         return ended
 
-    def look(self, proof: Proof[AnyLook], check: Callable[[], None], wait: float | None = None) -> AnyLook:
+    def look(
+        self, proof: Proof[AnyObservation], check: Callable[[], None], wait: float | None = None
+    ) -> AnyObservation:
         """Read the ports until nothing is left to wait for, or nothing has improved for ``wait`` seconds; return the
         last result."""
         return look_until(

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from ibkeys.change.clock import REAL_TIME, Clock
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import AnyLook, Proof, StepKind
+from ibkeys.change.runner import AnyObservation, Proof, StepKind
 from ibkeys.errors import FileChanged, FileError, IbkeysError, Incomplete
 from ibkeys.host.replacing.staging import StagedFile
 from ibkeys.managers.files.opensm_file import OpensmFile
@@ -92,7 +92,7 @@ class StagedFiles(OpensmFiles):
 
 
 @dataclass(slots=True)
-class FormerStagedFiles(StepKind[None], Proof[AnyLook]):
+class FormerStagedFiles(StepKind[None], Proof[AnyObservation]):
     """The rollback of ``staged`` files: those in place get their former bytes, and their OpenSMs are signalled. An
     error with one file does not stop the others. Neither the user nor a changed subnet manager stops it, because there
     is no better state to restore. ``look``: reads once, to prove the rollback, as in `Proof`."""
@@ -100,7 +100,7 @@ class FormerStagedFiles(StepKind[None], Proof[AnyLook]):
     may_signal_again = False
 
     staged: StagedFiles
-    look: Callable[[], AnyLook]
+    look: Callable[[], AnyObservation]
     _problems: list[str] = field(default_factory=list)
     _restored: list[OpensmFile] = field(default_factory=list)
 

@@ -1,4 +1,4 @@
-"""Finding the OpenSMs that a change goes through: apply, undo, the M_Keys, the SM_Keys and harden all begin here.
+"""Finding the OpenSMs through which apply, undo, harden, and changes of M_Keys and SM_Keys are made.
 
 An SM with options that OpenSM 3.3 does not have is refused, by the interlock ``unknown-sm``. The locks on the hosts are
 taken before anything is written there. The last holder of a lock may have written after this command read. So after

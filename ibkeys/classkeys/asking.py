@@ -88,7 +88,7 @@ def ask_class_keys(
 ) -> list[ClassKeyReading]:
     """Send the queries, and return the readings in the order of *questions*. Agents for the classes must be registered.
 
-    *pkey_index*: place in the local P_Key table; None: chosen for each port by `way_to`. A port that no local P_Key
+    *pkey_index*: place in the local P_Key table; None: chosen for each port by `path_to`. A port that no local P_Key
     reaches is ``not-asked``. Raises UsageError for an index without a P_Key, TransportError.
     """
     readings: dict[int, ClassKeyReading] = {}
@@ -101,7 +101,7 @@ def ask_class_keys(
     return [readings[place] for place in range(len(questions))]
 
 
-def way_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPath:
+def path_to(local: LocalPort, port: Port, pkey_index: int | None = None) -> GmpPath:
     """Return the path of a GMP to *port*, with the P_Key at *pkey_index* of the local table.
 
     *pkey_index* None: with a P_Key that the table of *port* matches, preferably of the default partition; if that table
@@ -128,7 +128,7 @@ def _ask(client: SmpClient, local: LocalPort, question: PortQuestion, pkey_index
     if not port.lid:
         return ClassKeyReading(port, of.name, "not-asked", "not queried: it has no LID, and these MADs need one")
     try:
-        way = way_to(local, port, pkey_index)
+        way = path_to(local, port, pkey_index)
     except Unreachable as error:
         return ClassKeyReading(port, of.name, "not-asked", f"not queried: {error}")
     asked = PortQueries(client, question, way)

@@ -54,10 +54,10 @@ class SnapshotOrigin:
 
 @dataclass(frozen=True, slots=True)
 class ImportedFile:
-    """A file of another tool that a snapshot was made of.
+    """A file of another tool from which a snapshot was made.
 
-    Its name and kind, when it was ``written`` (UTC, ISO 8601), whether it has the SM's data and not the ports' answers,
-    and of how many ports it held the M_Key.
+    ``kind``: its format. ``written``: when it was written (UTC, ISO 8601). ``is_sm``: whether its data is the subnet
+    manager's, not the answers of ports. ``m_keys``: the number of ports whose M_Key is in it.
     """
 
     name: str

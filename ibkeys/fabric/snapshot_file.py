@@ -315,7 +315,7 @@ class _Loader:
         *_, capacity, asked, _, _, info, p_key_table, guid_info, sm_info = rest
         state, m_key, fingerprint, port_traits = rest[len(_COLUMNS) : len(_COLUMNS) + 4]
         if num > _MOST_PORTS:
-            raise ValueError("a port number above those of its node")
+            raise ValueError(f"a port number above {_MOST_PORTS}")
         port = self.ports[number] = nodes[node].port(num)
         if port.is_end_port and guid is not None:
             port.guid = guid_number(guid)

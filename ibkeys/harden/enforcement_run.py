@@ -16,7 +16,7 @@ from ibkeys.change.course import Course
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.change.opensm_files import OpensmFiles
 from ibkeys.change.plan import Plan
-from ibkeys.change.runner import OnStep, PortsLook, Proof, Runner, Step, Verdict
+from ibkeys.change.runner import ObservedPorts, OnStep, Proof, Runner, Step, Verdict
 from ibkeys.change.target import PortTarget
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import NotStored
@@ -61,7 +61,7 @@ class EnforcingPort:
 
 
 @dataclass(frozen=True, slots=True)
-class LeafPortsProof(Proof[PortsLook[PortId]]):
+class LeafPortsProof(Proof[ObservedPorts[PortId]]):
     """The proof that the leaf ports enforce as wanted. ``progress``: called with the number of leaf ports that enforce
     as wanted, and the number of all. A leaf port that does not answer is neither wrong nor known to enforce."""
 
@@ -69,10 +69,10 @@ class LeafPortsProof(Proof[PortsLook[PortId]]):
     leaves: Sequence[EnforcingPort]
     progress: OnStep
 
-    def look(self) -> PortsLook[PortId]:
+    def look(self) -> ObservedPorts[PortId]:
         """Read all leaf ports and their end ports once, and compare them."""
         failed = read_again(self.writer, [target for leaf in self.leaves for target in (leaf.leaf, leaf.end)])
-        seen = PortsLook[PortId]()
+        seen = ObservedPorts[PortId]()
         for leaf in self.leaves:
             port = leaf.leaf.id
             if port.key in failed:
@@ -152,7 +152,7 @@ class EnforcementPlan(Plan):
                 operation.journal.set_state(other, "undone")
         operation.outcome = "done"
 
-    def judge(self, found: PortsLook[PortId]) -> Verdict:
+    def judge(self, found: ObservedPorts[PortId]) -> Verdict:
         """Return the verdict on the last look at the leaf ports, and note the silent ones."""
         self.silent = [f"{port}: {error}" for port, error in found.silent.items()]
         wrong = [f"{port}: {difference}" for port, difference in found.wrong.items()]

@@ -84,7 +84,7 @@ class _Reader:
         self.definitions: list[Definition] = []
         self.remarks = Remarks()
         self.open: Definition | None = None
-        self.groups: list[MgidGroup] = []  # those of the open definition
+        self.groups: list[MgidGroup] = []  # the groups of the open definition
         self.rules: list[MemberRule] = []
         self.skipping = False  # after a mistake in a header, up to the next semicolon
         self.bases = {DEFAULT_PARTITION: DEFAULT_NAME}

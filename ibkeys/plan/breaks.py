@@ -55,11 +55,11 @@ class _Chain:
 def find_breaks(tables: Sequence[TableChange], enforcement: Sequence[EnforcementChange] = ()) -> tuple[Break, ...]:
     """Return the breaks that occur while *tables* are written in the order of `ibkeys.plan.order`.
 
-    *tables* should include those that do not change (``plan --full``), because only pairs of ports in *tables* are
-    found. *enforcement*: that of leaf ports, also where it stays, by which the stages are made; within a stage, every
-    leaf port is assumed to enforce. A port gets a break without pairs if no pair of it is found, but it loses a
-    partition for a moment: because neither its own table nor that of its leaf port has room to grow, or because a table
-    is swapped in several blocks.
+    *tables* should include the tables that do not change (``plan --full``), because only pairs of ports in *tables* are
+    found. *enforcement*: the enforcement of all leaf ports, changed or not; the stages depend on it. Within a stage,
+    every leaf port is assumed to enforce. If a port loses a partition for a moment, but no pair of it is found, the
+    port gets a break without pairs. It loses the partition if neither its own table nor that of its leaf port has room
+    to grow, or if a table is swapped in several blocks.
     """
     stages = stages_of(tables, enforcement)
     if len(stages.tables) == 1:

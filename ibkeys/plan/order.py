@@ -125,8 +125,9 @@ class GrownTable:
 def order_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Phase]:
     """Return the phases in which *tables* and *enforcement* are written, in order. Phases without a step are left out.
 
-    If a partition is reused, *tables* should include tables that stay, so that no port is disconnected from their
-    ports, and *enforcement* the leaf ports whose enforcement stays.
+    If ports leave a partition that others enter, *tables* should include the tables that do not change, and
+    *enforcement* the leaf ports whose enforcement does not change. Otherwise pairs with these ports may be disconnected
+    for a moment.
     """
     enforcement = tuple(enforcement)
     stages = stages_of(tables, enforcement)

@@ -33,9 +33,9 @@ from ibkeys.plan.model import (
     SmOptions,
 )
 from ibkeys.plan.outcome import reach_of_plan
-from ibkeys.plan.tables.builder import PlanBuilder, Table, key_of
 from ibkeys.plan.tables.layout import Placed, place
 from ibkeys.plan.tables.leaf_ports import LeafPorts
+from ibkeys.plan.tables.plan_builder import PlanBuilder, Table, key_of
 from ibkeys.printable import counted
 from ibkeys.topology.find import ALIAS_MEANS, find_aliases
 from ibkeys.topology.model import Topology

@@ -80,8 +80,7 @@ class Stages:
 
 def chains_of(tables: Iterable[TableChange], enforcement: Iterable[EnforcementChange] = ()) -> list[Chain]:
     """Return the chains of *tables*, sorted by port, so that the same tables always give the same order. *enforcement*:
-    that of all leaf ports, as far as it is known, also where it stays.
-    """
+    the known enforcement of leaf ports, changed or not."""
     by_port = {table.port.key: table for table in tables}
     enforcement_of = {each.port.key: each for each in enforcement}
     chains, paired = [], set[PortKey]()

@@ -93,7 +93,7 @@ def compare_reach(
     for at, port in enumerate(ports):
         if match_key(port) not in old_ports:
             continue
-        profiles = old.profile(old_ports[match_key(port)]), new.profile(port)
+        profiles = old.standings_of(old_ports[match_key(port)]), new.standings_of(port)
         if profiles[0] is None or profiles[1] is None:
             unread.append(port)
         else:

@@ -134,7 +134,7 @@ class Reach:
             place = {port: number for number, port in enumerate(self.ports)}.get
         self._partitions = self._by_partition(place)
 
-    def profile(self, port: Port) -> StandingSet | None:
+    def standings_of(self, port: Port) -> StandingSet | None:
         """Return an end port's standing in all its partitions; None when it was not read."""
         return self._profiles.get(port)
 

@@ -186,7 +186,7 @@ class LogReader:
         if not self.told.get(key):
             return [notice]
         self.told[key] -= 1
-        if notice.trap in _TRAP_OF.values():  # all of it was in the second line already
+        if notice.trap in _TRAP_OF.values():  # the notice that was returned before had all facts of this line
             return []
         return [replace(notice, doubts=(*notice.doubts, ALREADY_TOLD))]
 

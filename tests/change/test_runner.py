@@ -10,7 +10,7 @@ import pytest
 
 from ibkeys.change.clock import Clock
 from ibkeys.change.course import Course
-from ibkeys.change.runner import PortsLook, Runner, Step, Verdict
+from ibkeys.change.runner import ObservedPorts, Runner, Step, Verdict
 from ibkeys.errors import IbkeysError, NotStored, Refused
 from ibkeys.store.journal import FileEntry, FileImage, Image, Journal, RunningOperation
 from ibkeys.store.origin import this_process
@@ -20,10 +20,10 @@ IMAGE = Image(1, 2, "node01", "ca", 1, 3, "PortInfo", 1, bytes(64), bytes(64))
 PATH = "/etc/opensm/opensm.conf"
 
 
-Judge = Callable[[PortsLook[int]], Verdict]
+Judge = Callable[[ObservedPorts[int]], Verdict]
 
 
-def proven(found: PortsLook[int]) -> Verdict:
+def proven(found: ObservedPorts[int]) -> Verdict:
     return Verdict(is_proven=True)
 
 
@@ -54,12 +54,12 @@ class MadeUp:
     def signal_sm(self) -> None:
         self.story.append("tell")
 
-    def look(self) -> PortsLook[int]:
+    def look(self) -> ObservedPorts[int]:
         self.story.append("look")
         wrong = self.shown.pop(0) if len(self.shown) > 1 else self.shown[0]
-        return PortsLook(dict.fromkeys(range(wrong), "wrong"))
+        return ObservedPorts(dict.fromkeys(range(wrong), "wrong"))
 
-    def begin_again(self, found: PortsLook[int]) -> None:
+    def begin_again(self, found: ObservedPorts[int]) -> None:
         self.story.append(f"again after {found.remaining_count}")
 
     def sleep(self, seconds: float) -> None:
@@ -68,12 +68,14 @@ class MadeUp:
     def runner(self, operation: RunningOperation) -> Runner:
         return Runner(operation, Clock(lambda: self.now, self.sleep), WAIT)
 
-    def make(self, operation: RunningOperation, *, must_signal: bool = True, judge: Judge = proven) -> PortsLook[int]:
+    def make(
+        self, operation: RunningOperation, *, must_signal: bool = True, judge: Judge = proven
+    ) -> ObservedPorts[int]:
         _, found = Step("a step", self, "it", self, [IMAGE], must_signal, judge).make(self.runner(operation))
-        assert isinstance(found, PortsLook)
+        assert isinstance(found, ObservedPorts)
         return found
 
-    def step(self, name: str) -> Step[str, PortsLook[int]] | None:
+    def step(self, name: str) -> Step[str, ObservedPorts[int]] | None:
         return None if name == "nothing" else Step(name, self, name, self, [IMAGE])
 
 
@@ -81,7 +83,7 @@ class Left(IbkeysError):
     """What stops a step where it is."""
 
 
-def leave(found: PortsLook[int]) -> Verdict:
+def leave(found: ObservedPorts[int]) -> Verdict:
     raise Left("stopped")
 
 
@@ -225,7 +227,7 @@ def test_none_is_made_after_one_that_is_not_proven(operation: RunningOperation) 
 def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: RunningOperation) -> None:
     kind = MadeUp()
 
-    def step(name: str) -> Step[str, PortsLook[int]]:
+    def step(name: str) -> Step[str, ObservedPorts[int]]:
         return Step(name, kind, name, kind, judge=leave if name == "two" else proven)
 
     with pytest.raises(Left):
@@ -236,7 +238,7 @@ def test_what_stops_it_is_raised_when_the_way_back_is_made(operation: RunningOpe
 def test_a_step_that_cannot_be_begun_leaves_the_one_before_it_as_it_ended(operation: RunningOperation) -> None:
     kind = MadeUp()
 
-    def step(name: str) -> Step[str, PortsLook[int]]:
+    def step(name: str) -> Step[str, ObservedPorts[int]]:
         if name == "two":
             raise Left("not begun")
         return Step(name, kind, name, kind)
@@ -249,7 +251,7 @@ def test_a_step_that_cannot_be_begun_leaves_the_one_before_it_as_it_ended(operat
 def test_an_error_with_which_a_step_ends_stops_the_course_when_the_journal_has_it(operation: RunningOperation) -> None:
     kind, error = MadeUp(), Refused("a newcomer", "stale")
 
-    def step(name: str) -> Step[str, PortsLook[int]]:
+    def step(name: str) -> Step[str, ObservedPorts[int]]:
         return Step(name, kind, name, kind, judge=lambda found: Verdict(is_proven=True, error=error))
 
     assert [each.error for each in kind.runner(operation).follow(Course(["one", "two"]), step)] == [error]
@@ -259,7 +261,7 @@ def test_an_error_with_which_a_step_ends_stops_the_course_when_the_journal_has_i
 def test_an_interrupt_stops_it_where_it_is_and_nothing_goes_back(operation: RunningOperation) -> None:
     kind = MadeUp()
 
-    def stop(found: PortsLook[int]) -> Verdict:
+    def stop(found: ObservedPorts[int]) -> Verdict:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from ibkeys.classkeys.asking import PortQueries, PortQuestion, way_to
+from ibkeys.classkeys.asking import PortQueries, PortQuestion, path_to
 from ibkeys.classkeys.reading import NO_KEY_KNOWN, ClassKeyReading
 from ibkeys.errors import IbkeysError, LimitReached, MalformedMad, NoReply, SendRefused
 from ibkeys.keys.classkey import ClassKey
@@ -200,7 +200,7 @@ def test_only_what_was_not_sent_is_said_to_be_no_query(
     with tool(net) as fabric:
         port = fabric.sweep(p_keys=True).find_name(HOST)[0].ports[1]
         question = PortQuestion(port, KEY_CLASSES["cc"])
-        reading = PortQueries(fabric.client, question, way_to(fabric.local(), port)).failed(error)
+        reading = PortQueries(fabric.client, question, path_to(fabric.local(), port)).failed(error)
     assert (reading.state, reading.detail) == (state, detail)
 
 

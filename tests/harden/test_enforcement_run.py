@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ibkeys.change.runner import PortsLook
+from ibkeys.change.runner import ObservedPorts
 from ibkeys.errors import NoReply
 from ibkeys.harden import enforcement_run
 from ibkeys.harden.enforcement_run import EnforcementPlan, LeafPortsProof
@@ -32,6 +32,6 @@ def test_a_silent_leaf_port_does_not_count_as_enforcing(monkeypatch: pytest.Monk
 
 def test_the_error_says_that_opensm_was_waited_for_twice() -> None:
     plan: Any = SimpleNamespace(wait=60.0, silent=[])
-    verdict = EnforcementPlan.judge(plan, PortsLook({DIFFERS: "enforcement is off"}))
+    verdict = EnforcementPlan.judge(plan, ObservedPorts({DIFFERS: "enforcement is off"}))
     assert verdict.error is not None
     assert "did not follow part_enforce: OpenSM was signalled twice, and 60 s after each signal" in str(verdict.error)

@@ -15,7 +15,7 @@ from ibkeys import files
 from ibkeys.errors import FileFormatError, StoreError
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm import m_key_lines as opensm_conf
-from ibkeys.managers.opensm.m_key_lines import KeyLines, problems, read_conf, with_lines, write_lines
+from ibkeys.managers.opensm.m_key_lines import KeyLines, key_changes_at_start, read_conf, with_lines, write_lines
 from ibkeys.managers.opensm.options_file import read_options
 from tests.integration.ibsim import tool
 
@@ -107,7 +107,7 @@ def test_whatever_is_there_the_lines_are_read_afterwards_and_no_other_line_chang
     except FileFormatError:
         assert any(len(line) > 900 for line in data.split(b"\n"))
         return
-    assert problems(after, wanted) == []
+    assert key_changes_at_start(after, wanted) == []
     assert with_lines(after, wanted) == after
     names = (b"m_key", b"m_key_protection_level", b"m_key_lease_period")
     kept = [line for line in data.split(b"\n") if not any(name in line for name in names)]
@@ -148,7 +148,7 @@ def test_a_file_without_lines_gets_them_and_one_with_them_stays() -> None:
     ],
 )
 def test_problems_say_what_opensm_would_do_and_no_key(data: bytes, wanted: KeyLines | None, said: list[str]) -> None:
-    found = problems(data, wanted)
+    found = key_changes_at_start(data, wanted)
     assert len(found) == len(said)
     assert all(words in line for words, line in zip(said, found, strict=True))
     assert not any("77" in line or f"{KEY.reveal():x}" in line for line in found)

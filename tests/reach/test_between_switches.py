@@ -66,7 +66,7 @@ def assert_sets_are_as_pairs(reach: Reach, said: dict[tuple[Port, Port], Connect
     """Compare the matrix with what is said of each pair."""
     one_way = unknown = talking = 0
     for at, port in enumerate(reach.ports):
-        profile = reach.profile(port)
+        profile = reach.standings_of(port)
         assert profile is not None
         found = {way: set(numbers_in(ports)) - {at} for way, ports in reach.reached(profile)._asdict().items()}
         wanted: dict[str, set[int]] = {way: set() for way in found}

@@ -78,7 +78,7 @@ def test_every_ordered_pair_is_as_single_packets_show(net: Subnet, data: st.Data
     assert not reach.unread
     at = {port: number for number, port in enumerate(reach.ports)}
     for port in reach.ports:
-        profile = reach.profile(port)
+        profile = reach.standings_of(port)
         assert profile is not None
         found = reach.reached(profile)
         others = [other for other in reach.ports if other is not port]

@@ -197,7 +197,7 @@ def test_the_matrix_counts_what_why_says_of_each_pair(row: str) -> None:
             numbers = dict(zip(reach.ports, random.sample(range(100), len(reach.ports)), strict=True))
             renumbered = Reach(fabric, numbers.get, inbound_check=check)
             for one, other in permutations(reach.ports, 2):
-                profile = reach.profile(one)
+                profile = reach.standings_of(one)
                 assert profile is not None
                 has_other = [ports >> numbers[other] & 1 for ports in renumbered.reached(profile)]
                 assert has_other == [ports >> reach.ports.index(other) & 1 for ports in reach.reached(profile)]

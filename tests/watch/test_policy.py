@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from ibkeys.cli.watch.lines import EventLines
+from ibkeys.cli.watch.event_lines import EventLines
 from ibkeys.partitions.reader import read_policy
 from ibkeys.watch.event import Event, EventEnd
 from ibkeys.watch.policy import PartitionNames

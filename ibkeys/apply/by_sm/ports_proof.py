@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ibkeys.apply.survey import read_again
-from ibkeys.change.runner import PortsLook
+from ibkeys.change.runner import ObservedPorts
 from ibkeys.change.target import PortTarget
 from ibkeys.change.wanted import Entries, differences, same_partition
 from ibkeys.change.writer import ChangeWriter
@@ -64,7 +64,7 @@ def has_only_default(table: Entries) -> bool:
 
 
 @dataclass(slots=True)
-class TablesLook(PortsLook[PortKey]):
+class ObservedTables(ObservedPorts[PortKey]):
     """The result of one look at ports. ``fell_back``: most end ports have become full members of the default partition
     and of no other, against the policy: OpenSM found no policy that it accepts. Most and not all, because some ports
     may refuse Sets, or OpenSM may not have reached them yet."""
@@ -91,11 +91,11 @@ class PortsProof:
     def __post_init__(self) -> None:
         self.changing = [key for key in self.changing if key in self.targets]
 
-    def begin_again(self, found: TablesLook) -> None:
+    def begin_again(self, found: ObservedTables) -> None:
         """Begin again with the ports that are wrong or silent as the changing ports."""
         self.changing = [*found.wrong, *found.silent]
 
-    def look(self) -> TablesLook:
+    def look(self) -> ObservedTables:
         """Read the changing ports once and compare them. If none is wrong, or a wrong one now has 0xffff alone, read
         and compare all ports."""
         first_look = self._look_at(self.changing)
@@ -108,14 +108,14 @@ class PortsProof:
         self.changing = list(self.targets)
         return full_look
 
-    def _look_at(self, keys: Sequence[PortKey]) -> TablesLook:
+    def _look_at(self, keys: Sequence[PortKey]) -> ObservedTables:
         silent = read_again(self.writer, [self.targets[key] for key in keys])
         wrong = {
             key: text
             for key in keys
             if key not in silent and key in self.expected and (text := self.expected[key].difference(self.targets[key]))
         }
-        return TablesLook(wrong, silent, len(keys) == len(self.targets) and self._fell_back(silent))
+        return ObservedTables(wrong, silent, len(keys) == len(self.targets) and self._fell_back(silent))
 
     def _fell_back(self, silent: Collection[PortKey]) -> bool:
         could = [

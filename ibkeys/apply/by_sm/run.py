@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from ibkeys.apply.by_sm.course import TablesCourse
 from ibkeys.apply.by_sm.images import images_of, images_of_other_indexes
-from ibkeys.apply.by_sm.ports_proof import PortsProof, TablesLook
+from ibkeys.apply.by_sm.ports_proof import ObservedTables, PortsProof
 from ibkeys.apply.by_sm.prediction import Prediction, expectations
 from ibkeys.apply.carrier import Assignment, CarrierResult, WrittenPort
 from ibkeys.change.course import Course
@@ -55,7 +55,7 @@ class TablesSteps(Generic[Contents]):
     undoes_fallback: bool = False
     unread: bool = False
     carried: CarrierResult = field(default_factory=CarrierResult)
-    last_look: TablesLook = field(default_factory=TablesLook)
+    last_look: ObservedTables = field(default_factory=ObservedTables)
 
     def make(self) -> bool:
         """Make the steps, and return whether all were made. Raises the error that stops them."""
@@ -80,7 +80,7 @@ class TablesSteps(Generic[Contents]):
 
     # --- one step ----------------------------------------------------------------------------------------------------
 
-    def _step(self, number: int) -> Step[Contents, TablesLook]:
+    def _step(self, number: int) -> Step[Contents, ObservedTables]:
         self.assignment.check()
         self.carried.stopped = phase = self.assignment.phases[number]
         step, targets = self.course.steps[number], self.prediction.survey.targets
@@ -99,7 +99,7 @@ class TablesSteps(Generic[Contents]):
             partial(self._judge, number, before),
         )
 
-    def _judge(self, number: int, before: Mapping[PortKey, Entries], found: TablesLook) -> Verdict:
+    def _judge(self, number: int, before: Mapping[PortKey, Entries], found: ObservedTables) -> Verdict:
         """Return the verdict on a step. Record in ``carried`` the ports with wrong values, and those that did not
         answer: as failed if the step is the last one or some port has wrong values, else in a note. The verdict on a
         proven step has images of the tables in which P_Keys got other indexes than predicted.

@@ -14,7 +14,7 @@ from typing import Any, Final
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.changed_together import KEPT_TOGETHER, open_local_files
 from ibkeys.apply.by_sm.course import CarrierSettings
-from ibkeys.apply.by_sm.ports_proof import PortsProof, TablesLook
+from ibkeys.apply.by_sm.ports_proof import ObservedTables, PortsProof
 from ibkeys.apply.by_sm.prediction import Prediction, expectations
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
 from ibkeys.apply.by_sm.wanted import foreign_ports, overwrite_refusal
@@ -327,7 +327,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         changing = [key for key, entries in tables.items() if entries != prediction.present[key]]
         proof = PortsProof(self._writer, survey.targets, expected, changing)
 
-        def judge(found: TablesLook) -> Verdict:
+        def judge(found: ObservedTables) -> Verdict:
             failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
             failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
             return Verdict(is_proven=not failed, files_stay=True)

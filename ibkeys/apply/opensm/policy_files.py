@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from ibkeys.apply.carrier import Failed
 from ibkeys.apply.opensm.guards import Guards
 from ibkeys.change.opensm_files import NewFiles, OpensmFiles
-from ibkeys.change.runner import PortsLook, Proof, StepKind
+from ibkeys.change.runner import ObservedPorts, Proof, StepKind
 from ibkeys.errors import FileChanged, IbkeysError
 from ibkeys.host.replacing.conversions import WITHOUT_KEYS, difference
 from ibkeys.managers.files.opensm_file import FileKey, OpensmFile
@@ -72,16 +72,16 @@ class FormerFiles(StepKind[Sequence[OpensmFile]]):
         self.master.machine.signal(self.master.instance.process)
 
 
-class FormerStandbyFiles(FormerFiles, Proof[PortsLook[PortKey]]):
+class FormerStandbyFiles(FormerFiles, Proof[ObservedPorts[PortKey]]):
     """Restores policy files of standbys only, as `FormerFiles` does. No OpenSM reads them before it becomes master, so
     none is signalled, and there is nothing to prove on the ports."""
 
     def signal_sm(self) -> None:
         """Do nothing: no OpenSM reads these files now."""
 
-    def look(self) -> PortsLook[PortKey]:
+    def look(self) -> ObservedPorts[PortKey]:
         """Return a look in which no port is wrong, because there is nothing to wait for."""
-        return PortsLook()
+        return ObservedPorts()
 
 
 def digest_of(data: bytes | None) -> str:

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.course import CarrierSettings
-from ibkeys.apply.by_sm.ports_proof import TablesLook
+from ibkeys.apply.by_sm.ports_proof import ObservedTables
 from ibkeys.apply.by_sm.prediction import Prediction
 from ibkeys.apply.by_sm.run import stopped_by
 from ibkeys.apply.carrier import Assignment, CarrierResult, RollbackResult
@@ -126,7 +126,7 @@ class UfmCarrier(CarrierBySm[UfmCourse]):
                 steps.carried.notes.append(self._advice_without_effect(steps.last_look, assignment.operation))
         return steps.carried
 
-    def _advice_without_effect(self, look: TablesLook, operation: RunningOperation) -> str:
+    def _advice_without_effect(self, look: ObservedTables, operation: RunningOperation) -> str:
         """Return advice, for the case that UFM has stored the change and the ports do not show it."""
         if look.fell_back:
             return (

@@ -79,7 +79,7 @@ def deviating_classes(data: AuditInput) -> list[Deviating]:
     classes: dict[tuple[StandingSet, frozenset[int]], Deviating] = {}
     for at, port in enumerate(reach.ports):
         wanted = data.wanted.get(port.guid, _NOTHING)
-        profile = reach.profile(port)
+        profile = reach.standings_of(port)
         assert profile is not None
         classes.setdefault((profile, wanted), Deviating(profile, wanted)).ports |= 1 << at
     allowed = MemberSets((each.wanted, each.ports) for each in classes.values())

@@ -16,7 +16,7 @@ from ibkeys.keys.key_setting import SWEEPS_OF_A_LEASE, KeySetting, least_lease
 from ibkeys.keys.mkey import MKey
 from ibkeys.mad.attributes import PortInfo
 from ibkeys.mad.const import PortState
-from ibkeys.managers.opensm.m_key_lines import KeyLines, problems, read_conf
+from ibkeys.managers.opensm.m_key_lines import KeyLines, key_changes_at_start, read_conf
 from ibkeys.managers.opensm.on_this_host import configs_here
 from ibkeys.managers.opensm.process import read_opensm_config
 from ibkeys.topology.nodes import Port
@@ -159,7 +159,7 @@ def objections_to_opensm(fabric: LiveFabric, key: MKey | None, named: Path | Non
                 raise
             found.append(Objection("sm-wipes-keys", f"{error}; it is not known whether this file has the new M_Keys"))
             continue
-        wrong = problems(data, None if key is None else KeyLines(key))
+        wrong = key_changes_at_start(data, None if key is None else KeyLines(key))
         if wrong:
             advice, more = _advice(key, generated)
             found.append(Objection("sm-wipes-keys", f"{path}: {'; '.join(wrong)}; {advice}", more))

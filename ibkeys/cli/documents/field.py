@@ -159,7 +159,8 @@ def by_name(values: JsonType) -> JsonType:
 
 
 def shared(name: str, about: str, kind: JsonType, word: str = "") -> JsonType:
-    """Return *kind* as a kind that common.json holds under *name*, described by *about*. *word*: see `JsonType`."""
+    """Return *kind* with a definition of its own in common.json. *name*, *about*: the name and description of that
+    definition. *word*: as in `JsonType`."""
     return kind._replace(shared=name, about=about, word=word)
 
 

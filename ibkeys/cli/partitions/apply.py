@@ -126,7 +126,7 @@ class ApplyRequest:
     def command_line(self) -> str:
         """Return the command line to repeat this request: the plan or operation, and the permissions."""
         if self.plan is not None:
-            return f"ibkeys {self.command}"  # it has no --via, so no message names it with another one
+            return f"ibkeys {self.command}"  # without --via: a command that edits a policy has no such option
         words = ["ibkeys", *(["apply", str(self.path)] if self.path is not None else ["resume", str(self.operation)])]
         permitted = {"--allow-removals": self.permissions.removals, "--allow-break": self.permissions.breaks}
         return shlex.join([*words, *(word for word, given in permitted.items() if given)])

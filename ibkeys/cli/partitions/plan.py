@@ -59,7 +59,7 @@ class _PlanCommandOptions(PolicyOptions):
         env=False,
         type=click.Choice(["both", "in", "out", "off"]),
         default="both",
-        help="What leaf switch ports enforce, as OpenSM's part_enforce.  [default: both]",
+        help="Directions in which leaf switch ports enforce, like OpenSM's part_enforce.  [default: both]",
     )
     allow_both_pkeys: bool = options.field_of(options.allow_both_pkeys, default=False)
     disconnect_unconfigured: bool = options.flag_field(

@@ -66,10 +66,10 @@ def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port], partiti
     names = FoldedNames((port.identity() for port in fabric.ports()), fabric)
     numbered = FoldedNames(port.identity() for port in fabric.ports())
     own = set(ports)
-    unknown = [port for port in ports if reach.profile(port) is None]
+    unknown = [port for port in ports if reach.standings_of(port) is None]
     held: dict[int, dict[Port, bool]] = {}
     for port in ports:
-        for partition, standing in reach.profile(port) or ():
+        for partition, standing in reach.standings_of(port) or ():
             held.setdefault(partition, {})[port] = bool(standing.holds & FULL)
     several = f"{counted(len(ports), 'port')}: " if len(ports) > 1 else ""
     write(
@@ -82,7 +82,7 @@ def show_partners(fabric: Topology, reach: Reach, ports: Sequence[Port], partiti
         partners: set[Port] = set()
         doubtful = False
         for port in ports:
-            profile = reach.profile(port)
+            profile = reach.standings_of(port)
             if profile is not None:
                 found = reach.reached(profile, [partition])
                 partners |= {reach.ports[number] for number in numbers_in(found.both)}

@@ -58,7 +58,7 @@ def _attribute_named(name: str | None) -> str | None:
 
     spelling = next((known for known in ATTRIBUTES_BY_NAME if plain(known) == plain(name)), None)
     if spelling is None:
-        raise UsageError(f"no attribute {name!r} is known; known: {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
+        raise UsageError(f"there is no attribute {name!r}; choose from {', '.join(sorted(ATTRIBUTES_BY_NAME))}")
     return spelling
 
 

@@ -10,7 +10,7 @@ from dataclasses import asdict
 from ibkeys.change.interrupts import Interrupts
 from ibkeys.cli import exits, streams
 from ibkeys.cli.documents.events import WATCH
-from ibkeys.cli.watch.lines import EventLines
+from ibkeys.cli.watch.event_lines import EventLines
 from ibkeys.printable import counted
 from ibkeys.watch.commands import EventCommand
 from ibkeys.watch.event import Event

@@ -24,8 +24,8 @@ _NAME: Final = "node_desc"
 
 
 class Mask:
-    """Masks *keys* in documents and texts; with *hashed* also addresses and *names*: all possible names of nodes, hosts
-    and users."""
+    """Masks keys, and if wanted addresses and names, in documents and texts. *keys*: the keys to mask. *hashed*: mask
+    GUIDs, LIDs and other addresses too, and *names*. *names*: all names of nodes, hosts and users that may occur."""
 
     def __init__(self, keys: KeyForms, hashed: bool = False, names: Iterable[str] = ()) -> None:
         self.keys = keys

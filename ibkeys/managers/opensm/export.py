@@ -10,7 +10,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ibkeys.errors import FileFormatError, Refused, StoreError, UsageError
-from ibkeys.managers.opensm.m_key_lines import LEASE, LEVEL, KeyLines, check_lines, problems, read_conf, write_lines
+from ibkeys.managers.opensm.m_key_lines import (
+    LEASE,
+    LEVEL,
+    KeyLines,
+    check_lines,
+    key_changes_at_start,
+    read_conf,
+    write_lines,
+)
 from ibkeys.managers.opensm.on_this_host import configs_here, readers_of
 from ibkeys.managers.opensm.options_file import read_options
 from ibkeys.store.keystore.keystore import KeyStore
@@ -52,7 +60,7 @@ def lines_of(store: KeyStore, protect: int | None = None, lease: int | None = No
 def check_conf(store: KeyStore, path: Path, protect: int | None = None, lease: int | None = None) -> CheckedConf:
     """Return the opensm.conf *path* compared with the key store. *protect*, *lease*: as in `lines_of`. Raises
     UsageError, FileFormatError, StoreError."""
-    return CheckedConf(path, problems(read_conf(path), lines_of(store, protect, lease)))
+    return CheckedConf(path, key_changes_at_start(read_conf(path), lines_of(store, protect, lease)))
 
 
 def check_found(store: KeyStore, excluded: Path | None = None) -> list[CheckedConf]:
@@ -111,4 +119,4 @@ def write_conf(path: Path, wanted: KeyLines) -> CheckedConf:
     """Write the lines *wanted* into *path*, and return the file compared with them. Raises FileFormatError,
     StoreError."""
     was_written = write_lines(path, wanted)
-    return CheckedConf(path, problems(read_conf(path), wanted), was_written)
+    return CheckedConf(path, key_changes_at_start(read_conf(path), wanted), was_written)

@@ -58,7 +58,7 @@ def has_key_for_each_port(data: bytes) -> bool:
     return re.search(rb"^[ \t]*m_key_per_port[ \t]+TRUE\b", data, re.MULTILINE) is not None
 
 
-def problems(data: bytes, wanted: KeyLines | None) -> list[str]:
+def key_changes_at_start(data: bytes, wanted: KeyLines | None) -> list[str]:
     """Return, in words, the changes that an OpenSM started with the options file *data* would make to the ports' keys;
     [] if it would keep all. *wanted*: the lines for the ports' keys; None: the ports have different keys.
     """

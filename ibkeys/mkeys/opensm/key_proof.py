@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from ibkeys.change.runner import PortsLook
+from ibkeys.change.runner import ObservedPorts
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.client.smp import Task
 from ibkeys.errors import IbkeysError, Unreachable
@@ -25,7 +25,7 @@ LINK_AGE = 1.0
 
 
 @dataclass(slots=True)
-class PortReadings(PortsLook[int]):
+class PortReadings(ObservedPorts[int]):
     """The result of reading ports, by port GUID. ``infos``: PortInfo of the ports that answered; ``silent`` also has
     the ports to which no key was sent because a link on their route changed."""
 

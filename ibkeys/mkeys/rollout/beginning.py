@@ -147,7 +147,7 @@ class NewRun:
     jobs: Sequence[PortJob]
 
     def operation(self, journal: Journal, origin: Origin, goes_back: bool) -> RunningOperation:
-        """Return a new operation of the journal."""
+        """Return a new operation of the journal, for any *goes_back*: a new run is never an undo."""
         return journal.operation(self.command, origin)
 
     def begin(self, writer: ChangeWriter, run: PlannedRun, operation: RunningOperation) -> int:

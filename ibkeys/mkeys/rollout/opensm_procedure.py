@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 
-def procedure(command: str, protect: int | None, lease: int | None, key_file: str) -> list[str]:
+def steps_through_opensm(command: str, protect: int | None, lease: int | None, key_file: str) -> list[str]:
     """Return, in words, the steps to take instead of a new run of *command*. *protect*, *lease*: the options of the
     run, None if not given; *key_file*: the name of the file with the key, "" for none. No key is in the text."""
     given = {"--protect": protect, "--lease": lease, "--new-m-key": f"@{key_file}" if key_file else None}

@@ -86,7 +86,7 @@ def _procedure(run: PlannedRun, key_file: str) -> list[str]:
         return opensm_procedure.OF_EARLIER_RUN
     if run.plan.command == REMOVAL:
         return opensm_procedure.OF_REMOVAL
-    return opensm_procedure.procedure(run.plan.command, run.options.protect, run.options.lease, key_file)
+    return opensm_procedure.steps_through_opensm(run.plan.command, run.options.protect, run.options.lease, key_file)
 
 
 def _note_unread_places(found: Topology) -> list[str]:

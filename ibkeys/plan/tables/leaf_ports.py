@@ -6,7 +6,7 @@ from ibkeys.change.wanted import EnforcementChange, TableChange
 from ibkeys.mad.attributes import SwitchInfo
 from ibkeys.partitions.opensm_tables import packed
 from ibkeys.plan.model import Enforce
-from ibkeys.plan.tables.builder import PlanBuilder, Table, key_of
+from ibkeys.plan.tables.plan_builder import PlanBuilder, Table, key_of
 from ibkeys.printable import counted
 from ibkeys.topology.enforcement import Enforcement, leaf_of
 from ibkeys.topology.model import Topology

@@ -43,11 +43,11 @@ class AllOfAType:
         self._is_name = is_name
 
     def hosts(self, rows: Sequence[Row], listed: Listed, exceptions: bool) -> str | None:
-        """Return the word for the ports of all hosts in *rows*. None if *rows* lack a port of a host, if the names
-        themselves are short, if there are few hosts, or if two nodes have one GUID.
+        """Return the word for the ports of all hosts in *rows*, such as ``all 40 hosts but 2: gpu-a[03,07] mlx5_0``.
 
-        *exceptions*: a few whole hosts may be left out, and are named after the word, if the result is shorter than the
-        names.
+        *listed*: returns the names of rows. *exceptions*: whether a few hosts may be left out; they are named after the
+        word. Return None if *rows* lack other ports of hosts, if there are few hosts, if the names are short, if the
+        word with the exceptions is not shorter than the names, or if a host and an exception have the same GUID.
         """
         own = {place_of(row) for row in rows if row["node_type"] == "ca"}
         hosts, missing = self._hosts, self._hosts - own

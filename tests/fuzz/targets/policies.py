@@ -12,7 +12,7 @@ from ibkeys.errors import UfmNotReached, UfmRefused
 from ibkeys.keys.mkey import MKey
 from ibkeys.managers.opensm.command_line import read_command_line
 from ibkeys.managers.opensm.edit import with_options
-from ibkeys.managers.opensm.m_key_lines import KeyLines, problems, with_lines
+from ibkeys.managers.opensm.m_key_lines import KeyLines, key_changes_at_start, with_lines
 from ibkeys.managers.opensm.option_table import OPTIONS
 from ibkeys.managers.opensm.options_file import corrected, read_options
 from ibkeys.managers.opensm.references import without_keys
@@ -115,7 +115,7 @@ def _options(data: bytes) -> None:
     # What hides keys leaves none: hidden once more it stays.
     assert without_keys(hidden) == hidden
     wanted = KeyLines(MKey(0x1122334455667788), 2, 60)
-    problems(data, wanted)
+    key_changes_at_start(data, wanted)
     after = with_lines(data, wanted)
     assert read_options(after).value("m_key") == MKey(0x1122334455667788)
     with_options(data, {"m_key": MKey(7), "qos": True, "partition_config_file": "/etc/p.conf"})
