@@ -478,3 +478,15 @@ def test_the_name_of_a_former_adapter_leads_to_its_guid(tmp_path: Path) -> None:
         assert scene.type(f"replace node02 node03 {LIVE}") == 2
         assert scene.err.endswith("an earlier snapshot: --baseline\n")  # nothing is known of it
         scene.must(f"replace {gone} node03 {LIVE}")
+
+
+def test_the_journal_has_the_ports_of_a_rollback(scene: Scene) -> None:
+    before = tables(scene)
+    assert scene.type(f"partition-add gpu --full node05 --confirm-within 5 {LIVE}") == 3
+    assert tables(scene) == before
+    change, rollback = scene.operations()
+    assert (rollback["undoes"], rollback["ports"]) == (1, change["ports"])
+    scene.must("journal 2")
+    assert "0x8030 -> -" in scene.out
+    scene.must(f"undo 2 {LIVE}")
+    assert tables(scene) != before

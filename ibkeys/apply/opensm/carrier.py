@@ -14,6 +14,7 @@ from typing import Any, Final
 from ibkeys.apply.by_sm.carrier import CarrierBySm
 from ibkeys.apply.by_sm.changed_together import KEPT_TOGETHER, open_local_files
 from ibkeys.apply.by_sm.course import CarrierSettings
+from ibkeys.apply.by_sm.images import images_of_other_indexes
 from ibkeys.apply.by_sm.ports_proof import ObservedTables, PortsProof
 from ibkeys.apply.by_sm.prediction import Prediction, expectations
 from ibkeys.apply.by_sm.run import stale_file, stopped_by
@@ -330,6 +331,7 @@ class OpensmCarrier(CarrierBySm[PolicyCourse]):
         def judge(found: ObservedTables) -> Verdict:
             failed.extend((survey.targets[key].id, wrong) for key, wrong in found.wrong.items())
             failed.extend((survey.targets[key].id, str(error)) for key, error in found.silent.items())
-            return Verdict(is_proven=not failed, files_stay=True)
+            images = images_of_other_indexes(prediction.present, prediction.present, survey.targets)
+            return Verdict(is_proven=not failed, files_stay=True, images=images)
 
         return Step("former", kind, files, proof, must_signal=bool(changing), judge=judge)
