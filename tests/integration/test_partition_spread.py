@@ -14,7 +14,7 @@ from tests.integration.ibsim import RUN_TIMEOUT
 from tests.integration.opensms import NodesOpensm
 from tests.integration.strangers import NODES
 from tests.integration.subnet import Subnet
-from tests.integration.tenants import BY_GUID, tables
+from tests.integration.tenants import BY_GUID, TENANTS, tables
 
 ADD = ("partition-add", "Red", "--full", "node04", "--yes")
 SECOND = NODES["node05 mlx4_0"]
@@ -26,8 +26,8 @@ def served() -> Iterator[Subnet]:
         yield fabric
 
 
-def start(served: Subnet, stack: ExitStack, node: str, priority: int) -> NodesOpensm:
-    return NodesOpensm(served, node, priority, stack, BY_GUID, NODES[node])
+def start(served: Subnet, stack: ExitStack, node: str, priority: int, policy: str) -> NodesOpensm:
+    return NodesOpensm(served, node, priority, stack, policy, NODES[node])
 
 
 def start_again(served: Subnet, stack: ExitStack, ended: NodesOpensm, priority: int) -> None:
@@ -44,11 +44,11 @@ def kill(running: NodesOpensm) -> None:
     running.process.wait(RUN_TIMEOUT)
 
 
-def both(served: Subnet, stack: ExitStack) -> tuple[NodesOpensm, NodesOpensm]:
+def both(served: Subnet, stack: ExitStack, policy: str = BY_GUID) -> tuple[NodesOpensm, NodesOpensm]:
     """Start a master and a standby, which one change has seen."""
-    master = start(served, stack, "node01 mlx4_0", 9)
+    master = start(served, stack, "node01 mlx4_0", 9, policy)
     master.log.wait("SUBNET UP")
-    standby = start(served, stack, "node05 mlx4_0", 8)
+    standby = start(served, stack, "node05 mlx4_0", 8, policy)
     standby.log.wait("ENTERING SM STANDBY STATE")
     done = served.ibkeys("partition-rename", "Blue", "Navy", "--yes", timeout=300)
     assert done.returncode == 0, done.stdout + done.stderr
@@ -124,3 +124,26 @@ def test_a_policy_that_the_master_has_not_read_is_not_spread(served: Subnet, sta
     assert refused.returncode == 4, refused.stdout + refused.stderr
     assert "refused by interlock stale" in refused.stderr
     assert (tables(served), standby.policy.read_bytes()) == (before, present)
+
+
+def test_a_change_is_undone_after_a_failover(served: Subnet, stack: ExitStack) -> None:
+    """The ports of both SMs are members; SELF moves with the master."""
+    master, standby = both(served, stack, TENANTS)
+    before, former = tables(served), master.policy.read_bytes()
+    done = served.ibkeys("partition-add", "Navy", "--full", "node01", "--full", "node05", "--yes", timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    number = len(standby.log.lines)
+    kill(master)
+    standby.log.wait("SUBNET UP", standby.log.place("ENTERING SM MASTER STATE", number))
+    refused = served.ibkeys("undo", 2, "--yes", timeout=300)
+    assert refused.returncode == 4
+    assert "refused by interlock standby-differs" in refused.stderr
+    assert "also triggered" not in refused.stderr
+    undone = served.ibkeys("undo", 2, "--yes", "--override", "standby-differs", timeout=300)
+    assert undone.returncode == 0, undone.stdout + undone.stderr
+    assert "note: SELF in the former policy means the port of the present master" in undone.stderr
+    assert (master.policy.read_bytes(), standby.policy.read_bytes()) == (former, former)
+
+    start_again(served, stack, master, 9)
+    master.log.wait("SUBNET UP", master.log.place("ENTERING SM MASTER STATE"))
+    assert tables(served) == before
