@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from ibkeys.apply.carrier import Assignment, Carrier, Failed
 from ibkeys.apply.former_values import FormerValues
-from ibkeys.apply.other_indexes import OtherIndex, in_words, other_indexes
+from ibkeys.apply.other_indexes import OtherIndex, notes_on, other_indexes
 from ibkeys.apply.proof import find_differences
 from ibkeys.apply.remaining import RemainingChanges
 from ibkeys.apply.survey import Survey, choose_m_keys
@@ -176,8 +176,7 @@ class ApplyPlan(Plan):
     def _note_other_indexes(self) -> None:
         if self.wanted is not None and not self.rest:
             self.other_indexes = list(other_indexes(self.wanted, self.survey.targets))
-        if self.other_indexes:
-            self.late_notes.append(in_words(self.other_indexes, self.undoes is not None))
+            self.late_notes += notes_on(self.other_indexes, self.undoes is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Return the operation, the digest of the plan, its last rehearsal, the name of the carrier, the phases with

@@ -490,3 +490,14 @@ def test_the_journal_has_the_ports_of_a_rollback(scene: Scene) -> None:
     assert "0x8030 -> -" in scene.out
     scene.must(f"undo 2 {LIVE}")
     assert tables(scene) != before
+
+
+def test_the_index_of_a_p_key_that_is_new_to_a_port_is_detail(scene: Scene) -> None:
+    """No program uses it yet. OpenSM remembers an index of its own for it."""
+    scene.must(f"partition-add tank --limited node04 {LIVE} -f json")
+    assert [(each["pkey"], each["index"]) for each in json.loads(scene.out)["other_indexes"]] == [("0x0001", 1)]
+    assert "at other indexes" not in scene.err
+    scene.must(f"undo 1 {LIVE}")
+    scene.must(f"partition-add tank --limited node04 {LIVE} -v")
+    assert "note: 1 port has new P_Keys at other indexes than planned: 'node04 mlx4_0'" in scene.err
+    assert "look it up again" not in scene.err
