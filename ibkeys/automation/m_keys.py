@@ -4,24 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass, field, replace
 
 from ibkeys.automation.making import ChangeArguments, NewKeys, Prepared, make_change
-from ibkeys.automation.methods import ChangeMethod, ThroughOpenSM, key_method
+from ibkeys.automation.methods import METHODS, ChangeMethod, ThroughOpenSM, key_method, via_opensm
 from ibkeys.automation.result import ChangeResult, PortOutcome
 from ibkeys.change.method import MethodChoice
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.errors import UsageError
 from ibkeys.mkeys.confirming import AwaitedRun, rollback_arguments, start_guardian
-from ibkeys.mkeys.opensm import planned
+from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
 from ibkeys.mkeys.opensm.lowering import Lowering
+from ibkeys.mkeys.opensm.planned import choose_for_keys
 from ibkeys.mkeys.opensm.via_opensm import RunListener, ViaOpensm
 from ibkeys.mkeys.rollout.beginning import PlannedRun
-from ibkeys.mkeys.rollout.going_back import plan_return
-from ibkeys.mkeys.rollout.new_keys import KeyCommand, plan_run
-from ibkeys.mkeys.rollout.removal import plan_removal
-from ibkeys.mkeys.rollout.rest_of_run import plan_rest
+from ibkeys.mkeys.rollout.new_keys import KeyCommand
 from ibkeys.mkeys.rollout.result import PortResult
 from ibkeys.mkeys.rollout.run_plan import carry_out
 from ibkeys.store.journal.runs import REMOVAL, RunOptions
@@ -101,27 +98,27 @@ def give_keys(command: KeyCommand, asked: ChangeArguments, keys: NewKeys) -> Cha
     neither of them without ``via=ThroughOpenSM()``, and for an argument that the method does not have; and the errors
     of `plan_run` and `plan_keys`."""
     per_port, key = keys.get("per_port", False), keys.get("new_key")
-    if per_port is (keys.get("same", False) or isinstance(asked.via, ThroughOpenSM)):
+    if per_port is (keys.get("same", False) or not key_method(asked.via).sends_sets):
         raise UsageError("give either same=True, which OpenSM needs, or per_port=True, which stock OpenSM cannot keep")
     options = RunOptions(not per_port, keys.get("protect"), keys.get("lease"), first=keys.get("first"))
     return _change(
         command,
         asked,
         {"first=": options.first, "per_port=": per_port or None},
-        lambda writer: plan_run(writer, command, options, key),
-        lambda writer, through: planned.plan_keys(writer, command, options, through, key),
+        lambda method, writer, planning: method.plan_keys(writer, command, options, key, planning),
     )
 
 
 def remove_keys(asked: ChangeArguments, first: int | None, *, leaves_open: bool) -> ChangeResult:
     """Remove the M_Key of every port. Raises UsageError for *first* through OpenSM, and the errors of `plan_removal` of
     either method."""
+    options = RunOptions(False, 0, 0, first=first)
     return _change(
         REMOVAL,
         asked,
         {"first=": first},
-        lambda writer: plan_removal(writer, first=first, leaves_open=leaves_open),
-        lambda writer, through: planned.plan_removal(writer, through, leaves_open=leaves_open),
+        lambda method, writer, planning: method.plan_removal(writer, options, planning),
+        leaves_open=leaves_open,
     )
 
 
@@ -129,72 +126,85 @@ def resume_keys(command: str, asked: ChangeArguments, first: int | None) -> Chan
     """Finish the last run. If it changed only its first ports so far, finish these and change *first* more ports (None:
     all others). Raises UsageError for *first* through OpenSM, and the errors of `plan_rest` of either method.
     """
-    direct = partial(plan_rest, first=first)
-    return _change(command, asked, {"first=": first}, direct, planned.plan_rest)
+    return _change(
+        command,
+        asked,
+        {"first=": first},
+        lambda method, writer, planning: method.plan_rest(writer, replace(planning, first=first)),
+    )
 
 
 def undo_keys(command: str, asked: ChangeArguments, *, leaves_open: bool = False) -> ChangeResult:
     """Restore the keys and levels that the last run found at its ports. Raises the errors of `plan_return` of either
     method."""
-    direct, through = (partial(plan, leaves_open=leaves_open) for plan in (plan_return, planned.plan_return))
-    return _change(command, asked, {}, direct, through)
+    return _change(
+        command,
+        asked,
+        {},
+        lambda method, writer, planning: method.plan_return(writer, planning),
+        leaves_open=leaves_open,
+    )
 
 
 def _change(
     command: str,
     asked: ChangeArguments,
     of_direct: Mapping[str, object],
-    direct: Callable[[ChangeWriter], PlannedRun],
-    through_sm: Callable[[ChangeWriter, ViaOpensm], PlannedRun],
+    plan: Callable[[KeyMethod, ChangeWriter, PlanningOptions], PlannedRun],
+    *,
+    leaves_open: bool = False,
 ) -> ChangeResult:
-    """Make a run directly or through OpenSM. *of_direct*: arguments that only the direct method has, by name."""
-    _through(asked, asked.via, None, of_direct)  # invalid arguments are refused before anything is sent
+    """Make the run that *plan* plans. *of_direct*: arguments that only a method has that sends Sets, by name."""
+    _method(asked.via, of_direct)  # invalid arguments are refused before anything is sent
     with _awaiting(asked, asked.seconds) if asked.seconds is not None else nullcontext() as awaits:
 
         def prepare(writer: ChangeWriter) -> _Run:
             choice = None
             if asked.via is None and asked.goes_on is None and not asked.fabric.is_simulated:
-                choice = planned.choose_for_keys(writer, ThroughOpenSM().sm_hosts())
-            is_through = choice is not None and choice.require() == "opensm"
+                choice = choose_for_keys(writer, ThroughOpenSM().sm_hosts())
+            via = asked.via if choice is None else METHODS[choice.require()]()
             asked.refuse_unseen(choice)
-            through = _through(asked, ThroughOpenSM() if is_through else asked.via, awaits, of_direct)
-            run = direct(writer) if through is None else through_sm(writer, through)
+            planning = PlanningOptions(lambda: _through(asked, via, awaits), leaves_open=leaves_open)
+            run = plan(_method(via, of_direct), writer, planning)
             run.choice = choice
             return _Run(run, asked, awaits)
 
         return make_change(command, asked, prepare)
 
 
-def _through(
-    asked: ChangeArguments, method: ChangeMethod | None, awaits: AwaitedRun | None, of_direct: Mapping[str, object]
-) -> ViaOpensm | None:
-    """Return the method of a run through OpenSM; None: directly. Raises UsageError for arguments that OpenSM does not
-    support."""
+def _method(via: ChangeMethod | None, of_direct: Mapping[str, object]) -> KeyMethod:
+    """Return the method of the run. Raises UsageError for arguments that it does not support."""
+    method = key_method(via)
+    given = [name for name, value in of_direct.items() if value is not None]
+    if given and not method.sends_sets:
+        raise UsageError(f"OpenSM sets all ports in one sweep, to one key: omit {', '.join(given)}")
+    return method
+
+
+def _through(asked: ChangeArguments, via: ChangeMethod | None, awaits: AwaitedRun | None) -> ViaOpensm:
+    """Return the options of a run through OpenSM."""
 
     def began(operation: int, start: int) -> None:
         asked.begun = operation
         if awaits is not None:
             awaits.began(operation, start)
 
-    through = key_method(method, RunListener(asked.tell, asked.tell, began), asked.confirm_within is not None)
-    given = [name for name, value in of_direct.items() if value is not None]
-    if through is not None and given:
-        raise UsageError(f"OpenSM sets all ports in one sweep, to one key: omit {', '.join(given)}")
-    return through
+    return via_opensm(via, RunListener(asked.tell, asked.tell, began), asked.confirm_within is not None)
 
 
 @contextmanager
 def _awaiting(asked: ChangeArguments, seconds: float) -> Iterator[AwaitedRun]:
     """Start the process that lowers the level when this one dies. Raises UsageError for the direct method, a journal in
     memory, and a simulated subnet."""
-    journal, through = asked.fabric.stores.journal, _through(asked, asked.via, None, {})
-    if through is None or journal is None or asked.fabric.is_simulated:
+    journal = asked.fabric.stores.journal
+    if key_method(asked.via).sends_sets or journal is None or asked.fabric.is_simulated:
         raise UsageError("confirm_within= of M_Keys needs via=ThroughOpenSM(), and a simulated subnet has no OpenSM")
 
     def lowered(lowering: Lowering | None) -> None:
         for guid, why in lowering.unproven.items() if lowering is not None else ():
             asked.tell(f"port GUID 0x{guid:016x}: {why}; OpenSM lowers its level when the port is back")
 
+    through = _through(asked, asked.via, None)
     command = asked.command_for_child(rollback_arguments(through.wait, through.standby_wait))
     with asked.guarded(start_guardian(journal, command, seconds, closes_files=True)) as guardian:
         yield AwaitedRun(guardian, seconds, lambda: through, asked.waiting, asked.tell, lowered)

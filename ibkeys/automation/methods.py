@@ -16,6 +16,7 @@ from ibkeys.managers.hosts import SmHost
 from ibkeys.managers.settings import read_settings_or_default
 from ibkeys.managers.ufm.login import UfmLogin, open_ufm
 from ibkeys.managers.ufm.rest import Ufm
+from ibkeys.mkeys.methods import KEY_METHODS, KeyMethod
 from ibkeys.mkeys.opensm.standbys import STANDBY_WAIT
 from ibkeys.mkeys.opensm.via_opensm import RunListener, ViaOpensm
 
@@ -107,6 +108,10 @@ class ThroughUFM:
 
 
 ChangeMethod = Direct | ThroughOpenSM | ThroughUFM
+METHODS: Final[Mapping[str, Callable[[], ChangeMethod]]] = {
+    each.name: each for each in (Direct, ThroughOpenSM, ThroughUFM)
+}
+"""Name → method with its default options."""
 
 
 def _check(method: ChangeMethod) -> None:
@@ -145,15 +150,19 @@ def carrier_via(
     return carriers.CarrierChoice(name, settings, hosts, _COMMAND)
 
 
-def key_method(method: ChangeMethod | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm | None:
-    """Return the method of a run of M_Keys through OpenSM; None where ibkeys sends the Sets. Raises UsageError for UFM,
-    and the errors of `ThroughOpenSM.sm_hosts`."""
-    if isinstance(method, ThroughUFM):
+def key_method(method: ChangeMethod | None) -> KeyMethod:
+    """Return the method of a run of M_Keys; None: ibkeys sends the Sets. Raises UsageError for UFM."""
+    found = KEY_METHODS.get((method or Direct()).name)
+    if found is None:
         raise UsageError("UFM gives no M_Keys: use ThroughOpenSM() or Direct()")
-    if not isinstance(method, ThroughOpenSM):
-        return None
-    hosts, is_open = method.sm_hosts(), method.open_while_rotating
-    return ViaOpensm(hosts, method.wait, is_open, listener, is_awaited, method.standby_wait)
+    return found
+
+
+def via_opensm(method: ChangeMethod | None, listener: RunListener, is_awaited: bool = False) -> ViaOpensm:
+    """Return the options for a run of M_Keys through OpenSM. Raises the errors of `ThroughOpenSM.sm_hosts`."""
+    opensm = method if isinstance(method, ThroughOpenSM) else ThroughOpenSM()
+    hosts, is_open = opensm.sm_hosts(), opensm.open_while_rotating
+    return ViaOpensm(hosts, opensm.wait, is_open, listener, is_awaited, opensm.standby_wait)
 
 
 def as_options(method: ChangeMethod | None) -> list[str]:

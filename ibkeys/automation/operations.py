@@ -11,7 +11,7 @@ from ibkeys.automation.confirming import Confirmed, confirm_operation
 from ibkeys.automation.files import finish_files, take_back_files
 from ibkeys.automation.m_keys import resume_keys, undo_keys
 from ibkeys.automation.making import ChangeArguments, How
-from ibkeys.automation.methods import ThroughOpenSM
+from ibkeys.automation.methods import METHODS
 from ibkeys.automation.partitions import resume_partitions, undo_partitions
 from ibkeys.automation.result import ChangeResult
 from ibkeys.automation.values import finish_values
@@ -27,6 +27,7 @@ from ibkeys.change.open_operations import (
 )
 from ibkeys.errors import UsageError
 from ibkeys.fabric.live import LiveFabric
+from ibkeys.mkeys.methods import method_of_run
 from ibkeys.store.journal import Journal, OperationRecord
 from ibkeys.store.journal.records import StepRecord
 from ibkeys.store.journal.runs import MKeyRun
@@ -157,10 +158,10 @@ def _back(
 def _as_begun(asked: ChangeArguments, run: MKeyRun | None) -> str:
     """Set the method with which a run of M_Keys began, and return its command. Raises UsageError for another method."""
     assert run is not None  # it is a run of M_Keys
-    is_through = run.via is not None
-    if asked.via is not None and isinstance(asked.via, ThroughOpenSM) is not is_through:
-        raise UsageError(f"the operation was started {'through OpenSM' if is_through else 'directly'}: omit via=")
-    asked.via = asked.via or (ThroughOpenSM() if is_through else None)
+    method = method_of_run(run)
+    if asked.via is not None and asked.via.name != method.name:
+        raise UsageError(f"the operation was started {method.words}: omit via=")
+    asked.via = asked.via or METHODS[method.name]()
     return run.command
 
 

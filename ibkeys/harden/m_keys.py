@@ -70,7 +70,7 @@ def _open_run(writer: ChangeWriter) -> MKeyRun | None:
     """Return the last run on this subnet if it goes through OpenSM, sets keys, and is not finished; else None."""
     with Journal.read(writer.fabric.stores.journal) as journal:
         last = Runs(journal).last({writer.fabric.own_guid})
-    is_wanted = last is not None and last.is_open and last.via is not None and last.command != REMOVAL
+    is_wanted = last is not None and last.is_open and not last.sends_sets and last.command != REMOVAL
     return last if is_wanted else None
 
 
@@ -89,8 +89,9 @@ def _in_words(run: PlannedRun, asked: HardenRequest) -> Iterator[str]:
     else:
         what = "the M_Key stays" if all(job.keeps_key for job in run.jobs) else "one new M_Key for all"
         yield f"{counted(len(run.jobs), 'port')}: {what}, level {LEVEL}, lease {asked.lease} s"
-    if run.method is not None:
-        yield f"intermediate steps, each verified: {', then '.join(run.method.steps_in_words())}"
+    steps = run.method.steps_in_words()
+    if steps:
+        yield f"intermediate steps, each verified: {', then '.join(steps)}"
 
 
 def _make(writer: ChangeWriter, run: PlannedRun) -> Sequence[str]:

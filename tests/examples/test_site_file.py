@@ -65,7 +65,7 @@ def outcomes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Outcomes:
     files = [_site_file(tmp_path / f"{method}.toml", method) for method in METHODS]
     methods: list[str | None] = []
     monkeypatch.setattr(apply_command, "carry_out", lambda request, within: methods.append(_method_of(request)) or 0)
-    monkeypatch.setattr(RunRequest, "carry_out", lambda run, direct, through: methods.append(_method_of_run(run)) or 0)
+    monkeypatch.setattr(RunRequest, "carry_out", lambda run, plan: methods.append(_method_of_run(run)) or 0)
 
     def understood(shown: Shown) -> list[Outcome]:
         found = []
@@ -131,7 +131,7 @@ def _method_of(request: ApplyRequest) -> str | None:
 
 
 def _method_of_run(run: RunRequest) -> str | None:
-    return {True: "opensm", False: "direct", None: None}[run.is_through_opensm]
+    return run.method and run.method.name
 
 
 def _is_change(shown: Shown) -> bool:

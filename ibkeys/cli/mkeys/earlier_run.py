@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,6 +17,8 @@ from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
     from ibkeys.change.writer import ChangeWriter
+    from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
+    from ibkeys.mkeys.rollout.beginning import PlannedRun
 
 
 def finish_run(
@@ -27,14 +30,13 @@ def finish_run(
     keeps the run's own number. *first*: change only so many of the ports that are not begun yet; None: all of them.
     *opensm_conf*: the file of --opensm-conf, or None. Raises as `RunRequest.carry_out` does.
     """
-    from ibkeys.mkeys.opensm import planned
-    from ibkeys.mkeys.rollout.rest_of_run import plan_rest
-
     hosts = request.hosts()
-    return request.carry_out(
-        lambda writer, progress: plan_rest(writer, at_once, max_failures, progress, opensm_conf, first, hosts),
-        planned.plan_rest,
-    )
+
+    def plan(method: KeyMethod, writer: ChangeWriter, planning: PlanningOptions) -> PlannedRun:
+        planning = replace(planning, at_once=at_once, max_failures=max_failures, first=first)
+        return method.plan_rest(writer, replace(planning, opensm_conf=opensm_conf, hosts=hosts))
+
+    return request.carry_out(plan)
 
 
 def roll_back_run(
@@ -45,12 +47,10 @@ def roll_back_run(
     *at_once*, *max_failures*: as for `finish_run`. *leaves_open*: whether the user has agreed already that ports may be
     open to everyone afterwards; else the user is asked. Raises as `RunRequest.carry_out` does.
     """
-    from ibkeys.mkeys.opensm import planned
-    from ibkeys.mkeys.rollout.going_back import plan_return
-
     return request.carry_out(
-        lambda writer, progress: plan_return(writer, at_once, max_failures, progress, leaves_open=leaves_open),
-        partial(planned.plan_return, leaves_open=leaves_open),
+        lambda method, writer, planning: method.plan_return(
+            writer, replace(planning, at_once=at_once, max_failures=max_failures, leaves_open=leaves_open)
+        )
     )
 
 
@@ -103,16 +103,10 @@ def _why_it_may_end(request: RunRequest, writer: ChangeWriter) -> str | None:
     None if neither is refused. Plans both to find out.
     """
     from ibkeys.change.interlocks.overtaken import why_overtaken
-    from ibkeys.mkeys.opensm import planned
-    from ibkeys.mkeys.rollout.going_back import plan_return
-    from ibkeys.mkeys.rollout.rest_of_run import plan_rest
 
-    if request.is_through_opensm:
-        return why_overtaken(
-            lambda: planned.plan_return(writer, request.through(), leaves_open=True),
-            lambda: planned.plan_rest(writer, request.through()),
-        )
-    return why_overtaken(lambda: plan_return(writer, leaves_open=True), lambda: plan_rest(writer, hosts=()))
+    method, planning = request.method, replace(request.planning(), leaves_open=True, hosts=())
+    assert method is not None  # that of the last run
+    return why_overtaken(lambda: method.plan_return(writer, planning), lambda: method.plan_rest(writer, planning))
 
 
 def _close(request: RunRequest, writer: ChangeWriter) -> str:
@@ -121,6 +115,6 @@ def _close(request: RunRequest, writer: ChangeWriter) -> str:
     from ibkeys.mkeys.rollout.closing import close_overtaken
 
     name = close_overtaken(writer)
-    if request.is_through_opensm:
+    if request.method is not None and not request.method.sends_sets:
         remove_left_locks(request.command_options.where, writer.command, hosts_of_last_run(writer))
     return name

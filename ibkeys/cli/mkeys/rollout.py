@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING
 
 from ibkeys.cli.help.command import command
@@ -15,6 +14,7 @@ from ibkeys.cli.mkeys.run_request import RunRequest
 from ibkeys.errors import UsageError
 
 if TYPE_CHECKING:
+    from ibkeys.mkeys.methods import KeyMethod
     from ibkeys.mkeys.rollout.new_keys import KeyCommand
 
 
@@ -59,13 +59,13 @@ def mkey_remove(command_options: KeyRunOptions, leave_open: bool) -> int:
         raise UsageError("mkey-remove raises no level that could be rolled back: omit --confirm-within").explained(
             "A key is never rolled back automatically; `ibkeys undo ID` restores the keys."
         )
-    from ibkeys.mkeys.opensm import planned
-    from ibkeys.mkeys.rollout.removal import plan_removal
+    from ibkeys.store.journal.runs import RunOptions
 
-    limits = command_options.at_once, command_options.first, command_options.max_failures, command_options.order
+    order, limits = command_options.order, _limits(command_options)
     return _request("mkey-remove", command_options).carry_out(
-        lambda writer, progress: plan_removal(writer, *limits, progress, leaves_open=leave_open),
-        partial(planned.plan_removal, leaves_open=leave_open),
+        lambda method, writer, planning: method.plan_removal(
+            writer, RunOptions(False, 0, 0, *limits), replace(planning, order=order, leaves_open=leave_open)
+        )
     )
 
 
@@ -77,24 +77,24 @@ def _give_keys(command: KeyCommand, command_options: KeyRunOptions, keys: KeyOpt
 
         read_conf(keys.opensm_conf)  # an unreadable file ends the command before the fabric is opened
 
-    from ibkeys.mkeys.opensm.planned import plan_keys
-    from ibkeys.mkeys.rollout.new_keys import plan_run
     from ibkeys.store.journal.runs import RunOptions
 
-    limits = command_options.at_once, command_options.first, command_options.max_failures
-    run_options = RunOptions(keys.same, keys.protect, keys.lease, *limits)
-    with_one_key = replace(run_options, same=True)
+    order, conf = command_options.order, keys.opensm_conf
+    run_options = RunOptions(keys.same, keys.protect, keys.lease, *_limits(command_options))
     key_file = keys.new_m_key[1:] if keys.new_m_key is not None and keys.new_m_key.startswith("@") else ""
     return request.carry_out(
-        lambda writer, progress: plan_run(
-            writer, command, run_options, key, command_options.order, key_file, progress, keys.opensm_conf
-        ),
-        lambda writer, through, progress: plan_keys(writer, command, with_one_key, through, key, progress),
+        lambda method, writer, planning: method.plan_keys(
+            writer, command, run_options, key, replace(planning, order=order, key_file=key_file, opensm_conf=conf)
+        )
     )
 
 
+def _limits(command_options: KeyRunOptions) -> tuple[int, int | None, int]:
+    return command_options.at_once, command_options.first, command_options.max_failures
+
+
 def _request(
-    command: str, command_options: KeyRunOptions, check_keys: Callable[[bool], None] = lambda method: None
+    command: str, command_options: KeyRunOptions, check_keys: Callable[[KeyMethod], None] = lambda method: None
 ) -> RunRequest:
     """Return the request for a new run. *check_keys*: as `KeyOptions.check`.
 
@@ -102,16 +102,18 @@ def _request(
     this error later.
     """
 
-    def check(is_through_opensm: bool) -> None:
-        refuse_options_of_other_method(is_through_opensm, is_chosen=command_options.is_opensm is None)
-        check_keys(is_through_opensm)
+    typed = command_options.method
 
-    if command_options.is_opensm is not None:
-        check(command_options.is_opensm)
+    def check(method: KeyMethod) -> None:
+        refuse_options_of_other_method(method, is_chosen=typed is None)
+        check_keys(method)
+
+    if typed is not None:
+        check(typed)
     return RunRequest(
         command,
         command_options,
-        command_options.is_opensm,
+        typed,
         command_options.opensm,
         command_options.confirm_within,
         check=check,

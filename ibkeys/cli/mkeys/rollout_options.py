@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal
 
 import click
 
@@ -21,6 +21,9 @@ from ibkeys.cli.options.through_managers import SM_WAIT
 from ibkeys.cli.sm.files_request import ChangeWithHostsOptions
 from ibkeys.cli.types import NumberType
 from ibkeys.errors import UsageError
+
+if TYPE_CHECKING:
+    from ibkeys.mkeys.methods import KeyMethod
 
 opensm_conf: Final = options.opensm_conf("The opensm.conf of an SM of this subnet. It must already have the new key.")
 leave_open: Final = options.flag("--leave-open", help="Confirm that the ports may be open to everyone afterwards.")
@@ -43,9 +46,9 @@ class KeyOptions:
     protect: int | None = options.field_of(key_options.protect("M_KeyProtectBits."))
     lease: int | None = options.field_of(key_options.lease("M_KeyLeasePeriod; 0: the lease never expires."))
 
-    def check(self, is_through_opensm: bool) -> None:
-        """Raise UsageError for options that contradict each other, or that a run through OpenSM does not have."""
-        if is_through_opensm:
+    def check(self, method: KeyMethod) -> None:
+        """Raise UsageError for options that contradict each other, or that a run by *method* does not have."""
+        if not method.sends_sets:
             if self.per_port:
                 raise UsageError(
                     "stock OpenSM has one M_Key for the subnet: --per-port cannot be combined with --via opensm"
@@ -128,14 +131,16 @@ class KeyRunOptions(ChangeWithHostsOptions):
     )
 
     @property
-    def is_opensm(self) -> bool | None:
-        """Return whether the run goes through OpenSM; None: the state of the fabric decides.
+    def method(self) -> KeyMethod | None:
+        """Return the method of the run; None: the state of the fabric decides.
 
         A simulated subnet has no OpenSM.
         """
-        if self.via in (None, "auto"):
-            return False if is_simulated(self.where) else None
-        return self.via == "opensm"
+        from ibkeys.mkeys.methods import KEY_METHODS, DirectKeys
+
+        if self.via is None or self.via == "auto":
+            return KEY_METHODS[DirectKeys.name] if is_simulated(self.where) else None
+        return KEY_METHODS[self.via]
 
 
 def key_run_options(*others: Callable[..., Any]) -> Callable[[F], F]:
@@ -159,12 +164,12 @@ def key_run_options(*others: Callable[..., Any]) -> Callable[[F], F]:
     )
 
 
-def refuse_options_of_other_method(is_through_opensm: bool, is_chosen: bool = False) -> None:
-    """Raise UsageError for typed options that have no effect in a run by this method.
+def refuse_options_of_other_method(method: KeyMethod, is_chosen: bool = False) -> None:
+    """Raise UsageError for typed options that have no effect in a run by *method*.
 
     *is_chosen*: whether ibkeys chose the method. Options about the hosts of OpenSMs then had an effect on the choice.
     """
-    if is_through_opensm:
+    if not method.sends_sets:
         why = "OpenSM sets all ports in one sweep: {} cannot be combined with a run through OpenSM"
         refuse_given(_DIRECT_OPTIONS, why)
     else:

@@ -68,21 +68,20 @@ class ShownRun(ShownChange):
                 "nothing to change"
                 + ("; the key store only has to record that the run has ended" if run.pending else "")
             )
-        signals_opensm = run.method is not None and run.method.acts
         task = (
             "OpenSM is told to read its options file again"
-            if signals_opensm
+            if run.method.acts
             else "only the key store has to be updated"
         )
         for job in run.already_set:
             put(f"{heading_of(job.port.identity())}: has it already, {task}")
         if run.jobs:
             back = ", restored to what they had" if run.goes_back else ""
-            how = "OpenSM sets all of them" if run.method is not None else f"at most {run.options.at_once} at once"
+            how = f"at most {run.options.at_once} at once" if run.method.sends_sets else "OpenSM sets all of them"
             put(f"{counted(len(run.jobs), 'port')} to change{back}, {how}")
             self._write_names([job.port for job in run.jobs], put)
         self._write_kinds(put)
-        for line in run.method.in_words() if run.method is not None and run.method.acts else ():
+        for line in run.method.in_words() if run.method.acts else ():
             put(f"  through {line}")
         for stage, what in zip(
             run.stages[1:], ("last, the port of an SM", "last of all, the local port"), strict=False
@@ -221,7 +220,7 @@ class ShownRun(ShownChange):
                 f"  replies lost after the Set took effect: {account.replies_lost}; Sets that never arrived: "
                 f"{account.sets_lost}"
             )
-        if account.violations and self.run.method is None:
+        if account.violations and self.run.method.sends_sets:
             write(f"  queries after lost replies added at most {counted(account.violations, 'M_Key violation')}")
         elif account.violations:
             write(

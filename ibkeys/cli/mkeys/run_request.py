@@ -25,31 +25,30 @@ if TYPE_CHECKING:
     from ibkeys.discovery.wanted import OnFound
     from ibkeys.managers.hosts import SmHost
     from ibkeys.mkeys.confirming import AwaitedRun
+    from ibkeys.mkeys.methods import KeyMethod, PlanningOptions
     from ibkeys.mkeys.opensm.via_opensm import ViaOpensm
     from ibkeys.mkeys.rollout.beginning import PlannedRun
 
-    PlanDirect = Callable[[ChangeWriter, OnFound | None], PlannedRun]
-    """A function that plans a run in which ibkeys sends the Sets itself."""
-    PlanThroughOpensm = Callable[[ChangeWriter, ViaOpensm, OnFound | None], PlannedRun]
-    """A function that plans a run through OpenSM."""
+    PlanRun = Callable[[KeyMethod, ChangeWriter, PlanningOptions], PlannedRun]
+    """A function that plans a run by this method."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunRequest:
     """The request for a run, without its keys.
 
-    ``command``: the command that begins or began the run. ``is_through_opensm``: None if the method is not chosen yet;
-    ``check`` then raises UsageError for options that the chosen method does not have. ``confirm_within``: seconds;
-    None: no confirmation. ``earlier``: the number of the operation to resume or undo; None for a new run.
+    ``command``: the command that begins or began the run. ``method``: None if it is not chosen yet; ``check`` then
+    raises UsageError for options that the chosen method does not have. ``confirm_within``: seconds; None: no
+    confirmation. ``earlier``: the number of the operation to resume or undo; None for a new run.
     """
 
     command: str
     command_options: ChangeWithHostsOptions
-    is_through_opensm: bool | None
+    method: KeyMethod | None
     opensm: OpensmOptions
     confirm_within: int | None = None
     earlier: int | None = None
-    check: Callable[[bool], None] = lambda is_through_opensm: None
+    check: Callable[[KeyMethod], None] = lambda method: None
 
     def hosts(self) -> list[SmHost]:
         """Return the hosts that may have an OpenSM, this one first; none for a simulated subnet."""
@@ -68,12 +67,17 @@ class RunRequest:
         how, is_awaited = self.opensm, self.confirm_within is not None
         return ViaOpensm(self.hosts(), how.sm_wait, how.open_while_rotating, listener, is_awaited, how.standby_wait)
 
-    def carry_out(self, plan_direct: PlanDirect, plan_through_opensm: PlanThroughOpensm) -> int:
-        """Plan the run for its method, show the plan, ask the user, make the run, and return the exit code.
+    def planning(self, progress: OnFound | None = None, awaits: AwaitedRun | None = None) -> PlanningOptions:
+        """Return the options for planning the run. *awaits*: as in `through`."""
+        from ibkeys.mkeys.methods import PlanningOptions
 
-        *plan_direct* plans a run of Sets by ibkeys, *plan_through_opensm* one through OpenSM. Raises Refused for an
-        interlock, without confirmation, and if no method fits; UsageError for options that the method does not have;
-        and the errors of planning and of the run.
+        return PlanningOptions(lambda: self.through(awaits), progress)
+
+    def carry_out(self, plan: PlanRun) -> int:
+        """Plan the run by its method, show the plan, ask the user, make the run, and return the exit code.
+
+        Raises Refused for an interlock, without confirmation, and if no method fits; UsageError for options that the
+        method does not have; and the errors of *plan* and of the run.
         """
         command_options = self.command_options
         awaited = awaiting_confirmation(command_options, self.opensm, self.confirm_within, self.through)
@@ -81,31 +85,30 @@ class RunRequest:
             if awaits is not None:
                 hand_over(awaits.guardian, command_options.where, writer.fabric)
             with progress_bar(command_options.where) as progress:
-                choice = self._choose(writer, progress)
-                if self.is_through_opensm or (choice is not None and choice.method == "opensm"):
-                    run = plan_through_opensm(writer, self.through(awaits), progress)
-                else:
-                    run = plan_direct(writer, progress)
+                method, choice = self._choose(writer, progress)
+                run = plan(method, writer, self.planning(progress, awaits))
                 run.choice = choice
             return ShownRun(
                 writer, run.plan, command_options.consent, command_options.format, run, command_options.where, awaits
             ).carry_out()
 
-    def _choose(self, writer: ChangeWriter, progress: OnFound | None) -> MethodChoice | None:
-        """Return the choice of the method of a new run; None if the method is known already.
+    def _choose(self, writer: ChangeWriter, progress: OnFound | None) -> tuple[KeyMethod, MethodChoice | None]:
+        """Return the method of the run, and the choice of it; None if the method was known already.
 
         Raises Refused if no method fits, or if the user must type the method; UsageError for options that the method
         does not have.
         """
-        if self.is_through_opensm is not None:
-            return None
+        if self.method is not None:
+            return self.method, None
+        from ibkeys.mkeys.methods import KEY_METHODS
         from ibkeys.mkeys.opensm.planned import choose_for_keys
 
         choice = choose_for_keys(writer, self.hosts(), progress)
         assert choice is not None  # the method of a simulated subnet is known
-        self.check(choice.require() == "opensm")
+        method = KEY_METHODS[choice.require()]
+        self.check(method)
         require_typed_method(self.command_options.consent, choice)
-        return choice
+        return method, choice
 
     @contextmanager
     def open_writer(self) -> Iterator[ChangeWriter]:

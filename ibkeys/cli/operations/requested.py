@@ -68,13 +68,14 @@ class RequestedOperation:
         """
         from ibkeys.change.open_operations import refuse_earlier_run
         from ibkeys.cli.mkeys.run_request import RunRequest
+        from ibkeys.mkeys.methods import method_of_run
 
         run = self.run
         refuse_earlier_run(self.target)
         assert run is not None  # only for runs of M_Keys; the journal found it to be the last one
-        is_through_opensm = run.via is not None
-        refuse_options_of_other_method(is_through_opensm)
-        return RunRequest(run.command, self.command_options, is_through_opensm, opensm, confirm_within, run.id)
+        method = method_of_run(run)
+        refuse_options_of_other_method(method)
+        return RunRequest(run.command, self.command_options, method, opensm, confirm_within, run.id)
 
     def files_request(self, sm_wait: int) -> FilesRequest:
         """Return the request to resume, undo or close a change of sm_key and sa_key, or of part_enforce."""

@@ -38,6 +38,7 @@ class OpensmMethod:
     record: RunRecord
     through: ViaOpensm
     clock: Clock = REAL_TIME
+    sends_sets = False
 
     @property
     def acts(self) -> bool:

@@ -19,9 +19,10 @@ from ibkeys.change.plan import Plan
 from ibkeys.change.writer import ChangeWriter
 from ibkeys.mkeys.rollout.port_job import PortJob, keep_keys
 from ibkeys.mkeys.rollout.result import PortResult, ReportPort, RunOutcome
+from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.stored_links import remember_topology
 from ibkeys.store.journal import Journal, RunningOperation
-from ibkeys.store.journal.runs import MKeyRun, NewRunPort, PortKeys, RunOptions, Runs
+from ibkeys.store.journal.runs import DIRECT, MKeyRun, NewRunPort, PortKeys, RunOptions, Runs
 from ibkeys.store.keystore.keystore import KeyStore
 from ibkeys.store.origin import Origin
 from ibkeys.topology.model import Topology
@@ -29,7 +30,12 @@ from ibkeys.topology.nodes import Port
 
 
 class RunMethod(Protocol):
-    """A method of setting keys on the ports other than Sets of ibkeys: see `ibkeys.mkeys.opensm`."""
+    """A method of setting keys on the ports: `SetsOfIbkeys`, or through OpenSM: see `ibkeys.mkeys.opensm`."""
+
+    @property
+    def sends_sets(self) -> bool:
+        """Whether ibkeys sends the Sets, port by port."""
+        ...
 
     @property
     def acts(self) -> bool:
@@ -44,9 +50,9 @@ class RunMethod(Protocol):
         """Return, in words, the steps that are not made yet, without a key."""
         ...
 
-    def begin(self, store: KeyStore) -> Mapping[str, Any]:
+    def begin(self, store: KeyStore) -> Mapping[str, Any] | None:
         """Return the data of a new run for the journal, from which the run can be resumed, as JSON values without any
-        key. The keys get rows of their own in *store*.
+        key; None if there are none. The keys get rows of their own in *store*.
         """
         ...
 
@@ -67,6 +73,37 @@ class RunMethod(Protocol):
         ...
 
 
+class SetsOfIbkeys:
+    """The method of a run in which ibkeys sends the Sets, port by port: a `RunMethod`."""
+
+    sends_sets = True
+    acts = False
+
+    def in_words(self) -> list[str]:
+        """Return an empty list: the run uses no OpenSM."""
+        return []
+
+    def steps_in_words(self) -> list[str]:
+        """Return an empty list: the run has one step only."""
+        return []
+
+    def begin(self, store: KeyStore) -> None:
+        """Return None: the ports of the run, which are in the journal, are enough to resume it."""
+
+    def carry_out(
+        self,
+        writer: ChangeWriter,
+        operation: RunningOperation,
+        number: int,
+        run: PlannedRun,
+        report: ReportPort,
+        stop: Interrupts,
+    ) -> None:
+        """Set the keys of all ports; see `RunMethod`."""
+        rollout = Rollout(writer, operation, number, run.options, report, run.account, stop)
+        rollout.carry_out("former M_Keys" if run.goes_back else "M_Keys", run.stages, run.already_set)
+
+
 @dataclass(slots=True)
 class PlannedRun:
     """A planned run of M_Keys. ``plan``: its changes, notes and interlocks.
@@ -78,7 +115,7 @@ class PlannedRun:
     ports that follow the first ones (``--first``) when the run is resumed. ``procedure``: under a subnet manager, the
     steps to take instead of this run, in words. ``goes_back``: whether the last run is rolled back. ``is_open``:
     whether the stores do not have the end of the run yet. ``account``: the results of the ports, during the run and
-    afterwards. ``method``: how the ports are changed; None: by Sets of ibkeys, or no port is changed. ``method_name``:
+    afterwards. ``method``: how the ports are changed; by Sets of ibkeys also if none is changed. ``method_name``:
     the name of the method, as the user types it, also where no port is changed. ``choice``: the choice by which ibkeys
     took this method for a new run.
 
@@ -99,8 +136,8 @@ class PlannedRun:
     is_open: bool = False
     account: RunOutcome = field(default_factory=RunOutcome)
     absent: list[NewRunPort] = field(default_factory=list)
-    method: RunMethod | None = None
-    method_name: MethodName = "direct"
+    method: RunMethod = field(default_factory=SetsOfIbkeys)
+    method_name: MethodName = DIRECT
     overtaken: list[Port] = field(default_factory=list)
     without_key: list[Port] = field(default_factory=list)
     choice: MethodChoice | None = None
@@ -129,7 +166,7 @@ class PlannedRun:
     @property
     def acts(self) -> bool:
         """Whether the run changes a port, a file or a process, and not only the stores."""
-        return bool(self.jobs) or (self.method is not None and self.method.acts)
+        return bool(self.jobs) or self.method.acts
 
     @property
     def pending(self) -> bool:
@@ -157,7 +194,7 @@ class NewRun:
         store = writer.keystore
         remember_topology(writer.fabric, store, run.found)
         with store.in_one_transaction():
-            via = run.method.begin(store) if run.method is not None else None
+            via = run.method.begin(store)
             keys = [PortKeys(job.sequence, None, _store_present_key(store, job), job.old) for job in self.jobs]
             shared = keep_keys(store, self.jobs[0]) if run.options.same and self.jobs else None
         journal, runs = operation.journal, Runs(operation.journal)

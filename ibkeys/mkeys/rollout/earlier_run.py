@@ -53,7 +53,7 @@ def last_run_with_keys(writer: ChangeWriter, store: KeyStore) -> tuple[MKeyRun, 
     last, ports = last_run(writer)
     if not has_keys_of(store, last, ports):
         close = close_command_of(last)
-        how = " --via opensm" if last.via is not None else " --same" if last.options.same else " --per-port"
+        how = f" --via {last.method}" if not last.sends_sets else " --same" if last.options.same else " --per-port"
         raise KeyGone(
             f"the key store ({store.path or 'in memory'}) does not have the keys of {last.name}: it was lost or "
             f"replaced since then, or is another one; `ibkeys mkey-rotate{how}` begins a new run"
@@ -80,7 +80,7 @@ def prefer_keys_of_run(ring: KeyRing, store: KeyStore, last: MKeyRun, ports: Seq
         keys = [key for key in either if not key.is_zero]  # a port without a key accepts any key
         guid = port.port_guid
         # If another key was imported since, or the user gave one, that key stays the first.
-        if last.via is None and port.state == "sent" and ring.by_guid.get(guid) in keys:
+        if last.sends_sets and port.state == "sent" and ring.by_guid.get(guid) in keys:
             ring.by_guid[guid], ring.spares[guid], ring.in_change[guid] = keys[0], keys[1:], keys
             ring.confirmed -= {guid}
 
@@ -122,8 +122,8 @@ def close_command_of(last: MKeyRun) -> str | None:
 
 def refuse_other_method(run: PlannedRun) -> None:
     """Raise UsageError for an earlier run that goes through OpenSM, which Sets of ibkeys cannot finish."""
-    if run.last is not None and run.last.via is not None:
-        raise UsageError(f"{run.last.name} goes through {run.last.via.get('name')}, and is finished through it")
+    if run.last is not None and not run.last.sends_sets:
+        raise UsageError(f"{run.last.name} goes through {run.last.method}, and is finished through it")
 
 
 def refuse_while_open(writer: ChangeWriter, store: KeyStore, here: Collection[int]) -> list[str]:
@@ -319,7 +319,7 @@ def _why_reset(run: PlannedRun) -> str:
 
 
 def _goes_through_sm(run: PlannedRun) -> bool:
-    return run.last is not None and run.last.via is not None
+    return run.last is not None and not run.last.sends_sets
 
 
 def _refuse_overtaken(run: PlannedRun) -> None:
@@ -335,7 +335,7 @@ def _refuse_overtaken(run: PlannedRun) -> None:
         has = "does not hold the M_Key" if len(run.without_key) == 1 else "do not hold the M_Keys"
         found = f"{counted(len(run.without_key), 'port')} {has} that it gave ({named(run.without_key)})"
         raise overtaken(last.name, [found], close_command_of(last))
-    if run.overtaken and (last.via is not None or not (run.jobs or run.already_set)):
+    if run.overtaken and (not last.sends_sets or not (run.jobs or run.already_set)):
         ports = named([str(port) for port in run.overtaken])
         has = "has" if len(run.overtaken) == 1 else "have"
         found = (

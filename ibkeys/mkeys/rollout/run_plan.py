@@ -21,7 +21,6 @@ from ibkeys.mkeys.rollout import opensm_procedure
 from ibkeys.mkeys.rollout.beginning import PlannedRun
 from ibkeys.mkeys.rollout.port_job import PortJob
 from ibkeys.mkeys.rollout.result import ReportPort
-from ibkeys.mkeys.rollout.rollout import Rollout
 from ibkeys.mkeys.set import changes_of
 from ibkeys.store.cut_off_operations import close_cut_off
 from ibkeys.store.journal import KEY_COMMANDS, Journal, OperationState, RunningOperation
@@ -140,11 +139,7 @@ class RunPlan(Plan):
         number = run.beginning.begin(writer, run, operation)
         try:
             with Interrupts() as interrupts:
-                if run.method is not None:
-                    run.method.carry_out(writer, operation, number, run, self.report, interrupts)
-                else:
-                    rollout = Rollout(writer, operation, number, run.options, self.report, account, interrupts)
-                    rollout.carry_out("former M_Keys" if run.goes_back else "M_Keys", run.stages, run.already_set)
+                run.method.carry_out(writer, operation, number, run, self.report, interrupts)
         except KeyboardInterrupt as interrupt:
             state = f"operation {number} is not finished, and every key is in the key store"
             commands = "`ibkeys resume` finishes it, `ibkeys undo` rolls it back"

@@ -20,6 +20,8 @@ from ibkeys.store.sqlite import guid_number, guid_text
 
 REMOVAL: Final = "mkey-remove"
 """The command whose runs set M_Key 0 on every port."""
+DIRECT: Final = "direct"
+"""The name of the method by which ibkeys itself sends the Sets."""
 RunPortState = Literal["waiting", "sent", "done", "skipped", "failed", "undone"]
 
 
@@ -75,6 +77,16 @@ class MKeyRun:
         """Whether the run, or its undo, has not ended: it still runs, was interrupted, or pauses after its first ports.
         An undo that has failed counts too."""
         return self.operation.state == "open" or self.operation.is_half_undone
+
+    @property
+    def sends_sets(self) -> bool:
+        """Whether ibkeys itself sends the Sets."""
+        return self.via is None
+
+    @property
+    def method(self) -> str:
+        """The name of the method by which the run sets the keys."""
+        return DIRECT if self.via is None else str(self.via.get("name"))
 
     @property
     def removes_keys(self) -> bool:
