@@ -70,6 +70,10 @@ def plan_edit(
     else:
         found = look_up_also_absent(fabric, master.policy, topology, requested.words, find_ports)
     edited = requested.edit(master.policy, found)
+    if edited.pending and edited.unchanged:
+        count = len(edited.unchanged)
+        listed = named([found.known.text_of(guid) for guid in edited.unchanged])
+        note(f"{counted(count, 'port')} {'is' if count == 1 else 'are'} already as requested: {listed}")
     for text in edited.notes:
         note(text)
     changed_together = (

@@ -501,3 +501,12 @@ def test_the_index_of_a_p_key_that_is_new_to_a_port_is_detail(scene: Scene) -> N
     scene.must(f"partition-add tank --limited node04 {LIVE} -v")
     assert "note: 1 port has new P_Keys at other indexes than planned: 'node04 mlx4_0'" in scene.err
     assert "look it up again" not in scene.err
+
+
+def test_a_port_that_needs_no_change_is_named_where_others_change(scene: Scene) -> None:
+    scene.must(f"partition-remove gpu node03 node02 {LIVE}")
+    assert "note: 1 port is already as requested: 0x0002c903000a1021 (node02 mlx4_0)" in scene.err
+    scene.must(f"partition-add gpu --full node0[2-4] {LIVE}")
+    assert "note: 1 port is already as requested: 0x0002c903000a1041 (node04 mlx4_0)" in scene.err
+    scene.must(f"partition-add gpu --full node04 {LIVE}")
+    assert "as requested" not in scene.err  # "nothing to change" says it
